@@ -1,0 +1,197 @@
+"""What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from annotator.errors import AnnotatorError
+from annotator.text import storable
+
+Status = Literal["labelled", "none", "skipped", "failed"]
+STATUSES: tuple[Status, ...] = ("labelled", "none", "skipped", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A passage as a judge gives it: its text, and the id of the source it says it comes from."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A finding as a judge makes it, before its quotes are checked."""
+
+    code: str
+    rationale: str
+    quotes: tuple[Quote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    calls: int = 0
+    cost_usd: float | None = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's answer on one trace and rubric.
+
+    No claims and no ``error``: the judge says that nothing applies. With ``error``: it could not
+    judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    primary: str | None = None
+    usage: Usage = Usage()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A verified quote: ``source_text[start:end] == quote``, offsets in characters.
+
+    ``match`` is ``exact`` if the judge gave these very characters, ``typography`` if its text
+    differed in nothing but white space, case, quotation marks, dashes, emphasis, escapes or
+    punctuation at the ends.
+    """
+
+    quote: str
+    source: str
+    start: int
+    end: int
+    match: Literal["exact", "typography"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A code with the evidence it rests on."""
+
+    code: str
+    rationale: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A claim that was not accepted, and why."""
+
+    code: str
+    reason: str
+    quotes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One line of ``annotations.jsonl``: what one judge found in one trace by one rubric.
+
+    ``none`` is a judged trace without an accepted finding, ``skipped`` one the rubric is not for
+    (``reason`` says why), ``failed`` one that could not be judged (``error`` says why).
+    """
+
+    trace_id: str
+    rubric: str
+    rubric_sha256: str
+    judge: str
+    status: Status
+    primary: str | None = None
+    secondary: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    usage: Usage = Usage()
+    reason: str | None = None
+    error: str | None = None
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Every code found, the primary one first."""
+        first = (self.primary,) if self.primary else ()
+        return first + self.secondary
+
+    def to_json(self) -> str:
+        """Return the annotation as one line of JSON, without the line end."""
+        return storable(json.dumps(asdict(self), ensure_ascii=False, allow_nan=False))
+
+    @classmethod
+    def from_json(cls, line: str) -> "Annotation":
+        """Return the annotation in one line of JSON. Unknown fields are ignored.
+
+        Raises:
+            ValueError: the line is no annotation; the message says what is missing or wrong.
+        """
+        try:
+            value = json.loads(line)
+            if value["status"] not in STATUSES:
+                raise ValueError(f"unknown status {value['status']!r}")
+            return cls(
+                trace_id=str(value["trace_id"]),
+                rubric=str(value["rubric"]),
+                rubric_sha256=str(value["rubric_sha256"]),
+                judge=str(value["judge"]),
+                status=value["status"],
+                primary=value["primary"],
+                secondary=tuple(value["secondary"]),
+                findings=tuple(_finding(one) for one in value["findings"]),
+                rejected=tuple(
+                    Rejected(one["code"], one["reason"], tuple(one["quotes"]))
+                    for one in value["rejected"]
+                ),
+                attributes=value["attributes"],
+                usage=Usage(**{key: value["usage"][key] for key in Usage.__slots__}),
+                reason=value.get("reason"),
+                error=value["error"],
+            )
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"not an annotation: {type(error).__name__} {error}") from error
+
+
+def _finding(value: Any) -> Finding:
+    evidence = tuple(
+        Evidence(**{key: one[key] for key in Evidence.__slots__}) for one in value["evidence"]
+    )
+    return Finding(value["code"], value["rationale"], evidence)
+
+
+def read_annotations(path: Path | str) -> Iterator[Annotation]:
+    """Yield the annotations of a run directory or of one file, one in memory at a time.
+
+    A last line without an end is what a killed run leaves; it is not an annotation yet and is left
+    out.
+
+    Raises:
+        AnnotatorError: the file is missing, or a line is no annotation (with its number).
+    """
+    path = Path(path)
+    file = path / "annotations.jsonl" if path.is_dir() else path
+    try:
+        with file.open("rb") as lines:
+            for n, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield Annotation.from_json(line.decode("utf-8"))
+                except ValueError as error:
+                    raise AnnotatorError(f"{file}, line {n}: {error}") from error
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error

@@ -1,0 +1,62 @@
+"""The progress line of a run, on stderr, only where somebody can see it."""
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+from annotator.annotations import Annotation
+from annotator.runs.store import RunDirectory
+from annotator.traces import Ignored, Trace
+
+
+class Progress:
+    """Counts per status, tokens and dollars so far; nothing if quiet or not a terminal."""
+
+    def __init__(self, quiet: bool, count: Callable[[], int]) -> None:
+        self._shown = not quiet and sys.stderr.isatty()
+        self._count = count
+
+    def __enter__(self) -> "Progress":
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}", markup=False),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task("", total=self._count() or None)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            self._bar.stop()
+
+    def recorded(self, annotation: Annotation, run: RunDirectory) -> None:
+        """Show the new counts."""
+        if not self._shown:
+            return
+        counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
+        usage = run.usage
+        cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
+        tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
+        done = sum(run.counts.values())
+        self._bar.update(
+            self._task, completed=done, description=counts + (tokens if usage.calls else "")
+        )
+
+    def ignored(self, found: Ignored) -> None:
+        """Files that are not traces are listed at the end."""
+
+    def problem(self, trace: Trace, problem: str) -> None:
+        """Problems are listed at the end."""

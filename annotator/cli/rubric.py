@@ -1,0 +1,68 @@
+"""``annotate rubric``."""
+
+import json
+
+import click
+
+from annotator.rubrics import Rubric, built_in, load_rubric
+
+
+@click.group("rubric")
+def command() -> None:
+    """List, show and check rubric files."""
+
+
+@command.command("list")
+def list_() -> None:
+    """List the built-in rubrics."""
+    for path in built_in():
+        rubric = load_rubric(path.stem)
+        click.echo(f"{rubric.id:14} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
+
+
+@command.command()
+@click.argument("rubric")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show(rubric: str, as_json: bool) -> None:
+    """Show RUBRIC (a name or a file): its rules and codes."""
+    loaded = load_rubric(rubric)
+    if as_json:
+        click.echo(json.dumps(loaded.model_dump(by_alias=True), ensure_ascii=False, indent=2))
+        return
+    click.echo("\n".join(_lines(loaded)))
+
+
+@command.command()
+@click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...")
+def check(rubrics: tuple[str, ...]) -> None:
+    """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used."""
+    for name in rubrics:
+        rubric = load_rubric(name)
+        click.echo(
+            f"{name}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
+            f" sha256 {rubric.sha256[:12]}"
+        )
+
+
+def _lines(rubric: Rubric) -> list[str]:
+    applies = rubric.applies_to
+    which = {None: "all", True: "passed", False: "failed"}[applies.passed]
+    lines = [
+        f"{rubric.id} v{rubric.version}: {rubric.title}",
+        f"source: {rubric.source}",
+        f"for: {which} runs of at least {applies.min_agents} agent(s)",
+        f"choice: {rubric.choice}; quotes per finding: {rubric.min_quotes},"
+        f" from {', '.join(rubric.quote_from)}",
+        "",
+        rubric.instructions,
+    ]
+    for code in rubric.codes:
+        lines += ["", f"{code.id}: {code.name}" + (f" ({code.group})" if code.group else "")]
+        lines += [f"  {code.definition}", f"  evidence: {code.evidence}"]
+        lines += [f"  not: {code.not_}"] if code.not_ else []
+        if code.example:
+            quotes = " / ".join(code.example.quotes)
+            lines.append(f"  example: {quotes} ({code.example.why})")
+    if rubric.precedence:
+        lines += ["", f"precedence: {', '.join(rubric.precedence)}"]
+    return lines

@@ -1,0 +1,154 @@
+"""``annotate traces``."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.text import one_line
+from annotator.traces import FORMATS, Ignored, Trace, Unreadable, read_traces
+
+_OUTCOME = {True: "passed", False: "failed", None: "unknown"}
+
+
+@dataclass(slots=True)
+class _Summary:
+    formats: Counter[str] = field(default_factory=Counter)
+    settings: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    merges: Counter[str] = field(default_factory=Counter)
+    messages: int = 0
+    without_messages: int = 0
+    most_messages: int = 0
+    steps: int = 0
+    unreadable: int = 0
+    ignored: int = 0
+
+    def add(self, trace: Trace) -> None:
+        self.formats[trace.format] += 1
+        self.settings[str(trace.attributes.get("setting") or "-")] += 1
+        self.outcomes[_OUTCOME[trace.outcome.passed]] += 1
+        self.merges[trace.outcome.merge or "-"] += 1
+        self.messages += len(trace.messages)
+        self.most_messages = max(self.most_messages, len(trace.messages))
+        self.without_messages += not trace.messages
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "traces": self.formats.total(),
+            "unreadable": self.unreadable,
+            "ignored": self.ignored,
+            "formats": dict(self.formats),
+            "settings": dict(self.settings),
+            "outcomes": dict(self.outcomes),
+            "merges": dict(self.merges),
+            "messages": self.messages,
+            "most_messages": self.most_messages,
+            "without_messages": self.without_messages,
+            "steps": self.steps,
+        }
+
+
+@click.command("traces")
+@click.argument("traces", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["auto", *FORMATS]),
+    default="auto",
+    show_default=True,
+    help="Read everything as this format.",
+)
+@click.option("--list", "listed", is_flag=True, help="Print one line per trace too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
+def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) -> None:
+    """Show what TRACES (folders, files, globs, hf://org/name[:split]) hold, and every problem.
+
+    All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
+    """
+    summary = _Summary()
+    for found in read_traces(traces, format_):
+        problems = list(_problems(found, summary))
+        if isinstance(found, Trace):
+            summary.add(found)
+        if as_json:
+            if listed or problems:
+                click.echo(json.dumps(_record(found, problems), ensure_ascii=False))
+            continue
+        if listed and isinstance(found, Trace):
+            click.echo(_line(found))
+        for problem in problems:
+            click.echo(f"problem  {one_line(_name(found), 200)}: {one_line(problem)}")
+    total = summary.as_dict()
+    if as_json:
+        click.echo(json.dumps({"summary": total}, ensure_ascii=False))
+    else:
+        click.echo("\n".join(_text(summary)))
+    if not total["traces"]:
+        raise AnnotatorError(f"no traces in {', '.join(traces)}")
+    if summary.unreadable:
+        raise SystemExit(1)
+
+
+def _problems(found: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
+    if isinstance(found, Unreadable):
+        summary.unreadable += 1
+        yield f"unreadable: {found.reason}"
+    elif isinstance(found, Ignored):
+        summary.ignored += 1
+        yield f"ignored: {found.reason}"
+    else:
+        yield from found.problems
+        try:
+            summary.steps += sum(len(steps) for steps in found.steps.values())
+        except UnreadableTrace as error:
+            yield f"steps cannot be read: {error}"
+
+
+def _name(found: Trace | Unreadable | Ignored) -> str:
+    return found.path if isinstance(found, Ignored) else f"{found.id} ({found.path})"
+
+
+def _line(trace: Trace) -> str:
+    outcome = _OUTCOME[trace.outcome.passed]
+    merge = trace.outcome.merge or "-"
+    return (
+        f"{one_line(trace.id, 200)}  {trace.format}  {len(trace.agents)} agents"
+        f"  {len(trace.messages)} messages  {outcome}  merge {one_line(merge, 40)}"
+    )
+
+
+def _record(found: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str, Any]:
+    if not isinstance(found, Trace):
+        return {"path": found.path, "problems": problems}
+    return {
+        "trace_id": found.id,
+        "path": found.path,
+        "format": found.format,
+        "agents": list(found.agents),
+        "messages": len(found.messages),
+        "attributes": dict(found.attributes),
+        "problems": problems,
+    }
+
+
+def _text(summary: _Summary) -> list[str]:
+    def counts(counter: Counter[str]) -> str:
+        return ", ".join(f"{one_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
+
+    total = summary.formats.total()
+    average = f"{summary.messages / total:.1f} a trace" if total else "-"
+    return [
+        f"traces    {total}   (unreadable {summary.unreadable}, other files {summary.ignored})",
+        f"formats   {counts(summary.formats)}",
+        f"settings  {counts(summary.settings)}",
+        f"outcomes  {counts(summary.outcomes)}",
+        f"merges    {counts(summary.merges)}",
+        f"messages  {summary.messages}   ({average}, at most {summary.most_messages};"
+        f" {summary.without_messages} traces without any)",
+        f"steps     {summary.steps}",
+    ]

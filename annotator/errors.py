@@ -1,0 +1,22 @@
+"""The errors a user can meet, each a single line that says what was found and what to do."""
+
+
+class AnnotatorError(Exception):
+    """Anything that stops a command: printed as one line, never as a traceback.
+
+    ``exit_code`` is the process's exit code (2: usage or unreadable input).
+    """
+
+    exit_code = 2
+
+
+class UnreadableTrace(AnnotatorError):
+    """A file or folder that should hold a trace and does not; the message is the reason."""
+
+
+class RubricError(AnnotatorError):
+    """A rubric file that cannot be used; the message names the file, the code and the field."""
+
+
+class JudgeStopped(AnnotatorError):
+    """The judge cannot go on with any trace: a refused key, an unknown model, a bad setting."""

@@ -1,0 +1,318 @@
+"""Where a quote stands in a trace: the check that every finding has to pass.
+
+A quote is found if its words stand in one source, in order, none missing, added or changed. Only
+typography may differ: white space, case, curly or straight quotation marks, kinds of dash, Markdown
+emphasis, backslash escapes, a leading speaker tag of the right speaker, and punctuation or an
+ellipsis at either end. What is accepted is always the source's own text with its offsets.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from annotator.annotations import Claim, Evidence, Finding, Quote, Rejected, Verdict
+from annotator.rubrics import Rubric
+from annotator.text import one_line
+from annotator.traces import ORIGINS, Origin, Source, Trace
+
+_MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
+_NEAR_LIMIT = 50_000  # sources longer than this are not searched for a similar passage
+
+# What may stand between two words or marks besides what the quote has there.
+_BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\\[nrt])"
+_EMPHASIS = r"(?:`|(?<!\w)[*~](?=\S)|(?<=\S)[*~](?!\w)|\\(?=[^\w\s]))"
+# Possessive, so that no hostile text can make the search try a gap twice.
+_GAP = rf"(?:{_BLANK}|{_EMPHASIS})*+"
+_WORD_GAP = rf"(?:{_EMPHASIS})*+{_BLANK}{_GAP}"
+_CLASSES = {
+    "'": "['‘’‚‛′]",
+    '"': '["“”„‟″]',
+    "-": "[-‐‑‒–—―−]",
+    "--": "(?:--|[–—―])",
+    "—": "(?:--|[-‐‑‒–—―−])",
+    "...": r"(?:\.\.\.|…)",
+}
+_SAME = dict.fromkeys("‘’‚‛′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("–—―", "—")
+_SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
+_TOKEN = re.compile(r"\w+|\.\.\.|--|[^\w\s]")
+_BLANKS = re.compile(_BLANK)
+_MARKS = re.compile(_EMPHASIS)
+_LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":", "—"])
+_TRAILING = _LEADING | frozenset([")", "]", "!", "?"])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A passage of a source: ``source_text[start:end] == quote``."""
+
+    source: str
+    start: int
+    end: int
+    quote: str
+    match: Literal["exact", "typography"]
+
+
+def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
+    """Return every place of the trace where ``quote`` stands, in the order of the sources.
+
+    An exact occurrence that begins or ends inside a word is widened to the whole word (the reader
+    must not see "I see no" where the trace says "I see nothing"); it counts only if the quote has
+    two whole words besides. A quote that identifies nothing (a single short word that is not a
+    whole line) is found nowhere.
+    """
+    return [span for source in trace.sources(origins) for span in spans_in(quote, source)]
+
+
+def spans_in(quote: str, source: Source) -> list[Span]:
+    """Return the places of one source where ``quote`` stands (at most 100), by position."""
+    quote = quote.strip()
+    if not quote:
+        return []
+    found = list(_exact(quote, source))
+    if not found:
+        found = _tolerant(quote, source)
+    if not found and (untagged := _without_speaker(quote, source.agent)):
+        found = [_as_typography(span) for span in _exact(untagged, source)]
+        found = found or _tolerant(untagged, source)
+    return [span for span in found if _identifies(span, source)]
+
+
+def _as_typography(span: Span) -> Span:
+    return Span(span.source, span.start, span.end, span.quote, "typography")
+
+
+def _exact(quote: str, source: Source) -> Iterator[Span]:
+    text = source.text
+    at = text.find(quote)
+    seen = 0
+    while at >= 0 and seen < _MOST_SPANS:
+        start, end = _whole_words(text, at, at + len(quote))
+        widened = (start, end) != (at, at + len(quote))
+        if not _crosses(source, start, end) and (not widened or len(quote.split()) >= 3):
+            seen += 1
+            yield Span(source.id, start, end, text[start:end], "typography" if widened else "exact")
+        at = text.find(quote, at + 1)
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    while start > 0 and _inside_word(text, start):
+        start -= 1
+    while end < len(text) and _inside_word(text, end):
+        end += 1
+    return start, end
+
+
+def _inside_word(text: str, at: int) -> bool:
+    """Whether the two characters around offset ``at`` belong to one word.
+
+    The letter of an escape that stands in the text (backslash and n) belongs to no word, and
+    scripts that write without spaces (category Lo) have no word ends to respect.
+    """
+    if text[at - 1] in "nrt" and text[max(0, at - 2) : at - 1] == "\\":
+        return False
+    pair = text[at - 1 : at + 1]
+    return all(char.isalnum() and unicodedata.category(char) != "Lo" for char in pair)
+
+
+def _crosses(source: Source, start: int, end: int) -> bool:
+    return any(start <= at < end for at in source.breaks)
+
+
+def _identifies(span: Span, source: Source) -> bool:
+    """Whether a passage is enough to point at: two words, a long one, or a whole line."""
+    words = re.findall(r"\w+", span.quote)
+    if len(words) >= 2 or sum(map(len, words)) >= 12:
+        return True
+    line_start = source.text.rfind("\n", 0, span.start) + 1
+    line_end = source.text.find("\n", span.end)
+    line = source.text[line_start : line_end if line_end >= 0 else len(source.text)]
+    return bool(words) and re.findall(r"\w+", line) == words
+
+
+def _tolerant(quote: str, source: Source) -> list[Span]:
+    tokens = _tokens(quote)
+    for variant in (tokens, _trimmed(tokens)):
+        if not any(token[0].isalnum() or token[0] == "_" for token in variant):
+            continue
+        for underscores in (False, True) if "_" in source.text else (False,):
+            pattern = _pattern(variant, underscores)
+            spans = []
+            for match in pattern.finditer(source.text):
+                start, end = match.span()
+                balanced = not underscores or _paired(match.groups())
+                if balanced and not _crosses(source, start, end):
+                    spans.append(Span(source.id, start, end, match.group(), "typography"))
+                if len(spans) == _MOST_SPANS:
+                    break
+            if spans:
+                return spans
+    return []
+
+
+def _tokens(quote: str) -> tuple[str, ...]:
+    """Return the words and marks of a quote, with one spelling for what may differ."""
+    text = _MARKS.sub("", _BLANKS.sub(" ", quote))
+    text = "".join(_SAME.get(char, char) for char in text)
+    return tuple(_TOKEN.findall(text))
+
+
+def _trimmed(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tokens without the punctuation at either end."""
+    first, last = 0, len(tokens)
+    while first < last and tokens[first] in _LEADING:
+        first += 1
+    while last > first and tokens[last - 1] in _TRAILING:
+        last -= 1
+    return tokens[first:last]
+
+
+@lru_cache(maxsize=256)
+def _pattern(tokens: tuple[str, ...], underscores: bool) -> re.Pattern[str]:
+    """Return the pattern that finds the tokens with nothing but typography between them."""
+    parts = [r"(?<![^\W_])" if _is_word(tokens[0]) else ""]
+    for n, token in enumerate(tokens):
+        if n:
+            parts.append(_WORD_GAP if _is_word(tokens[n - 1]) and _is_word(token) else _GAP)
+        word = _CLASSES.get(token, re.escape(token))
+        if underscores and _is_word(token) and not (token.startswith("_") or token.endswith("_")):
+            word = rf"(?:(?<!\w)(_{{1,3}}))?{word}(?:(_{{1,3}})(?!\w))?"
+        parts.append(word)
+    parts.append(r"(?![^\W_])" if _is_word(tokens[-1]) else "")
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def _is_word(token: str) -> bool:
+    return token[0].isalnum() or token[0] == "_"
+
+
+def _paired(groups: Iterable[str | None]) -> bool:
+    """Whether underscores before and after words pair up as emphasis: ``_never_``, ``_a b_``."""
+    open_marks: list[str] = []
+    for n, mark in enumerate(groups):
+        if mark and n % 2 == 0:
+            open_marks.append(mark)
+        elif mark and (not open_marks or open_marks.pop() != mark):
+            return False
+    return not open_marks
+
+
+def _without_speaker(quote: str, speaker: str | None) -> str | None:
+    """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
+    if not speaker:
+        return None
+    name = re.escape(speaker)
+    tag = rf"[\W_]*(?:(?:message\s*)?\d+\W+)?{name}(?:\W+(?:to\W+)?\w+)?\W*?:\W*"
+    match = re.match(tag, quote[:200], re.IGNORECASE)
+    return quote[match.end() :] if match else None
+
+
+def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding], list[Rejected]]:
+    """Return the verdict's claims as findings with verified evidence, and those not accepted.
+
+    A claim is accepted if every one of its quotes stands in the source it names, if that source is
+    of an origin the rubric allows, and if there are as many separate passages as the rubric asks
+    for. Nothing else is ever a finding.
+    """
+    findings: list[Finding] = []
+    rejected: list[Rejected] = []
+    for claim in verdict.claims:
+        evidence, wrong = verify(claim, trace, rubric)
+        if not wrong and any(finding.code == claim.code for finding in findings):
+            wrong = [f"{claim.code}: given twice"]
+        if wrong:
+            quotes = tuple(quote.text for quote in claim.quotes)
+            rejected.append(Rejected(claim.code, "; ".join(wrong), quotes))
+        else:
+            findings.append(Finding(claim.code, claim.rationale, tuple(evidence)))
+    return findings, rejected
+
+
+def verify(claim: Claim, trace: Trace, rubric: Rubric) -> tuple[list[Evidence], list[str]]:
+    """Return the evidence of one claim and what is wrong with it, in words a judge can act on."""
+    if claim.code not in {code.id for code in rubric.codes}:
+        return [], [f"{claim.code}: not a code of the rubric {rubric.id}"]
+    evidence: list[Evidence] = []
+    wrong: list[str] = []
+    for quote in claim.quotes:
+        span, reason = _resolve(quote, trace, rubric, evidence)
+        if span:
+            evidence.append(Evidence(span.quote, span.source, span.start, span.end, span.match))
+        else:
+            wrong.append(f"quote {_shown(quote.text)}: {reason}")
+    needed = rubric.quotes_needed(claim.code)
+    if not wrong and len(evidence) < needed:
+        wrong.append(f"{claim.code}: {len(evidence)} quote(s), {needed} separate passages needed")
+    must = rubric.code(claim.code).must_quote
+    origins = {_origin(one.source, trace) for one in evidence}
+    if not wrong and must and not origins & set(must):
+        wrong.append(f"{claim.code}: at least one quote must come from the {' or '.join(must)}")
+    return evidence, wrong
+
+
+def _shown(quote: str) -> str:
+    return f'"{one_line(quote, 120)}"'
+
+
+def _origin(source_id: str, trace: Trace) -> Origin | None:
+    source = trace.source(source_id)
+    return source.origin if source else None
+
+
+def _resolve(
+    quote: Quote, trace: Trace, rubric: Rubric, taken: list[Evidence]
+) -> tuple[Span | None, str]:
+    """Return the passage a quote stands for, or None and the reason."""
+    source = trace.source(source_id(quote.source))
+    if source and source.origin not in rubric.quote_from:
+        return None, f"{source.id} is text that the rubric does not accept as evidence"
+    spans = spans_in(quote.text, source) if source else []
+    free = [span for span in spans if not any(_overlap(span, one) for one in taken)]
+    if free:
+        return free[0], ""
+    if spans:
+        return None, "the same passage as another quote of this finding"
+    named = source.id if source else f"{one_line(quote.source, 40)!r} (no such source)"
+    elsewhere = list(
+        dict.fromkeys(span.source for span in locate(quote.text, trace, rubric.quote_from))
+    )
+    if elsewhere:
+        more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
+        return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"
+    return None, f"not found in {named}, nor anywhere else" + _near(quote.text, trace, rubric)
+
+
+def _overlap(span: Span, one: Evidence) -> bool:
+    return span.source == one.source and span.start < one.end and one.start < span.end
+
+
+def source_id(given: str) -> str:
+    """Return the id of a source as a judge may write it: ``3``, ``Message 3`` and ``[message:3]``
+    are ``message:3``.
+    """
+    given = given.strip().strip("[]()#`'\" ")
+    number = re.fullmatch(r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})", given, re.IGNORECASE)
+    if number:
+        return f"message:{int(number.group(1))}"
+    return re.sub(r"\s*[:\s]\s*", ":", given)
+
+
+def _near(quote: str, trace: Trace, rubric: Rubric) -> str:
+    """Return a hint with the most similar passage, for the judge to look again; never evidence."""
+    from rapidfuzz import fuzz, utils
+
+    best_score, best = 75.0, ""
+    for source in trace.sources(rubric.quote_from):
+        if len(source.text) > _NEAR_LIMIT or not source.text:
+            continue
+        hit = fuzz.partial_ratio_alignment(
+            quote, source.text, processor=utils.default_process, score_cutoff=best_score
+        )
+        if hit and hit.score > best_score:
+            # default_process keeps the length, but strips marks and blanks at the ends
+            lead = len(source.text) - len(re.sub(r"^[\W_]+", "", source.text))
+            passage = source.text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
+            best_score, best = hit.score, f'; similar, in {source.id}: "{one_line(passage, 200)}"'
+    return best

@@ -1,0 +1,75 @@
+"""What every judge is."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from annotator.annotations import Usage, Verdict
+from annotator.rubrics import Rubric
+from annotator.traces import Trace
+
+
+class LocalJudge(ABC):
+    """A judge that runs in this process and waits for nothing: only ``decide`` is its own."""
+
+    id: str
+    settings: Mapping[str, Any] = MappingProxyType({})
+    overhead = Usage()
+
+    @abstractmethod
+    def unsupported(self, rubric: Rubric) -> str | None:
+        """As in :class:`Judge`."""
+
+    @abstractmethod
+    def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return the verdict on one trace."""
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """As in :class:`Judge`."""
+        begun = time.monotonic()
+        verdict = self.decide(trace, rubric)
+        return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))
+
+    async def open(self) -> None:
+        """Nothing to make ready."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Judge(Protocol):
+    """Decides which codes of a rubric apply to a trace.
+
+    What it says is only a claim: its quotes are checked afterwards, whoever the judge is.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name in the annotations: ``rules``, ``llm:<model>``."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that decides its answers, for the manifest; no secrets."""
+
+    @property
+    def overhead(self) -> Usage:
+        """What it spent on no trace in particular."""
+
+    def unsupported(self, rubric: Rubric) -> str | None:
+        """Return why it cannot judge by this rubric, or None if it can."""
+
+    async def open(self) -> None:
+        """Make ready. Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all."""
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return the verdict on one trace.
+
+        What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
+        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,1 @@
+"""From annotations to tables: a value first, then one writer per format."""

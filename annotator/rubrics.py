@@ -1,0 +1,193 @@
+"""Rubrics: the taxonomies a judge labels with. The files are YAML, in /rubrics and users' own."""
+
+import difflib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from annotator.errors import RubricError
+from annotator.resources import folder
+from annotator.traces import Origin, Trace
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+NONE = "none"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Example(_Part):
+    """An invented case of a code."""
+
+    quotes: Annotated[tuple[Text, ...], Field(min_length=1, max_length=8)]
+    why: Text
+
+
+class Code(_Part):
+    """One code of a rubric.
+
+    ``not_`` (in YAML: ``not``) lists near misses. ``must_quote``: at least one quote has to come
+    from one of these origins. ``min_quotes`` overrides the rubric's.
+    """
+
+    id: Name
+    name: Text
+    group: Text | None = None
+    definition: Text
+    evidence: Text
+    not_: Text | None = Field(default=None, alias="not")
+    must_quote: tuple[Origin, ...] = ()
+    min_quotes: Annotated[int, Field(ge=1, le=8)] | None = None
+    example: Example | None = None
+
+
+class AppliesTo(_Part):
+    """Which traces a rubric is for. A fact that a trace does not tell never excludes it."""
+
+    passed: bool | None = None
+    min_agents: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class Rubric(_Part):
+    """A taxonomy with its rules.
+
+    ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or
+    ``many`` codes. ``quote_from``: the origins that quotes may come from. ``precedence``: code ids,
+    strongest first.
+    """
+
+    id: Name
+    version: Annotated[int, Field(ge=1)]
+    title: Text
+    source: Text
+    applies_to: AppliesTo = AppliesTo()
+    choice: Literal["one", "primary", "many"]
+    min_quotes: Annotated[int, Field(ge=1, le=8)] = 2
+    quote_from: Annotated[tuple[Origin, ...], Field(min_length=1)] = (
+        "messages",
+        "patches",
+        "outcome",
+    )
+    instructions: Text
+    codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
+    precedence: tuple[Name, ...] = ()
+    sha256: str = Field(default="", exclude=True)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Rubric":
+        ids = [code.id for code in self.codes]
+        twice = sorted({one for one in ids if ids.count(one) > 1})
+        if twice:
+            raise ValueError(f"codes: {', '.join(twice)} defined twice")
+        if NONE in (one.lower() for one in ids):
+            raise ValueError(f"codes: {NONE!r} is the answer for no finding, not a code")
+        unknown = [one for one in self.precedence if one not in ids]
+        if unknown:
+            raise ValueError(f"precedence: unknown code {unknown[0]!r}{_meant(unknown[0], ids)}")
+        if len(set(self.precedence)) < len(self.precedence):
+            raise ValueError("precedence: a code stands in it twice")
+        missing = [one for one in ids if one not in self.precedence]
+        if self.choice != "many" and missing:
+            raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
+        for code in self.codes:
+            stray = [one for one in code.must_quote if one not in self.quote_from]
+            if stray:
+                raise ValueError(f"codes.{code.id}.must_quote: {stray[0]!r} is not in quote_from")
+        return self
+
+    def code(self, code_id: str) -> Code:
+        """Return the code named ``code_id``. Raises KeyError if there is none."""
+        for code in self.codes:
+            if code.id == code_id:
+                return code
+        raise KeyError(code_id)
+
+    def quotes_needed(self, code_id: str) -> int:
+        """Return how many separate quotes a finding of this code must have."""
+        return self.code(code_id).min_quotes or self.min_quotes
+
+    def rank(self, code_id: str) -> int:
+        """Return the code's place in the precedence, 0 for the strongest."""
+        order = self.precedence or tuple(code.id for code in self.codes)
+        return order.index(code_id) if code_id in order else len(order)
+
+    def excludes(self, trace: Trace, *, any_outcome: bool = False) -> str | None:
+        """Return why the rubric is not for this trace, or None if it is.
+
+        A trace whose outcome is not known is not excluded by ``passed``; with ``any_outcome`` none
+        is.
+        """
+        wanted, passed = self.applies_to.passed, trace.outcome.passed
+        if not any_outcome and wanted is not None and passed is not None and passed != wanted:
+            return "the run passed" if passed else "the run failed"
+        if len(trace.agents) < self.applies_to.min_agents:
+            return f"{len(trace.agents)} agent(s), the rubric needs {self.applies_to.min_agents}"
+        return None
+
+
+def built_in() -> Iterator[Path]:
+    """Yield the files of the built-in rubrics, sorted by name."""
+    yield from sorted(folder("rubrics").glob("*.yaml"))
+
+
+def load_rubric(name_or_file: str) -> Rubric:
+    """Return a built-in rubric by its name, or the one in a YAML file.
+
+    Raises:
+        RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
+    """
+    names = {path.stem: path for path in built_in()}
+    path = names.get(name_or_file, Path(name_or_file))
+    if name_or_file not in names and not path.is_file():
+        near = difflib.get_close_matches(name_or_file, names, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"
+        raise RubricError(f"no rubric {name_or_file!r}, and no such file; {hint}")
+    try:
+        data = path.read_bytes()
+        value = yaml.safe_load(data)
+    except OSError as error:
+        raise RubricError(f"{path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise RubricError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise RubricError(f"{path}: expected a mapping with id, version, codes ...")
+    try:
+        return Rubric.model_validate(value | {"sha256": hashlib.sha256(data).hexdigest()})
+    except ValidationError as error:
+        lines = [_explain(one, value) for one in error.errors(include_url=False)]
+        raise RubricError(f"{path}: " + "; ".join(lines)) from error
+
+
+def _explain(error: Any, value: dict[str, Any]) -> str:
+    """Return one problem of a rubric file: where it stands, in the user's words, and what it is."""
+    where = [str(one) for one in error["loc"]]
+    codes = value.get("codes")
+    if where[:1] == ["codes"] and len(where) > 1 and isinstance(codes, list):
+        code = codes[int(where[1])] if where[1].isdigit() else None
+        label = code.get("id") if isinstance(code, dict) else None
+        where[1] = str(label or f"number {int(where[1]) + 1}")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        message = "unknown field"
+        known = [field.alias or name for name, field in Code.model_fields.items()]
+        known += list(Rubric.model_fields)
+        message += _meant(where[-1], known)
+    return f"{'.'.join(where)}: {message}" if where else message
+
+
+def _meant(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

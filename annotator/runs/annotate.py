@@ -1,0 +1,79 @@
+"""One trace and one rubric: asked, checked, and put into the form that is recorded."""
+
+from typing import Any
+
+from annotator.annotations import Annotation, Verdict
+from annotator.evidence import check
+from annotator.judges.base import Judge
+from annotator.rubrics import Rubric
+from annotator.traces import Trace, Unreadable
+
+
+async def annotate(trace: Trace, rubric: Rubric, judge: Judge) -> Annotation:
+    """Return the annotation of ``trace`` by ``rubric``: judged, with its evidence verified.
+
+    Raises:
+        JudgeStopped: the judge cannot go on with any trace.
+    """
+    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id)
+
+
+def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Annotation:
+    """Return the annotation that follows from a verdict.
+
+    Only findings whose every quote stands in the trace count. If the code that the judge holds to
+    be primary does not stand but others do, the strongest of those by the rubric's precedence
+    becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
+    A rubric of ``many`` codes has no primary one.
+    """
+    common: dict[str, Any] = {
+        "trace_id": trace.id,
+        "rubric": rubric.id,
+        "rubric_sha256": rubric.sha256,
+        "judge": judge,
+        "attributes": dict(trace.attributes),
+        "usage": verdict.usage,
+    }
+    if verdict.error is not None:
+        return Annotation(status="failed", error=verdict.error, **common)
+    findings, rejected = check(verdict, trace, rubric)
+    codes = sorted((finding.code for finding in findings), key=rubric.rank)
+    primary = None
+    if codes and rubric.choice != "many":
+        primary = verdict.primary if verdict.primary in codes else codes[0]
+    if rubric.choice == "one":
+        findings = [finding for finding in findings if finding.code == primary]
+        codes = [primary] if primary else []
+    return Annotation(
+        status="labelled" if codes else "none",
+        primary=primary,
+        secondary=tuple(code for code in codes if code != primary),
+        findings=tuple(findings),
+        rejected=tuple(rejected),
+        **common,
+    )
+
+
+def skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
+    """Return the annotation of a trace that the rubric is not for."""
+    return Annotation(
+        trace_id=trace.id,
+        rubric=rubric.id,
+        rubric_sha256=rubric.sha256,
+        judge=judge,
+        status="skipped",
+        attributes=dict(trace.attributes),
+        reason=reason,
+    )
+
+
+def unreadable(found: Unreadable, rubric: Rubric, judge: str) -> Annotation:
+    """Return the annotation of a trace that could not be read."""
+    return Annotation(
+        trace_id=found.id,
+        rubric=rubric.id,
+        rubric_sha256=rubric.sha256,
+        judge=judge,
+        status="failed",
+        error=f"unreadable: {found.reason}",
+    )

@@ -1,0 +1,156 @@
+"""All traces: read as they are needed, judged side by side, recorded one by one."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from annotator.annotations import Annotation
+from annotator.errors import AnnotatorError
+from annotator.judges.base import Judge
+from annotator.rubrics import Rubric
+from annotator.runs.annotate import annotate, skipped, unreadable
+from annotator.runs.store import RunDirectory
+from annotator.traces import Ignored, Trace, Unreadable, read_traces
+
+Only = Literal["rubric", "failed", "all"]
+
+
+class Watcher(Protocol):
+    """Told of everything that happens in a run."""
+
+    def recorded(self, annotation: Annotation, run: RunDirectory) -> None:
+        """An annotation was written."""
+
+    def ignored(self, found: Ignored) -> None:
+        """A file is not a trace."""
+
+    def problem(self, trace: Trace, problem: str) -> None:
+        """A part of a trace could not be read as it should; the trace is judged."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
+    ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
+    """
+
+    sources: tuple[str, ...]
+    rubrics: tuple[Rubric, ...]
+    judge: Judge
+    format: str = "auto"
+    limit: int | None = None
+    only: Only = "rubric"
+    concurrency: int = 8
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was found while reading."""
+
+    traces: int = 0
+    unreadable: int = 0
+    ignored: int = 0
+    problems: int = 0
+    outcome_unknown: int = 0
+    examples: list[str] = field(default_factory=list)  # the first problems, in words
+
+    def note(self, text: str) -> None:
+        """Keep the first hundred problems for the manifest."""
+        if len(self.examples) < 100:
+            self.examples.append(text)
+
+
+async def execute(plan: Plan, run: RunDirectory, watcher: Watcher) -> Seen:
+    """Judge what the run has no annotation for yet; return what was found while reading.
+
+    Raises:
+        AnnotatorError: the judge had to stop, a source does not exist, no trace was found, or
+            nothing can be written. What was judged until then is recorded.
+    """
+    seen = Seen()
+    room = asyncio.Semaphore(plan.concurrency)
+
+    async def one(trace: Trace, rubric: Rubric) -> None:
+        try:
+            record(await annotate(trace, rubric, plan.judge))
+        finally:
+            room.release()
+
+    def record(annotation: Annotation) -> None:
+        run.append(annotation)
+        watcher.recorded(annotation, run)
+
+    try:
+        await plan.judge.open()
+        run.add_overhead(plan.judge.overhead)
+        async with asyncio.TaskGroup() as tasks:
+            for found in _found(plan, seen, watcher):
+                for rubric in plan.rubrics:
+                    if run.is_done(found.id, rubric.id):
+                        continue
+                    if isinstance(found, Unreadable):
+                        record(unreadable(found, rubric, plan.judge.id))
+                    elif reason := _not_for(found, rubric, plan.only):
+                        record(skipped(found, rubric, plan.judge.id, reason))
+                    else:
+                        await room.acquire()
+                        tasks.create_task(one(found, rubric))
+    except BaseExceptionGroup as group:
+        raise _first(group, AnnotatorError) from group
+    finally:
+        await plan.judge.close()
+    if seen.traces == seen.unreadable:
+        raise AnnotatorError(_nothing(plan.sources, seen))
+    return seen
+
+
+def _found(plan: Plan, seen: Seen, watcher: Watcher) -> Iterator[Trace | Unreadable]:
+    for found in read_traces(plan.sources, plan.format):
+        if isinstance(found, Ignored):
+            seen.ignored += 1
+            seen.note(f"{found.path}: {found.reason}")
+            watcher.ignored(found)
+            continue
+        if plan.limit is not None and seen.traces >= plan.limit:
+            return
+        seen.traces += 1
+        if isinstance(found, Trace):
+            seen.outcome_unknown += found.outcome.passed is None
+            for problem in found.problems:
+                seen.problems += 1
+                seen.note(f"{found.id}: {problem}")
+                watcher.problem(found, problem)
+        else:
+            seen.unreadable += 1
+            seen.note(f"{found.path}: {found.reason}")
+        yield found
+
+
+def _not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
+    """Return why a trace is skipped, or None."""
+    if only == "failed" and trace.outcome.passed:
+        return "the run passed"
+    return rubric.excludes(trace, any_outcome=only == "all")
+
+
+def _nothing(sources: Sequence[str], seen: Seen) -> str:
+    where = ", ".join(sources)
+    if seen.examples:
+        others = seen.unreadable + seen.ignored - 1
+        more = f" (and {others} more like it)" if others else ""
+        return f"no trace could be read in {where}: {seen.examples[0]}{more}"
+    return (
+        f"no traces in {where}: expected CooperBench run folders, or .json or .jsonl files with"
+        " lists of messages"
+    )
+
+
+def _first(group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]) -> BaseException:
+    """Return the first error of a kind in a group of errors, else the first one."""
+    for error in group.exceptions:
+        found = _first(error, kind) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, kind):
+            return found
+    first = group.exceptions[0]
+    return _first(first, kind) if isinstance(first, BaseExceptionGroup) else first

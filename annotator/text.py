@@ -1,0 +1,31 @@
+"""Text from strangers: made safe to store, and safe to show."""
+
+import re
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# C0 and C1 controls but tab and newline, and the marks that reorder text on screen.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def storable(text: str) -> str:
+    """Return ``text`` with every lone surrogate as U+FFFD, so that UTF-8 can hold it.
+
+    The length is unchanged, and so are all character offsets.
+    """
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def decoded(data: bytes) -> str:
+    """Return bytes as text: UTF-8, a leading byte order mark dropped, bad bytes as U+FFFD."""
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return ``text`` as one line that is safe on a terminal, at most ``limit`` characters.
+
+    Control characters and direction marks become U+FFFD; what is cut is marked with an ellipsis.
+    """
+    text = " ".join(_UNPRINTABLE.sub("\ufffd", storable(text.replace("\r", "\n"))).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,41 @@
+"""What was run: the trace model, and readers for its formats."""
+
+from annotator.traces.model import (
+    ORIGINS,
+    AgentEnd,
+    Feature,
+    Message,
+    Origin,
+    Outcome,
+    Source,
+    Step,
+    Trace,
+)
+from annotator.traces.reading import (
+    FORMATS,
+    Found,
+    Ignored,
+    Unreadable,
+    count_traces,
+    exists,
+    read_traces,
+)
+
+__all__ = [
+    "FORMATS",
+    "ORIGINS",
+    "AgentEnd",
+    "Feature",
+    "Found",
+    "Ignored",
+    "Message",
+    "Origin",
+    "Outcome",
+    "Source",
+    "Step",
+    "Trace",
+    "Unreadable",
+    "count_traces",
+    "exists",
+    "read_traces",
+]

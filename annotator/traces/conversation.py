@@ -1,0 +1,147 @@
+"""Lists of messages, in the spellings that agent frameworks use."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from annotator.traces.document import kind, mapping, text_of, time_of
+from annotator.traces.model import Message, Step, joined
+
+_SENDER = ("from", "sender", "sender_id", "name", "role")
+_TEXT = ("message", "content", "text")
+_RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
+_TIME = ("timestamp", "time", "created_at")
+_KIND = ("kind", "message_type")
+_EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
+_NOT_AN_AGENT = {"tool", "function", "ipython", "environment", "system", "developer"}
+_CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
+
+
+def is_message(value: Any) -> bool:
+    """Whether a JSON value looks like a message: an object that has a sender and a text."""
+    return (
+        isinstance(value, dict)
+        and any(key in value for key in _SENDER)
+        and any(key in value for key in (*_TEXT, "tool_calls"))
+    )
+
+
+def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """Return the messages in ``items`` and what was found wrong with them.
+
+    A message without text or sender is kept (so that numbers stay those of the file) and listed as
+    a problem.
+
+    Raises:
+        UnreadableTrace: an item is not an object.
+    """
+    messages: list[Message] = []
+    problems: list[str] = []
+    for n, item in enumerate(items, 1):
+        fields = mapping(item, f"{where}: message {n}")
+        pieces, has_tool_text, left_out = _pieces(fields)
+        if not pieces:
+            problems.append(f"{where}: message {n} has no text")
+        problems += [f"{where}: message {n}: {what} left out, not text" for what in left_out]
+        sender = _first_text(fields, _SENDER)
+        if not sender:
+            problems.append(f"{where}: message {n} has no sender")
+        text, breaks = joined(pieces)
+        messages.append(
+            Message(
+                n=n,
+                sender=sender or "unknown",
+                recipients=_recipients(fields),
+                text=text,
+                time=next(
+                    (t for key in _TIME if (t := time_of(fields.get(key))) is not None), None
+                ),
+                kind=_first_text(fields, _KIND),
+                tool=has_tool_text or text_of(fields.get("role")) in _NOT_AN_AGENT,
+                breaks=breaks,
+            )
+        )
+    return tuple(messages), tuple(problems)
+
+
+def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
+    """Return an agent's trajectory from a list of ``{role, content}``.
+
+    Raises:
+        UnreadableTrace: an item is not an object.
+    """
+    steps = []
+    for n, item in enumerate(items, 1):
+        fields = mapping(item, f"{where}: step {n}")
+        pieces, has_tool_text, _ = _pieces(fields)
+        text = "\n".join(pieces)
+        role = text_of(fields.get("role"))
+        call = _CALL.match(text)
+        if role == "assistant":
+            steps.append(Step(n, "agent", text, call.group(1) if call else None))
+        elif has_tool_text or role in _NOT_AN_AGENT - {"system", "developer"}:
+            steps.append(Step(n, "tool", text))
+        else:
+            steps.append(Step(n, "tool" if text.startswith("[tool_result]") else "task", text))
+    return tuple(steps)
+
+
+def _first_text(fields: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((text for key in keys if (text := text_of(fields.get(key)))), None)
+
+
+def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
+    value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
+    names = [text_of(one) for one in (value if isinstance(value, list) else [value])]
+    return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
+
+
+def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
+    """Return a message's texts, whether a tool wrote any of them, and what is not text."""
+    content = next((fields[key] for key in _TEXT if fields.get(key) is not None), None)
+    pieces: list[str] = []
+    left_out: list[str] = []
+    has_tool_text = False
+    for part in content if isinstance(content, list) else [content]:
+        text = text_of(part)
+        if text is not None:
+            pieces.append(text)
+        elif isinstance(part, dict):
+            has_tool_text |= part.get("type") in {"tool_result", "function_call_output"}
+            texts = list(_part_texts(part))
+            pieces += texts
+            if not texts:
+                left_out.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
+        elif part is not None:
+            left_out.append(kind(part))
+    calls = fields.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        if isinstance(call, dict):
+            pieces += _call_texts(call.get("function", call))
+    return [piece for piece in pieces if piece], has_tool_text, left_out
+
+
+def _part_texts(part: dict[str, Any]) -> Iterator[str]:
+    """Yield the texts of one content part (OpenAI's and Anthropic's shapes)."""
+    if part.get("type") in {"tool_use", "function_call"}:
+        yield from _call_texts(part)
+        return
+    for key in ("text", "refusal", "output", "content"):
+        value = part.get(key)
+        text = text_of(value)
+        if text:
+            yield text
+        for inner in value if isinstance(value, list) else []:
+            if isinstance(inner, dict) and (text := text_of(inner.get("text"))):
+                yield text
+
+
+def _call_texts(call: Any) -> list[str]:
+    """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
+    if not isinstance(call, dict):
+        return []
+    arguments = call.get("arguments", call.get("input"))
+    if isinstance(arguments, dict | list):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return [text for text in (text_of(call.get("name")), text_of(arguments)) if text]

@@ -1,0 +1,255 @@
+"""The CooperBench runner's log folders.
+
+One folder a run, ``logs/<run name>/<coop|solo>/<project>/<task>/f<i>_f<j>/``. Two numberings meet
+in it: agents are numbered by place (``agent1`` works on the lower feature), features by their
+number in the task. ``conversation.json`` names agents; patch and trajectory files are named after
+the *feature* (``agent7.patch``); ``eval.json`` numbers features by place (``feature1`` is the first
+of ``features``), ``independent.json`` by feature number.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.text import storable
+from annotator.traces.conversation import read_messages, read_steps
+from annotator.traces.document import flag, kind, mapping, read_json, read_text, text_of
+from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
+
+name = "cooperbench"
+
+_KNOWN = re.compile(
+    r"(conversation|result|eval|independent)\.json|.*(_traj\.json|_(session|sent)\.jsonl)"
+)
+_PAIR = re.compile(r"f\d+(_f\d+)*")
+
+
+def claims(files: frozenset[str]) -> bool:
+    """Whether a folder with these files is a run: no JSON file in it but the runner's own."""
+    own = {one for one in files if one.endswith((".json", ".jsonl"))}
+    if any(not _KNOWN.fullmatch(one) for one in own):
+        return False
+    return "conversation.json" in own or {"result.json", "eval.json"} <= own
+
+
+def read(folder: Path, trace_id: str) -> Trace:
+    """Return the run in ``folder``. Every file but ``conversation.json`` may be missing (a solo run
+    has none); a file that is there and broken makes the run unreadable, because a judge would see
+    less than what happened.
+
+    Raises:
+        UnreadableTrace: a file is broken, or a run of several agents has no conversation.
+    """
+    result = _optional(folder / "result.json")
+    evaluation = _optional(folder / "eval.json")
+    alone = _optional(folder / "independent.json")
+    place = _place(trace_id)
+    setting = text_of(result.get("setting")) or text_of(evaluation.get("setting"))
+    setting = setting or place.get("setting") or "coop"
+    problems: list[str] = []
+    numbers = _feature_numbers(folder, result, evaluation)
+    messages: tuple[Message, ...] = ()
+    if (folder / "conversation.json").exists():
+        messages, found = _conversation(folder / "conversation.json")
+        problems += found
+    elif setting != "solo":
+        raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
+    sent = result.get("messages_sent")
+    if isinstance(sent, int) and sent != len(messages):
+        problems.append(
+            f"result.json counts {sent} messages, conversation.json holds {len(messages)}"
+        )
+
+    owners = {"solo": ""} if setting == "solo" else _owners(result, numbers)
+    outcome = _outcome(result, evaluation, alone, numbers, owners)
+    return Trace(
+        id=trace_id,
+        format=name,
+        path=str(folder),
+        messages=messages,
+        patches=_patches(folder, owners, problems),
+        outcome=outcome,
+        attributes=_attributes(result, evaluation, place, setting, outcome),
+        problems=tuple(problems),
+        read_steps=lambda: _steps(folder, owners),
+        read_tasks=lambda: _tasks(folder, place, owners),
+    )
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return mapping(read_json(path), path.name) if path.exists() else {}
+
+
+def _conversation(path: Path) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    value = read_json(path)
+    items = value.get("messages") if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        raise UnreadableTrace(f"{path.name}: found {kind(value)}, expected a list of messages")
+    return read_messages(items, path.name)
+
+
+def _place(trace_id: str) -> dict[str, str]:
+    """Return what the folder names say, where they have the runner's form."""
+    parts = trace_id.split("/")
+    if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
+        return {}
+    found = {"setting": parts[-4], "project": parts[-3], "task": parts[-2]}
+    return found | ({"run_name": parts[-5]} if len(parts) > 4 else {})
+
+
+def _feature_numbers(
+    folder: Path, result: dict[str, Any], evaluation: dict[str, Any]
+) -> tuple[str, ...]:
+    """Return the run's feature numbers in order of place (agent1's first)."""
+    for value in (result.get("features"), evaluation.get("features")):
+        if isinstance(value, list) and value:
+            return tuple(_number(one) or "?" for one in value)
+    if _PAIR.fullmatch(folder.name):
+        return tuple(part[1:] for part in folder.name.split("_"))
+    named = (re.fullmatch(r"agent(\d+)\.patch", path.name) for path in folder.glob("agent*.patch"))
+    return tuple(sorted((match.group(1) for match in named if match), key=int))
+
+
+def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
+    """Return each agent's feature number."""
+    agents = result.get("agents")
+    by_place = {f"agent{place}": number for place, number in enumerate(numbers, 1)}
+    if not isinstance(agents, dict) or not agents:
+        return by_place
+    return {
+        storable(agent): (_number(end.get("feature_id")) if isinstance(end, dict) else None)
+        or by_place.get(agent, "")
+        for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
+    }
+
+
+def _number(value: Any) -> str | None:
+    """Return a feature number as text, or None: it becomes part of a file name."""
+    text = text_of(value)
+    return text if text and re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+def _patches(folder: Path, owners: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    files = {
+        agent: folder / ("solo.patch" if agent == "solo" else f"agent{number}.patch")
+        for agent, number in owners.items()
+    }
+    unclaimed = {path.name for path in folder.glob("*.patch")} - {
+        path.name for path in files.values()
+    }
+    problems += [f"{one}: belongs to no feature of this run, left out" for one in sorted(unclaimed)]
+    return {agent: read_text(path) for agent, path in files.items() if path.exists()}
+
+
+def _outcome(
+    result: dict[str, Any],
+    evaluation: dict[str, Any],
+    alone: dict[str, Any],
+    numbers: tuple[str, ...],
+    owners: Mapping[str, str],
+) -> Outcome:
+    agent_of = {number: agent for agent, number in owners.items()}
+    features = []
+    for place, number in enumerate(numbers, 1):
+        merged = evaluation.get(f"feature{place}")
+        merged = merged if isinstance(merged, dict) else {}
+        number = _number(merged.get("feature_id")) or number
+        single = evaluation.get(f"feature{place}_independent", alone.get(f"feature{number}"))
+        single = single if isinstance(single, dict) else {}
+        features.append(
+            Feature(
+                name=number,
+                agent="solo" if "solo" in owners else agent_of.get(number),
+                passed=flag(merged.get("passed")),
+                passed_alone=flag(single.get("passed")),
+                alone_reason=text_of(single.get("reason")),
+                output=text_of(merged.get("test_output", merged.get("output"))) or "",
+            )
+        )
+    merge = evaluation.get("merge")
+    merge = merge if isinstance(merge, dict) else {}
+    passed = flag(evaluation.get("both_passed"))
+    if passed is None:
+        passed = _all_of(feature.passed for feature in features)
+    return Outcome(
+        passed=passed,
+        merge=text_of(merge.get("status")),
+        strategy=text_of(merge.get("strategy")),
+        features=tuple(features),
+        agents=_ends(result, owners),
+        error=text_of(evaluation.get("error")),
+    )
+
+
+def _all_of(results: Any) -> bool | None:
+    known = list(results)
+    if False in known:
+        return False
+    return True if known and None not in known else None
+
+
+def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, ...]:
+    agents = result.get("agents")
+    reports = agents if isinstance(agents, dict) else {"solo": result.get("agent")}
+    ends = []
+    for agent, number in owners.items():
+        report = reports.get(agent)
+        report = report if isinstance(report, dict) else {}
+        status, error = text_of(report.get("status")), text_of(report.get("error"))
+        ends.append(AgentEnd(agent, number or None, status, error))
+    return tuple(ends)
+
+
+def _attributes(
+    result: dict[str, Any],
+    evaluation: dict[str, Any],
+    place: Mapping[str, str],
+    setting: str,
+    outcome: Outcome,
+) -> dict[str, Any]:
+    def first(key: str, fallback: str) -> str | None:
+        return text_of(result.get(key)) or text_of(evaluation.get(key)) or place.get(fallback)
+
+    return {
+        "model": first("model", ""),
+        "setting": setting,
+        "project": first("repo", "project"),
+        "task": first("task_id", "task"),
+        "framework": first("agent_framework", ""),
+        "run_name": first("run_name", "run_name"),
+        "passed": outcome.passed,
+        "merge": outcome.merge,
+    }
+
+
+def _steps(folder: Path, owners: Mapping[str, str]) -> Steps:
+    steps = {}
+    for agent, number in owners.items():
+        path = folder / f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"
+        if not path.exists():
+            continue
+        value = mapping(read_json(path), path.name).get("messages")
+        if not isinstance(value, list):
+            raise UnreadableTrace(f"{path.name}: messages: found {kind(value)}, expected a list")
+        steps[agent] = read_steps(value, path.name)
+    return steps
+
+
+def _tasks(folder: Path, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+    """Return the feature texts of the data set beside ``logs``, else each agent's first prompt."""
+    parents = folder.absolute().parents
+    logs = next((parent for parent in parents if parent.name == "logs"), None)
+    tasks = {}
+    if logs and place:
+        task = logs.parent / "dataset" / place["project"] / f"task{place['task']}"
+        for agent, number in owners.items():
+            path = task / f"feature{number}" / "feature.md"
+            if path.is_file() and not path.is_symlink():
+                tasks[agent] = read_text(path)
+    missing = {agent: number for agent, number in owners.items() if agent not in tasks}
+    for agent, steps in _steps(folder, missing).items():
+        if steps and steps[0].role == "task":
+            tasks[agent] = steps[0].text
+    return tasks

@@ -1,0 +1,30 @@
+"""CooperBench's published conversation export: one JSON object with messages and a count."""
+
+from typing import Any
+
+from annotator.traces.conversation import read_messages
+from annotator.traces.model import Trace
+
+name = "cooperbench-export"
+
+
+def matches(document: Any) -> bool:
+    """Whether a JSON document is such an export."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("messages"), list)
+        and ("total_messages" in document or "export_timestamp" in document)
+    )
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace. A ``total_messages`` that is not the number found is listed as a problem.
+
+    Raises:
+        UnreadableTrace: a message is not an object.
+    """
+    messages, problems = read_messages(document["messages"], "messages")
+    total = document.get("total_messages")
+    if isinstance(total, int) and total != len(messages):
+        problems += (f"total_messages says {total}, {len(messages)} found",)
+    return Trace(trace_id, name, path, messages, problems=problems)

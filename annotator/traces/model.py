@@ -1,0 +1,212 @@
+"""What was run: one :class:`Trace`, whatever format it was read from."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
+"""Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
+handed in; ``outcome``: what the merge and the tests reported; ``steps``: what an agent wrote in its
+own trajectory; ``tools``: text that no agent wrote (tool results, system and task prompts)."""
+
+ORIGINS: tuple[Origin, ...] = ("messages", "patches", "outcome", "steps", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message between agents.
+
+    ``n`` counts from 1 in the order of the file. Empty ``recipients`` means everybody. ``time`` is
+    in seconds since 1970, or None. ``kind`` is the sender's own type of message, if it has one;
+    ``tool`` marks text that no agent wrote. ``breaks`` are the offsets in ``text`` where separate
+    pieces were joined: no quote may run across one.
+    """
+
+    n: int
+    sender: str
+    recipients: tuple[str, ...]
+    text: str
+    time: float | None = None
+    kind: str | None = None
+    tool: bool = False
+    breaks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of an agent's own trajectory; ``n`` counts from 1 in the order of the file.
+
+    ``role`` is ``agent`` (the model wrote it), ``tool`` (a tool returned it) or ``task`` (the
+    prompt it was given). ``tool`` is the name of the tool called, if the step is a call.
+    """
+
+    n: int
+    role: Literal["agent", "tool", "task"]
+    text: str
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """How one task of the run ended. None always means "not known".
+
+    ``passed`` is the test result after the merge, ``passed_alone`` that of the agent's patch
+    applied by itself, ``output`` what the tests printed after the merge.
+    """
+
+    name: str
+    agent: str | None = None
+    passed: bool | None = None
+    passed_alone: bool | None = None
+    alone_reason: str | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """How an agent ended: the harness's status word and its error text, if any."""
+
+    agent: str
+    feature: str | None = None
+    status: str | None = None
+    error: str | None = None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the harness says that the agent did not finish by itself."""
+        return bool(self.error) or (self.status or "").lower() in {"error", "failed", "timeout"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the run ended. ``passed``: every feature passes after the merge; None if not known.
+
+    ``merge`` is the harness's word: ``clean``, ``conflicts``, ``identical``, ``missing_input``.
+    """
+
+    passed: bool | None = None
+    merge: str | None = None
+    strategy: str | None = None
+    features: tuple[Feature, ...] = ()
+    agents: tuple[AgentEnd, ...] = ()
+    error: str | None = None
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """The harness's own words, in order: merge status, errors, test outputs; none empty."""
+        errors = (self.error, *(end.error for end in self.agents))
+        outputs = (feature.output for feature in self.features)
+        return tuple(text for text in (self.merge, *errors, *outputs) if text)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that can be quoted. ``id`` is as in the annotations: ``message:3``, ``patch:agent1``,
+    ``outcome``, ``step:agent1:4``. No quote may run across an offset in ``breaks``.
+    """
+
+    id: str
+    text: str
+    origin: Origin
+    agent: str | None = None
+    breaks: tuple[int, ...] = ()
+
+
+Steps = Mapping[str, tuple[Step, ...]]
+
+
+def _no_steps() -> Steps:
+    return {}
+
+
+def _no_tasks() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One run of one or more agents on a task.
+
+    ``patches`` maps an agent to the diff it handed in (empty text: an empty patch; a missing agent:
+    none is known). ``attributes`` are facts to group by: ``model``, ``setting``, ``project``,
+    ``task``, ``framework``, ``run_name``, ``passed``, ``merge``. ``problems`` are parts that could
+    not be read as they should; the trace can be judged without them. Steps and task texts are large
+    and seldom needed, so they are read at the first access, which may raise
+    :class:`~annotator.errors.UnreadableTrace`.
+    """
+
+    id: str
+    format: str
+    path: str
+    messages: tuple[Message, ...] = ()
+    patches: Mapping[str, str] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    read_steps: Callable[[], Steps] = field(default=_no_steps, repr=False, compare=False)
+    read_tasks: Callable[[], Mapping[str, str]] = field(
+        default=_no_tasks, repr=False, compare=False
+    )
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Each agent's own trajectory."""
+        return self.read_steps()
+
+    @cached_property
+    def tasks(self) -> Mapping[str, str]:
+        """The text of the task that each agent was given, where it is known."""
+        return self.read_tasks()
+
+    @cached_property
+    def agents(self) -> tuple[str, ...]:
+        """The agents' names in a stable order: as the harness lists them, then as they spoke."""
+        named = [end.agent for end in self.outcome.agents]
+        named += list(self.patches)
+        named += [message.sender for message in self.messages if not message.tool]
+        return tuple(dict.fromkeys(named))
+
+    def sources(self, origins: tuple[Origin, ...] = ORIGINS) -> Iterator[Source]:
+        """Yield every text of the given origins, messages first; steps are read only if asked."""
+        wanted = set(origins)
+        for message in self.messages:
+            origin: Origin = "tools" if message.tool else "messages"
+            if origin in wanted:
+                yield Source(
+                    f"message:{message.n}", message.text, origin, message.sender, message.breaks
+                )
+        if "patches" in wanted:
+            for agent, patch in self.patches.items():
+                yield Source(f"patch:{agent}", patch, "patches", agent)
+        if "outcome" in wanted and self.outcome.reports:
+            text, breaks = joined(self.outcome.reports)
+            yield Source("outcome", text, "outcome", None, breaks)
+        if wanted & {"steps", "tools"}:
+            for agent, steps in self.steps.items():
+                for step in steps:
+                    origin = "steps" if step.role == "agent" else "tools"
+                    if origin in wanted:
+                        yield Source(f"step:{agent}:{step.n}", step.text, origin, agent)
+
+    def source(self, source_id: str) -> Source | None:
+        """Return the text named by ``source_id``, or None; steps are read only if it names one."""
+        origins: tuple[Origin, ...] = ("messages", "patches", "outcome", "tools")
+        if source_id.startswith("step:"):
+            origins = ("steps", "tools")
+        elif not source_id.startswith("message:"):
+            origins = ("patches", "outcome")
+        elif not any(message.tool for message in self.messages):
+            origins = ("messages",)
+        return next((one for one in self.sources(origins) if one.id == source_id), None)
+
+
+def joined(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
+    """Join separate texts by newlines; return the text and the offsets where one ends."""
+    breaks = []
+    at = 0
+    for piece in pieces[:-1]:
+        at += len(piece)
+        breaks.append(at)
+        at += 1
+    return "\n".join(pieces), tuple(breaks)

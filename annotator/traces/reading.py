@@ -1,0 +1,301 @@
+"""From what the user named to a stream of traces: find, detect, read, one at a time."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.text import storable
+from annotator.traces import cooperbench, export, generic, hub
+from annotator.traces.conversation import is_message
+from annotator.traces.document import kind, parse, read_json
+from annotator.traces.model import Trace
+
+# Formats that are a folder of files, and formats that are one JSON document (a file, or a line of
+# a JSONL file). The first that recognises its own wins. A new format is one file and one name here.
+FOLDER_FORMATS: tuple[ModuleType, ...] = (cooperbench,)
+DOCUMENT_FORMATS: tuple[ModuleType, ...] = (export, generic)
+FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A trace that is there and cannot be read; in a run it is recorded as ``failed``."""
+
+    id: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that is not a trace."""
+
+    path: str
+    reason: str
+
+
+Found = Trace | Unreadable | Ignored
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A run folder or a file found; ``id`` is the trace id that its place gives it, if any."""
+
+    path: Path
+    id: str | None
+    files: frozenset[str] | None = None  # of a run folder
+    outside: str | None = None  # a link that leaves the given folder
+
+
+def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]:
+    """Yield every trace below ``sources`` (folders, files, globs, ``hf://org/name[:split]``).
+
+    One trace is in memory at a time. The order is that of the sources, then of the paths. A second
+    trace with an id already seen is yielded as :class:`Unreadable`. Trace ids are: the path below
+    the folder named ``logs`` for run folders; else, for a file with one trace, its path below the
+    given folder; else the record's own id (``file:line`` if it has none).
+
+    Args:
+        sources: what the user named; at least one.
+        format: a name of ``FORMATS``, or ``auto`` to recognise each folder and file.
+
+    Raises:
+        AnnotatorError: a source does not exist, or ``format`` is unknown.
+    """
+    if format not in ("auto", *FORMATS):
+        raise AnnotatorError(f"unknown format {format!r}: use auto, {', '.join(FORMATS)}")
+    seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
+    for found in _read_all(sources, format):
+        if isinstance(found, Ignored):
+            yield found
+            continue
+        key = hash(found.id)
+        if key in seen:
+            again = f"a second trace with the id {found.id!r}; give each trace an id of its own"
+            yield Unreadable(_free_id(found.id, seen), found.path, again)
+            continue
+        seen.add(key)
+        yield found
+
+
+def _free_id(trace_id: str, seen: set[int]) -> str:
+    n = 2
+    while hash(candidate := f"{trace_id}#{n}") in seen:
+        n += 1
+    seen.add(hash(candidate))
+    return candidate
+
+
+def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
+    for source in sources:
+        if source.startswith("hf://"):
+            yield from _records(hub.records(source), source, format)
+            continue
+        for place in places(source, format):
+            if place.files is not None:
+                yield _read_folder(place, format)
+            elif place.path.suffix == ".json":
+                yield from _read_json(place, format)
+            else:
+                yield from _read_jsonl(place, format)
+
+
+def places(source: str, format: str = "auto") -> Iterator[_Place]:
+    """Yield the run folders and files below one source, sorted, without opening them.
+
+    Raises:
+        AnnotatorError: nothing has that name.
+    """
+    path = Path(source)
+    if not os.path.lexists(path):
+        matches = sorted(glob.glob(source, recursive=True)) if glob.has_magic(source) else []
+        if not matches:
+            what = "no file matches" if glob.has_magic(source) else "no such file or folder:"
+            raise AnnotatorError(f"{what} {source}")
+        for match in matches:
+            yield from places(glob.escape(match) if not os.path.lexists(match) else match, format)
+        return
+    root = Path(os.path.abspath(path))
+    if root.is_dir():
+        yield from _walk(root, format)
+    elif root.name == "conversation.json" and _folder_reader(_names(root.parent), format):
+        yield _Place(root.parent, _run_id(root.parent, root.parent), _names(root.parent))
+    else:
+        yield _Place(root, None)
+
+
+def _names(folder: Path) -> frozenset[str]:
+    return frozenset(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+
+
+def _folder_reader(files: frozenset[str], format: str) -> ModuleType | None:
+    candidates = (one for one in FOLDER_FORMATS if format in ("auto", one.name))
+    return next((one for one in candidates if one.claims(files)), None)
+
+
+def _walk(root: Path, format: str) -> Iterator[_Place]:
+    inside = root.resolve()
+
+    def refused(error: OSError) -> None:
+        raise AnnotatorError(f"{error.filename}: {error.strerror}")
+
+    for current, folders, files in os.walk(root, onerror=refused):
+        folders.sort()
+        folder = Path(current)
+        links = (folder / name for name in files if (folder / name).is_symlink())
+        outside = {link.name for link in links if not link.resolve().is_relative_to(inside)}
+        names = frozenset(files)
+        if _folder_reader(names, format):
+            first = min(outside, default=None)
+            yield _Place(folder, _run_id(folder, root), names, first)
+        elif format not in {one.name for one in FOLDER_FORMATS}:
+            for name in sorted(files):
+                if name.endswith(_SUFFIXES):
+                    path = folder / name
+                    below = storable(path.relative_to(root).as_posix())
+                    yield _Place(path, below, None, name if name in outside else None)
+
+
+def _run_id(folder: Path, root: Path) -> str:
+    """Return the path below the last folder named ``logs``, else below the given folder."""
+    parts = folder.parts
+    if "logs" in parts[:-1]:
+        last = max(n for n, part in enumerate(parts[:-1]) if part == "logs")
+        return storable("/".join(parts[last + 1 :]))
+    below = folder.relative_to(root).as_posix()
+    return storable(folder.name if below == "." else below)
+
+
+def _read_folder(place: _Place, format: str) -> Found:
+    trace_id = place.id or place.path.name
+    reader = _folder_reader(place.files or frozenset(), format)
+    try:
+        if place.outside:
+            raise UnreadableTrace(f"{place.outside}: a link that leaves the given folder")
+        assert reader is not None  # noqa: S101 - a folder is a place only if a reader claims it
+        trace: Trace = reader.read(place.path, trace_id)
+    except UnreadableTrace as error:
+        return Unreadable(trace_id, str(place.path), str(error))
+    return trace
+
+
+def _document_reader(document: Any, format: str) -> ModuleType | None:
+    candidates = (one for one in DOCUMENT_FORMATS if format in ("auto", one.name))
+    return next((one for one in candidates if one.matches(document)), None)
+
+
+def _read_json(place: _Place, format: str) -> Iterator[Found]:
+    fallback = place.id or storable(place.path.name)
+    try:
+        if place.outside:
+            raise UnreadableTrace("a link that leaves the given folder")
+        document = read_json(place.path)
+    except UnreadableTrace as error:
+        yield Unreadable(fallback, str(place.path), str(error))
+        return
+    if isinstance(document, list) and document and not is_message(document[0]):
+        yield from _records(enumerate(document, 1), str(place.path), format, fallback)
+        return
+    trace_id = place.id or generic.own_id(document) or fallback
+    yield _read_document(document, trace_id, str(place.path), format)
+
+
+def _read_document(document: Any, trace_id: str, path: str, format: str) -> Found:
+    reader = _document_reader(document, format)
+    if reader is None:
+        keys = (
+            f" with the keys {', '.join(sorted(document)[:6])}"
+            if isinstance(document, dict)
+            else ""
+        )
+        return Ignored(path, f"not a trace: {kind(document)}{keys}, no list of messages")
+    try:
+        trace: Trace = reader.read(document, trace_id, path)
+    except UnreadableTrace as error:
+        return Unreadable(trace_id, path, str(error))
+    return trace
+
+
+def _read_jsonl(place: _Place, format: str) -> Iterator[Found]:
+    fallback = place.id or storable(place.path.name)
+    try:
+        if place.outside:
+            raise UnreadableTrace("a link that leaves the given folder")
+        first = _first_line(place.path)
+        if is_message(first) and not isinstance(first.get("messages"), list):
+            lines = (line for _, line in _lines(place.path))
+            document = [parse(line, place.path.name) for line in lines]
+            yield _read_document(document, fallback, str(place.path), format)
+            return
+        records = ((n, _Line(line, f"line {n}")) for n, line in _lines(place.path))
+        yield from _records(records, str(place.path), format, fallback)
+    except UnreadableTrace as error:
+        yield Unreadable(fallback, str(place.path), str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    where: str
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the non-empty lines of a file with their numbers, one in memory at a time."""
+    try:
+        if not path.is_file():
+            raise UnreadableTrace(f"{path.name}: not a regular file")
+        with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+            for n, line in enumerate(file, 1):
+                if line.strip():
+                    yield n, line
+    except OSError as error:
+        raise UnreadableTrace(f"{path.name}: {error.strerror or error}") from error
+
+
+def _first_line(path: Path) -> Any:
+    for _, line in _lines(path):
+        try:
+            return parse(line, path.name)
+        except UnreadableTrace:
+            return None
+    raise UnreadableTrace(f"{path.name}: empty file")
+
+
+def _records(
+    records: Iterable[tuple[int, Any]], path: str, format: str, name: str | None = None
+) -> Iterator[Found]:
+    """Yield one trace per record, named by its own id or by ``name:number``."""
+    for n, record in records:
+        fallback = f"{name or path}:{n}"
+        where = f"{path}:{n}"
+        try:
+            document = parse(record.text, record.where) if isinstance(record, _Line) else record
+        except UnreadableTrace as error:
+            yield Unreadable(fallback, where, str(error))
+            continue
+        yield _read_document(document, generic.own_id(document) or fallback, where, format)
+
+
+def exists(source: str) -> None:
+    """Raise :class:`AnnotatorError` if nothing has that name; hub names are not looked up."""
+    if not source.startswith("hf://"):
+        next(places(source), None)
+
+
+def count_traces(sources: Sequence[str], format: str = "auto") -> int:
+    """Return how many traces :func:`read_traces` will find, roughly and cheaply.
+
+    It counts run folders, JSON files and lines of JSONL files, and opens nothing else.
+    """
+    total = 0
+    for source in sources:
+        for place in () if source.startswith("hf://") else places(source, format):
+            lines = place.files is None and place.path.suffix != ".json"
+            total += sum(1 for _ in _lines(place.path)) if lines else 1
+    return total

@@ -1,0 +1,235 @@
+"""An OpenAI-compatible endpoint on 127.0.0.1 that answers as a test tells it to.
+
+It speaks the protocol for real (HTTP, tools, JSON schema, plain text, usage, errors); what it says
+is decided by a ``responder``, a function from :class:`Request` to :class:`Reply`.
+"""
+
+import asyncio
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp import web
+
+Form = Literal["tools", "json_schema", "plain"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the run in a prompt, as its header names it."""
+
+    source: str
+    text: str
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the server got it; ``n`` counts all requests from 1."""
+
+    n: int
+    body: dict[str, Any]
+
+    @property
+    def form(self) -> Form:
+        if self.body.get("tools"):
+            return "tools"
+        kind = (self.body.get("response_format") or {}).get("type")
+        return "json_schema" if kind == "json_schema" else "plain"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return self.body["messages"]
+
+    @property
+    def is_probe(self) -> bool:
+        return "ready" in json.dumps(self.messages) and "<run " not in json.dumps(self.messages)
+
+    @property
+    def system(self) -> str:
+        return self.messages[0]["content"]
+
+    @property
+    def user(self) -> str:
+        return next(one["content"] for one in self.messages if one["role"] == "user")
+
+    @property
+    def reask(self) -> str | None:
+        """What we told the model to correct, if this is a re-ask."""
+        last = self.messages[-1]
+        return None if last["content"] == self.user else last["content"]
+
+    @property
+    def parts(self) -> list[Part]:
+        nonce = re.search(r"<run (\w+)>", self.user).group(1)
+        pieces = re.split(rf"^\[\[{nonce} (.*)\]\]$", self.user, flags=re.MULTILINE)[1:]
+        found = []
+        for header, text in zip(pieces[::2], pieces[1::2], strict=True):
+            body = text.split(f"</run {nonce}>")[0].strip("\n")
+            found.append(Part(header.split()[0], body, "not to be quoted" in header))
+        return found
+
+    def part(self, source: str) -> str:
+        return next(part.text for part in self.parts if part.source == source)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What to answer. ``answer`` is put into the form that was asked for; ``text`` is sent as it
+    is, whatever was asked for; ``status`` is an HTTP error.
+    """
+
+    answer: Any = None
+    text: str | None = None
+    refusal: str | None = None
+    finish: str | None = None
+    status: int = 200
+    error: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str | None = None  # a raw response body
+    calls: int = 1  # tool calls with this answer
+    wait: float = 0.0
+    drop: bool = False
+
+
+Responder = Callable[[Request], Reply]
+
+
+def finding(code: str, *quotes: tuple[str, str], label: str | None = None) -> Reply:
+    """An answer with one finding; quotes are (source, text)."""
+    one = {
+        "code": code,
+        "quotes": [{"source": source, "text": text} for source, text in quotes],
+        "rationale": "as the quotes show",
+    }
+    return Reply(answer={"findings": [one], "label": label or code})
+
+
+NOTHING = Reply(answer={"findings": [], "label": "none"})
+
+
+class OpenAIServer:
+    """The server; use it as a context manager. ``seen`` holds every request but the probes."""
+
+    def __init__(
+        self,
+        responder: Responder = lambda request: NOTHING,
+        forms: tuple[str, ...] = ("tools", "json_schema"),
+        unsupported: Literal["ignore", "400", "500"] = "ignore",
+    ) -> None:
+        self.responder = responder
+        self.forms = forms
+        self.unsupported = unsupported
+        self.seen: list[Request] = []
+        self.probes: list[Request] = []
+        self.calls = 0
+        self.keys: set[str] = set()
+        self.tokens_in = 0
+        self.tokens_out = 0
+        self._ready = threading.Event()
+
+    def __enter__(self) -> "OpenAIServer":
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def _serve(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        app = web.Application(client_max_size=256 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _complete(self, http: web.Request) -> web.StreamResponse:
+        self.calls += 1
+        self.keys.add(http.headers.get("Authorization", ""))
+        request = Request(self.calls, await http.json())
+        (self.probes if request.is_probe else self.seen).append(request)
+        supported = request.form == "plain" or request.form in self.forms
+        if not supported and self.unsupported != "ignore":
+            error = {"message": f"{request.form} is not supported", "type": "invalid_request_error"}
+            return web.json_response({"error": error}, status=int(self.unsupported))
+        if request.is_probe:
+            reply = Reply(answer={"answer": "ready", "number": 7})
+            if not supported:
+                reply = Reply(text="Sure! The answer is ready and the number is 7.")
+        else:
+            reply = self.responder(request)
+        if reply.wait:
+            await asyncio.sleep(reply.wait)
+        if reply.drop:
+            http.transport.close()
+            return web.Response()
+        if reply.body is not None:
+            return web.Response(
+                text=reply.body, status=reply.status, content_type="application/json"
+            )
+        if reply.status != 200:
+            return web.json_response(
+                {"error": reply.error}, status=reply.status, headers=reply.headers
+            )
+        return web.json_response(self._completion(request, reply, supported))
+
+    def _completion(self, request: Request, reply: Reply, supported: bool) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        finish = "stop"
+        answer = reply.answer if reply.answer is None else json.dumps(reply.answer)
+        if reply.refusal is not None:
+            message["refusal"] = reply.refusal
+        elif reply.text is not None:
+            message["content"] = reply.text
+        elif request.form == "tools" and supported:
+            finish = "tool_calls"
+            name = request.body["tools"][0]["function"]["name"]
+            message["tool_calls"] = [
+                {
+                    "id": f"call_{n}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": answer or ""},
+                }
+                for n in range(reply.calls)
+            ]
+        else:
+            message["content"] = answer or ""
+        prompt = sum(len(str(one.get("content") or "")) for one in request.messages) // 4
+        output = len(json.dumps(message)) // 4
+        self.tokens_in += prompt
+        self.tokens_out += output
+        return {
+            "id": f"chatcmpl-{request.n}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": request.body["model"],
+            "choices": [
+                {"index": 0, "message": message, "finish_reason": reply.finish or finish}
+            ],
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": output,
+                "total_tokens": prompt + output,
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+        }
