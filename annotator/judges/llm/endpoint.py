@@ -150,11 +150,11 @@ class Endpoint:
             usage = _usage(completion)
         except openai.APIStatusError as error:
             raise _meaning(error) from error
-        except openai.APITimeoutError as error:
-            raise _Transient("no answer in time") from error
-        except openai.APIConnectionError as error:
-            cause = one_line(str(error.__cause__ or error), 200)
-            raise _Transient(f"connection failed: {cause}") from error
+        except openai.APIConnectionError as error:  # a refused connection is a timeout to openai
+            cause = error.__cause__ or error
+            if isinstance(error, openai.APITimeoutError) and "Connect" not in type(cause).__name__:
+                raise _Transient("no answer in time") from error
+            raise _Transient(f"connection failed: {one_line(str(cause), 200)}") from error
         except (openai.APIError, ValueError) as error:
             raise _Transient(f"answer not understood: {one_line(str(error), 200)}") from error
         finally:

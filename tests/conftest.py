@@ -1,0 +1,130 @@
+"""What every test may use: small runs written to disk, and the command line in this process."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.annotations import Annotation, read_annotations
+from annotator.cli import main
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples" / "traces"
+
+Talk = list[tuple[str, str]]
+TALK: Talk = [
+    ("agent1", "I take the parser module. Which field holds the unit?"),
+    ("agent2", "I am adding the printer now, it only touches output.py."),
+    ("agent1", "The parser is done; I never touched output.py."),
+    ("agent2", "Printer finished. There is no overlap with your parser."),
+]
+PATCHES = {
+    1: "--- a/shop/parser.py\n+++ b/shop/parser.py\n@@ -1,1 +1,2 @@\n import re\n+UNIT = 'kg'\n",
+    2: "--- a/shop/parser.py\n+++ b/shop/parser.py\n@@ -1,1 +1,2 @@\n import re\n+UNIT = 'lb'\n",
+}
+
+
+def write_run(
+    folder: Path,
+    talk: Talk | None = None,
+    *,
+    passed: bool | None = False,
+    merge: str = "conflicts",
+    patches: dict[int, str] | None = None,
+    outputs: tuple[str, str] = ("", ""),
+    alone: tuple[bool, bool] = (True, True),
+) -> Path:
+    """Write one run in the CooperBench log layout; ``passed`` None leaves the outcome out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    messages = [
+        {
+            "from": sender,
+            "to": "agent2" if sender == "agent1" else "agent1",
+            "message": text,
+            "timestamp": 1_700_000_000.0 + n,
+        }
+        for n, (sender, text) in enumerate(TALK if talk is None else talk)
+    ]
+    (folder / "conversation.json").write_text(json.dumps(messages))
+    if passed is not None:
+        features = {
+            f"feature{n}": {"feature_id": n, "passed": passed, "test_output": outputs[n - 1]}
+            for n in (1, 2)
+        }
+        single = {f"feature{n}_independent": {"passed": alone[n - 1]} for n in (1, 2)}
+        evaluation = {"features": [1, 2], "merge": {"status": merge}, "both_passed": passed}
+        (folder / "eval.json").write_text(json.dumps(evaluation | features | single))
+    agents = {f"agent{n}": {"feature_id": n, "status": "Submitted"} for n in (1, 2)}
+    result = {"features": [1, 2], "setting": "coop", "model": "m", "agents": agents}
+    (folder / "result.json").write_text(json.dumps(result))
+    for n, patch in (PATCHES if patches is None else patches).items():
+        (folder / f"agent{n}.patch").write_text(patch)
+    return folder
+
+
+def run_name(n: int, root: str = "logs") -> str:
+    return f"{root}/night/coop/shop_task/{n}/f1_f2"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Callable[..., Path]:
+    """Write several equal runs below ``tmp_path/logs`` and return that folder."""
+
+    def write(count: int = 1, **options: Any) -> Path:
+        for n in range(1, count + 1):
+            write_run(tmp_path / run_name(n), **options)
+        return tmp_path / "logs"
+
+    return write
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def annotate_cli(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Done]:
+    """Run ``annotate`` with these arguments in this process, in ``tmp_path``."""
+    for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return Done(int(stop.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:
+    """The annotations of a run directory by trace and rubric; a double one is an error."""
+    found: dict[tuple[str, str], Annotation] = {}
+    for one in read_annotations(folder):
+        key = (one.trace_id, one.rubric)
+        assert key not in found, f"{key} stands twice in {folder}"
+        found[key] = one
+    return found
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The real runs; a test that needs them is skipped where they are not."""
+    folder = Path(os.environ.get("ANNOTATOR_TEST_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip("no real runs here: set ANNOTATOR_TEST_DATA to their folder")
+    return folder

@@ -1,0 +1,517 @@
+"""The rules judge, through its one method, on small runs made here."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotator.evidence import check
+from annotator.judges.rules import RulesJudge
+from annotator.rubrics import load_rubric
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
+
+COMM = load_rubric("comm_errors")
+SYMPTOMS = load_rubric("symptoms")
+
+
+def talk(*lines, to=()):
+    """Return messages from lines "sender: text"."""
+    pairs = [line.split(": ", 1) for line in lines]
+    return tuple(Message(n, sender, to, text) for n, (sender, text) in enumerate(pairs, 1))
+
+
+def run(*lines, patches=None, **outcome):
+    messages = lines if lines and isinstance(lines[0], Message) else talk(*lines)
+    outcome = Outcome(**outcome)
+    return Trace("run", "test", "", messages, patches or {}, outcome)
+
+
+def decide(trace, rubric):
+    """Return the verdict, whose every claim must pass the check of the evidence, word for word."""
+    verdict = RulesJudge().decide(trace, rubric)
+    findings, rejected = check(verdict, trace, rubric)
+    assert rejected == []
+    assert all(one.match == "exact" for finding in findings for one in finding.evidence)
+    assert verdict.error is None
+    assert verdict.primary == (verdict.claims[0].code if verdict.claims else None)
+    return verdict
+
+
+def quotes(verdict, claim=0):
+    return [(quote.source, quote.text) for quote in verdict.claims[claim].quotes]
+
+
+# --- which rubrics -----------------------------------------------------------------------------
+
+
+def test_knows_its_two_rubrics_and_says_so_of_others():
+    judge = RulesJudge()
+    assert judge.id == "rules"
+    assert judge.unsupported(COMM) is None
+    assert judge.unsupported(SYMPTOMS) is None
+    reason = judge.unsupported(load_rubric("causes"))
+    assert "'causes'" in reason
+    assert "comm_errors and symptoms" in reason
+    assert judge.decide(run("a: Hello."), load_rubric("causes")).error == reason
+
+
+def test_a_rubric_without_one_of_its_codes_is_not_supported():
+    codes = tuple(code for code in COMM.codes if code.id != "C4a")
+    reason = RulesJudge().unsupported(COMM.model_copy(update={"codes": codes}))
+    assert "C4a" in reason
+    assert "C4b" not in reason
+
+
+# --- comm_errors -------------------------------------------------------------------------------
+
+STATUS = "Status of the harbour page: the tide table is finished.\nAll of its tests pass here."
+FACT = "The ferry table lists the harbour first, then the pier, and the lighthouse comes last."
+
+COMM_CASES = {
+    # C1a
+    "no reply": ("C1a", "b: I take the map.", "a: Fine. Which unit does your tide table store?"),
+    "request": ("C1a", "b: I take the map.", "a: Please send the column names of your tide table."),
+    "let me know": ("C1a", "b: I take the map.", "a: Let me know which unit you store."),
+    "can you tell": ("C1a", "b: I take the map.", "a: Hi, can you tell me the unit you store?"),
+    "answered": (None, "a: Which unit does your tide table store?", "b: It has metres."),
+    "an action": (None, "b: I take the map.", "a: Can you rebase the tide table on mine?"),
+    "ask an action": (None, "b: I take the map.", "a: Please rebase the tide table on mine."),
+    "courtesy": (None, "b: I take the map.", "a: Please tell me if the tide table breaks."),
+    "conditional": (None, "b: I take the map.", "a: If it breaks, please send me the table."),
+    "closing": (None, "b: I take the map.", "a: I take the tide table. Sound good?"),
+    "a pattern": (None, "b: I take the map.", "a: The code is now, what(?:ever) comes (a|b)?"),
+    "quoted": (None, "b: I take the map.", "a: > Which unit does your tide table store?"),
+    "taken back": (
+        None,
+        "b: I take the map.",
+        "a: Which unit does your tide table store?",
+        "a: Never mind, the readme says it.",
+    ),
+    "nothing shows it": (None, "a: Which unit does your tide table store?"),
+    # C1b
+    "written past": (
+        "C1b",
+        "a: Do overdue fines round up or down?",
+        "b: Finished the borrower card layout, moving on to its colours.",
+    ),
+    "same topic": (
+        None,
+        "a: Do overdue fines round up or down?",
+        "b: Finished the borrower card layout, it shows fines in whole cents.",
+    ),
+    "answered late": (
+        None,
+        "a: Do overdue fines round up or down?",
+        "b: Finished the borrower card layout, moving on to its colours.",
+        "b: About the rounding of the overdue fines, they go up.",
+    ),
+    "assent": (
+        None,
+        "a: Should overdue fines round towards zero?",
+        "b: Yes, that is how the borrower card shows it as well.",
+    ),
+    "curt": (None, "a: Do overdue fines round up or down?", "b: Upwards, always."),
+    "about the work": (
+        None,
+        "a: What are you working on in these files?",
+        "b: Borrower cards and their colours, nothing else so far.",
+    ),
+    # C4
+    "block twice": ("C4b", f"a: {STATUS}", "b: Understood.", f"a: {STATUS}"),
+    "fact twice": ("C4a", f"a: {FACT}", "b: Understood.", f"a: {FACT}"),
+    "other words": ("C4a", f"a: {FACT}", f"a: {FACT.replace('comes', 'goes')}"),
+    "other sender": (None, f"a: {FACT}", f"b: {FACT}"),
+    "a new number": (None, f"a: {FACT} Row 3.", f"a: {FACT} Row 4."),
+    "new text": (None, f"a: {FACT}", "a: The lighthouse is closed, so its row is gone by now."),
+    "short": (None, "a: Understood, thanks.", "a: Understood, thanks."),
+    "a hole filled": (None, f"a: {FACT.replace('pier', ' ')}", f"a: {FACT}"),
+    "resent": (None, f"a: {FACT}", f"a: {FACT} (resend)"),
+    "agreed": (None, f"a: type: AGREE\n{FACT}", f"a: type: AGREE\n{FACT}"),
+    "a done twice": ("C4a", f"a: type: DONE\n{FACT}", f"a: type: DONE\n{FACT}"),
+    # order
+    "question first": (
+        "C1a",
+        "b: I take the map.",
+        f"a: {FACT}",
+        f"a: {FACT}",
+        "a: Which unit does your tide table store?",
+    ),
+    "no messages": (None,),
+    "empty messages": (None, "a: ", "b: ", "a: "),
+}
+
+
+@pytest.mark.parametrize("case", COMM_CASES)
+def test_comm_errors(case):
+    code, *lines = COMM_CASES[case]
+    verdict = decide(run(*lines), COMM)
+    assert verdict.primary == code
+    assert len(verdict.claims) == (code is not None)
+
+
+def test_the_question_alone_is_quoted_and_the_partners_last_word():
+    verdict = decide(
+        run("b: I take the map. It is half drawn.", "a: Fine. Which unit does your table store?"),
+        COMM,
+    )
+    assert quotes(verdict) == [
+        ("message:2", "Which unit does your table store?"),
+        ("message:1", "It is half drawn."),
+    ]
+    assert verdict.claims[0].rationale == "a asks in message 2 and b sends nothing afterwards."
+
+
+def test_the_askers_remark_on_the_silence_is_the_better_evidence():
+    verdict = decide(
+        run("a: Which unit does your table store?", "a: Half built. No reply, so I take metres."),
+        COMM,
+    )
+    assert quotes(verdict)[1] == ("message:2", "No reply, so I take metres.")
+
+
+def test_only_those_who_were_asked_can_reply():
+    said = (
+        Message(1, "b", (), "I take the map."),
+        Message(2, "a", ("b",), "Which unit does your tide table store?"),
+        Message(3, "c", (), "The lighthouse page uses metres in its tide table."),
+    )
+    assert decide(run(*said), COMM).primary == "C1a"
+    said = (said[0], Message(2, "a", (), said[1].text), said[2])
+    assert decide(run(*said), COMM).primary is None
+
+
+def test_text_that_no_agent_wrote_neither_asks_nor_answers():
+    said = (
+        Message(1, "b", (), "I take the map."),
+        Message(2, "a", (), "Which unit does your tide table store?"),
+        Message(3, "shell", (), "The tide table is in metres.", tool=True),
+    )
+    assert decide(run(*said), COMM).primary == "C1a"
+    asked_by_tool = Message(2, "a", (), said[1].text, tool=True)
+    assert decide(run(said[0], asked_by_tool), COMM).primary is None
+
+
+def test_no_quote_runs_across_a_break():
+    text = "Which unit does\nyour tide table store?"
+    whole = Message(2, "a", (), text.replace("\n", " "))
+    parted = Message(2, "a", (), text, breaks=(text.index("\n"),))
+    first = Message(1, "b", (), "I take the map.")
+    assert decide(run(first, whole), COMM).primary == "C1a"
+    assert decide(run(first, parted), COMM).primary is None
+
+
+def test_a_long_question_is_cut_between_words():
+    text = "Which unit does your tide table store, given " + "many other tables " * 40 + "too?"
+    quote = quotes(decide(run("b: I take the map.", f"a: {text}"), COMM))[0][1]
+    assert len(quote) <= 240
+    assert text[len(quote)] == " "
+
+
+# --- symptoms ----------------------------------------------------------------------------------
+
+BASE = [f"line {n}" for n in range(1, 21)]
+
+
+def patch(file, at, *added, removed=0):
+    """Return a diff that puts lines before base line ``at``, with one line of context around."""
+    gone = [f"-{line}" for line in BASE[at - 1 : at - 1 + removed]]
+    body = [
+        f" {BASE[at - 2]}",
+        *gone,
+        *(f"+{line}" for line in added),
+        f" {BASE[at - 1 + removed]}",
+    ]
+    old, new = 2 + removed, 2 + len(added)
+    head = [f"--- a/{file}", f"+++ b/{file}", f"@@ -{at - 1},{old} +{at - 1},{new} @@"]
+    return "\n".join([*head, *body]) + "\n"
+
+
+OURS = patch("tides.py", 5, "def tide(hour, unit):", "    return hour * unit")
+THEIRS = patch("tides.py", 5, "def tide(hour, moon):", "    look(moon)")
+ELSEWHERE = patch("tides.py", 15, "def moon(hour):", "    return None")
+OTHER_FILE = patch("moons.py", 5, "def tide(hour, moon):", "    look(moon)")
+TESTS = "collected 9 items\nFAILED tests/test_tides.py::test_ebb - KeyError\n1 failed in 2s"
+
+
+def both(one=OURS, two=THEIRS):
+    return {"a": one, "b": two}
+
+
+def conflict(*lines, patches=None, **more):
+    return run(*lines, patches=patches or both(), **{"passed": False, "merge": "conflicts"} | more)
+
+
+def alone(*results, output=TESTS):
+    """Return features a, b ... that failed after the merge, with their results alone."""
+    return tuple(
+        Feature(name, name, False, result, output=output)
+        for name, result in zip("ab", results, strict=False)
+    )
+
+
+def dead(*lines, error=None, status="Error", patches=None, features=None):
+    return run(
+        *lines,
+        patches=patches if patches is not None else both(one=""),
+        passed=False,
+        merge="clean",
+        features=alone(False, True) if features is None else features,
+        agents=(AgentEnd("a", status=status, error=error), AgentEnd("b", status="Submitted")),
+    )
+
+
+CHAT = ("a: I add a unit to the tide.", "b: I add the moon to it.")
+SYMPTOM_CASES = {
+    # (a)
+    "empty patch": (["implementation_failure"], dead(status="Submitted")),
+    "crashed": (["implementation_failure"], dead(*CHAT, error="out of memory")),
+    "done, but empty": (
+        ["broken_commitment", "implementation_failure"],
+        dead("a: The tide unit is done and tested."),
+    ),
+    "done by type": (
+        ["broken_commitment", "implementation_failure"],
+        dead("a: type: DONE\nnote: Added the unit to every tide."),
+    ),
+    "will be done": (["implementation_failure"], dead("a: I will ping when the unit is done.")),
+    "partner done": (["implementation_failure"], dead("b: The tide unit is done and tested.")),
+    "asks if done": (["implementation_failure"], dead("a: Ask me whether it is done, will you?")),
+    "leaves it": (["implementation_failure"], dead("a: type: DONE\nnote: The file is all yours.")),
+    "crashed after a working patch": (
+        ["work_overlap"],
+        conflict(
+            *CHAT,
+            features=(Feature("a", "a", False, True),),
+            agents=(AgentEnd("a", status="Error"), AgentEnd("b")),
+        ),
+    ),
+    # (b)
+    "fails alone too": (
+        ["implementation_failure"],
+        run(*CHAT, patches=both(), passed=False, merge="clean", features=alone(False, False)),
+    ),
+    "identical": (
+        ["implementation_failure"],
+        run(*CHAT, patches=both(), passed=False, merge="identical", features=alone(False)),
+    ),
+    # (c), (d)
+    "same place": (["work_overlap"], conflict(*CHAT)),
+    "same place, silent": (["work_overlap"], conflict()),
+    "adjoining": (
+        ["work_overlap"],
+        conflict(patches=both(OURS, patch("tides.py", 4, "a new line", removed=1))),
+    ),
+    "same new file": (
+        ["work_overlap"],
+        conflict(
+            patches=both(
+                "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+tide = hour\n",
+                "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+moon = hour\n",
+            )
+        ),
+    ),
+    "other place": (["implementation_failure"], conflict(patches=both(two=ELSEWHERE))),
+    "other file": (["implementation_failure"], conflict(patches=both(two=OTHER_FILE))),
+    "clean, same place": (
+        ["implementation_failure"],
+        run(patches=both(), passed=False, merge="clean", features=alone(True, True)),
+    ),
+    "open question": (
+        ["unresponsiveness"],
+        conflict("b: I add the moon.", "a: Which unit does your tide use?"),
+    ),
+    "answered question": (
+        ["work_overlap"],
+        conflict("a: Which unit does your tide use?", "b: The tide is in metres."),
+    ),
+    "open question, clean merge": (
+        ["implementation_failure"],
+        run(
+            "b: I add the moon.",
+            "a: Which unit does your tide use?",
+            passed=False,
+            merge="clean",
+            features=alone(True),
+        ),
+    ),
+    # last resorts
+    "repetition": (
+        ["repetition"],
+        run(f"a: {STATUS}", f"a: {STATUS}", passed=False, merge="clean", features=alone(True)),
+    ),
+    "repetition comes last": (["work_overlap"], conflict(f"a: {STATUS}", f"a: {STATUS}")),
+    "nothing to quote": ([], run("a: Hello.", "b: Hello.", passed=False)),
+    # outcome known to be good, or not known
+    "passed": ([], conflict("b: Hi.", "a: Which unit does your tide use?", passed=True)),
+    "unknown, same place": (["work_overlap"], run(*CHAT, patches=both())),
+    "unknown, other place": ([], run(*CHAT, patches=both(two=ELSEWHERE))),
+    "unknown, clean": ([], run(*CHAT, patches=both(), merge="clean")),
+    "unknown, repetition": (["repetition"], run(f"a: {STATUS}", f"a: {STATUS}")),
+    "unknown, no patches": ([], run(*CHAT)),
+}
+
+
+@pytest.mark.parametrize("case", SYMPTOM_CASES)
+def test_symptoms(case):
+    codes, trace = SYMPTOM_CASES[case]
+    assert [claim.code for claim in decide(trace, SYMPTOMS).claims] == codes
+
+
+def test_the_failed_test_is_quoted():
+    claim = SYMPTOM_CASES["fails alone too"][1]
+    assert quotes(decide(claim, SYMPTOMS)) == [
+        ("outcome", "FAILED tests/test_tides.py::test_ebb - KeyError")
+    ]
+
+
+def test_a_failing_feature_that_passes_alone_is_not_called_the_agents_own():
+    mixed = run(*CHAT, passed=False, merge="clean", features=alone(False, True))
+    own = run(*CHAT, passed=False, merge="clean", features=alone(False, False))
+    assert "fails alone" not in decide(mixed, SYMPTOMS).claims[0].rationale
+    assert "fails alone" in decide(own, SYMPTOMS).claims[0].rationale
+
+
+def test_the_crashed_agents_own_error_is_quoted_before_the_tests():
+    trace = dead(error="sandbox gone after 9 s\nbye for now")
+    assert quotes(decide(trace, SYMPTOMS)) == [("outcome", "sandbox gone after 9 s")]
+
+
+def test_a_broken_commitment_quotes_the_claim_and_the_failure():
+    verdict = decide(SYMPTOM_CASES["done, but empty"][1], SYMPTOMS)
+    failed = ("outcome", "FAILED tests/test_tides.py::test_ebb - KeyError")
+    assert quotes(verdict) == [("message:1", "The tide unit is done and tested."), failed]
+    assert quotes(verdict, 1) == [failed]
+
+
+def test_an_overlap_quotes_the_most_similar_added_lines():
+    assert quotes(decide(conflict(*CHAT), SYMPTOMS)) == [
+        ("patch:a", "+def tide(hour, unit):"),
+        ("patch:b", "+def tide(hour, moon):"),
+    ]
+
+
+def test_a_line_that_looks_like_a_header_does_not_end_its_hunk():
+    # "--- x" is the removed line "-- x"; read as a header it would name another file.
+    head = "--- a/q.sql\n+++ b/q.sql\n@@ -5,3 +5,3 @@\n line 5\n"
+    one = head + "--- old note\n+-- new tide note\n line 7\n"
+    two = head + "--- old note\n+-- new moon note\n line 7\n"
+    assert quotes(decide(conflict(patches=both(one, two)), SYMPTOMS)) == [
+        ("patch:a", "+-- new tide note"),
+        ("patch:b", "+-- new moon note"),
+    ]
+
+
+def test_any_number_of_agents():
+    patches = {"a": ELSEWHERE, "b": OTHER_FILE, "c": OURS, "d": THEIRS}
+    assert [source for source, _ in quotes(decide(conflict(patches=patches), SYMPTOMS))] == [
+        "patch:c",
+        "patch:d",
+    ]
+
+
+# --- any input ---------------------------------------------------------------------------------
+
+FRAGMENTS = [
+    *("Which unit does your table store?", "Please send the exact names.", "type: DONE", STATUS),
+    *(FACT, "No reply so far.", "The table is done.", "Sound good?", OURS, THEIRS, "@@ -1 +1 @@"),
+    *(
+        "--- a/x",
+        "+++ b/x",
+        "+a b",
+        "-c d",
+        "FAILED x y",
+        "E   no such key",
+        "\n",
+        " ",
+        ".",
+        "\r\n",
+    ),
+]
+TEXT = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=30), max_size=6).map(" \n".join)
+NAMES = st.sampled_from(["a", "b", "agent 3", "", "é"])
+
+
+@st.composite
+def traces(draw):
+    messages = tuple(
+        Message(
+            n,
+            draw(NAMES),
+            tuple(draw(st.lists(NAMES, max_size=2))),
+            draw(TEXT),
+            kind=draw(st.sampled_from([None, "DONE", "AGREE"])),
+            tool=draw(st.booleans()),
+            breaks=tuple(draw(st.lists(st.integers(0, 200), max_size=3))),
+        )
+        for n in range(1, draw(st.integers(0, 5)) + 1)
+    )
+    flags = st.sampled_from([True, False, None])
+    features = tuple(
+        Feature("f", draw(NAMES), draw(flags), draw(flags), output=draw(TEXT))
+        for _ in range(draw(st.integers(0, 2)))
+    )
+    outcome = Outcome(
+        draw(flags),
+        draw(st.sampled_from([None, "clean", "conflicts", "identical", "odd"])),
+        features=features,
+        agents=tuple(
+            AgentEnd(draw(NAMES), error=draw(st.none() | TEXT))
+            for _ in range(draw(st.integers(0, 2)))
+        ),
+        error=draw(st.none() | TEXT),
+    )
+    return Trace("t", "test", "", messages, draw(st.dictionaries(NAMES, TEXT)), outcome)
+
+
+@given(traces())
+@settings(max_examples=300, deadline=None)
+def test_every_quote_stands_in_its_source_word_for_word(trace):
+    for rubric in (COMM, SYMPTOMS):
+        verdict = RulesJudge().decide(trace, rubric)
+        assert verdict == RulesJudge().decide(trace, rubric)
+        for claim in verdict.claims:
+            assert len(claim.quotes) >= rubric.quotes_needed(claim.code)
+            assert len(set(claim.quotes)) == len(claim.quotes)
+            for quote in claim.quotes:
+                source = trace.source(quote.source)
+                ends = (0, *sorted(source.breaks), len(source.text))
+                pieces = [source.text[a:b] for a, b in pairwise(ends)]
+                assert any(quote.text in piece for piece in pieces)
+                assert quote.text.strip()
+                assert len(quote.text) <= 240
+
+
+def refuse():
+    raise AssertionError("steps and task texts must not be read")
+
+
+def test_never_reads_steps_or_tasks():
+    messages = talk("a: Which unit is it in here?")
+    trace = Trace("t", "test", "", messages, {}, read_steps=refuse, read_tasks=refuse)
+    assert decide(trace, COMM).primary is None
+    assert decide(trace, SYMPTOMS).primary is None
+
+
+@pytest.mark.parametrize("text", ["a", "?", ".", " ", "\n", "a? ", "no ", "so ", ", ", "- ", "if "])
+def test_long_messages_of_one_repeated_text(text):
+    trace = run(*(Message(n, "ab"[n % 2], (), text * 100_000) for n in range(1, 4)))
+    assert decide(trace, COMM).primary in (None, "C4a")
+    assert decide(trace, SYMPTOMS).primary in (None, "repetition")
+
+
+@pytest.mark.parametrize("senders", [1, 2, 1_000])
+def test_a_thousand_messages(senders):
+    question = "Which unit does your table number {} store? " + "It is about tides. " * 1_000
+    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in range(1, 1_001))
+    expected = {1: None, 2: "C1a", 1_000: "C1a"}[senders]
+    assert decide(run(*messages), COMM).primary == expected
+
+
+def test_a_patch_of_ten_million_characters():
+    hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n})\n" for n in range(1, 330_000, 2))
+    one = "--- a/x\n+++ b/x\n" + hunks
+    two = one + "+" * 5_000_000
+    assert len(two) > 10_000_000
+    verdict = decide(conflict(patches=both(one, two)), SYMPTOMS)
+    assert quotes(verdict) == [("patch:a", "+call number(1)"), ("patch:b", "+call number(1)")]
