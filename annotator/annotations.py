@@ -59,12 +59,14 @@ class Verdict:
 
     No claims and no ``error``: the judge says that nothing applies. With ``error``: it could not
     judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
+    ``truncated``: the sources that it did not read in full, with the characters left out.
     """
 
     claims: tuple[Claim, ...] = ()
     primary: str | None = None
     usage: Usage = Usage()
     error: str | None = None
+    truncated: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class Annotation:
 
     ``none`` is a judged trace without an accepted finding, ``skipped`` one the rubric is not for
     (``reason`` says why), ``failed`` one that could not be judged (``error`` says why).
+    ``truncated``: the sources that the judge did not read in full, with the characters left out.
     """
 
     trace_id: str
@@ -122,6 +125,7 @@ class Annotation:
     usage: Usage = Usage()
     reason: str | None = None
     error: str | None = None
+    truncated: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -161,6 +165,7 @@ class Annotation:
                 usage=Usage(**{key: value["usage"][key] for key in Usage.__slots__}),
                 reason=value.get("reason"),
                 error=value["error"],
+                truncated=value.get("truncated") or {},
             )
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"not an annotation: {type(error).__name__} {error}") from error

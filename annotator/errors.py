@@ -10,6 +10,12 @@ class AnnotatorError(Exception):
     exit_code = 2
 
 
+class Interrupted(AnnotatorError):
+    """The user stopped a run; the message says what is kept and how to go on."""
+
+    exit_code = 130
+
+
 class UnreadableTrace(AnnotatorError):
     """A file or folder that should hold a trace and does not; the message is the reason."""
 

@@ -223,9 +223,7 @@ class OpenAIServer:
             "object": "chat.completion",
             "created": int(time.time()),
             "model": request.body["model"],
-            "choices": [
-                {"index": 0, "message": message, "finish_reason": reply.finish or finish}
-            ],
+            "choices": [{"index": 0, "message": message, "finish_reason": reply.finish or finish}],
             "usage": {
                 "prompt_tokens": prompt,
                 "completion_tokens": output,

@@ -8,7 +8,7 @@ import click
 from click_default_group import DefaultGroup
 
 from annotator import __version__
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, Interrupted
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {
@@ -58,7 +58,8 @@ def main() -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except AnnotatorError as error:
-        click.echo(f"Error: {error}", err=True)
+        label = "Interrupted" if isinstance(error, Interrupted) else "Error"
+        click.echo(f"{label}: {error}", err=True)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted.", err=True)

@@ -12,7 +12,7 @@ import click
 
 from annotator import __version__
 from annotator.cli.progress import Progress
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, Interrupted
 from annotator.judges.base import Judge
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.writers import WRITERS
@@ -194,10 +194,8 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
         return seen
     except KeyboardInterrupt:
         status = "interrupted"
-        again = f"go on with: --out {shlex.quote(str(run.folder))} --resume"
-        raise KeyboardInterrupt(
-            f"{sum(run.counts.values())} annotations are kept; {again}"
-        ) from None
+        kept = f"{sum(run.counts.values())} annotations are kept"
+        raise Interrupted(f"{kept}; go on with: {_again(run.folder)}") from None
     finally:
         mode = getattr(plan.judge, "mode", None)
         run.save(status=status, ended=now(), **({"mode": mode} if mode else {}))
@@ -318,4 +316,8 @@ def _failures(tables: list[FrequencyTable], folder: Path) -> None:
         if table.failed > len(table.failures):
             rest = table.failed - len(table.failures)
             click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
-    click.echo(f"try them again with: --out {shlex.quote(str(folder))} --resume", err=True)
+    click.echo(f"try them again with: {_again(folder)}", err=True)
+
+
+def _again(folder: Path) -> str:
+    return f"the same command and --out {shlex.quote(str(folder))} --resume"

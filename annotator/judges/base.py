@@ -33,11 +33,11 @@ class LocalJudge(ABC):
         verdict = self.decide(trace, rubric)
         return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))
 
-    async def open(self) -> None:
-        """Nothing to make ready."""
+    async def open(self) -> None:  # noqa: B027 - nothing to make ready
+        """As in :class:`Judge`."""
 
-    async def close(self) -> None:
-        """Nothing to let go of."""
+    async def close(self) -> None:  # noqa: B027 - nothing to let go of
+        """As in :class:`Judge`."""
 
 
 class Judge(Protocol):

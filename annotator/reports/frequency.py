@@ -52,6 +52,7 @@ class FrequencyTable:
     rejected: int
     emptied: int
     outcome_unknown: int
+    truncated: int
     failures: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -77,6 +78,7 @@ class _Counts:
     rejected_traces: int = 0
     emptied: int = 0
     outcome_unknown: int = 0
+    truncated: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, annotation: Annotation) -> None:
@@ -88,6 +90,7 @@ class _Counts:
         self.emptied += bool(annotation.rejected) and annotation.status == "none"
         if annotation.status in ("labelled", "none"):
             self.outcome_unknown += annotation.attributes.get("passed") is None
+            self.truncated += bool(annotation.truncated)
         if annotation.status == "failed" and len(self.failures) < 10:
             self.failures.append((annotation.trace_id, annotation.error or ""))
 
@@ -152,6 +155,7 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         rejected_traces=counts.rejected_traces,
         emptied=counts.emptied,
         outcome_unknown=counts.outcome_unknown,
+        truncated=counts.truncated,
         failures=tuple(counts.failures),
         notes=tuple(_notes(manifest, rubric, counts)),
     )
@@ -175,6 +179,11 @@ def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         yield (
             f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
             f" is for {which} runs."
+        )
+    if counts.truncated:
+        yield (
+            f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
+            " out is in their annotations (truncated)."
         )
     if manifest["status"] != "finished":
         yield f"The run is not finished (status: {manifest['status']}): this is a part of it."

@@ -141,6 +141,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "traces_with_rejected_findings": table.rejected_traces,
             "none_after_rejection": table.emptied,
             "outcome_unknown": table.outcome_unknown,
+            "truncated": table.truncated,
             "counted": table.counted,
             "rows": [
                 {

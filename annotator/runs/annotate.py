@@ -33,6 +33,7 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
         "judge": judge,
         "attributes": dict(trace.attributes),
         "usage": verdict.usage,
+        "truncated": verdict.truncated,
     }
     if verdict.error is not None:
         return Annotation(status="failed", error=verdict.error, **common)

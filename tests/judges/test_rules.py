@@ -80,8 +80,9 @@ COMM_CASES = {
     "courtesy": (None, "b: I take the map.", "a: Please tell me if the tide table breaks."),
     "conditional": (None, "b: I take the map.", "a: If it breaks, please send me the table."),
     "closing": (None, "b: I take the map.", "a: I take the tide table. Sound good?"),
-    "a pattern": (None, "b: I take the map.", "a: The code is now, what(?:ever) comes (a|b)?"),
-    "quoted": (None, "b: I take the map.", "a: > Which unit does your tide table store?"),
+    "three words": (None, "b: I take the map.", "a: I take the tide table, is that fine?"),
+    "a pattern": (None, "b: I take the map.", "a: It is now, what(?:ever) comes before the (a|b)?"),
+    "quoted": (None, "b: I take the map.", "a: > Please send the names of your columns."),
     "taken back": (
         None,
         "b: I take the map.",
@@ -93,6 +94,11 @@ COMM_CASES = {
     "written past": (
         "C1b",
         "a: Do overdue fines round up or down?",
+        "b: Finished the borrower card layout, moving on to its colours.",
+    ),
+    "may I": (
+        "C1b",
+        "a: May I wrap the overdue counter in a helper?",
         "b: Finished the borrower card layout, moving on to its colours.",
     ),
     "same topic": (
@@ -120,6 +126,22 @@ COMM_CASES = {
     # C4
     "block twice": ("C4b", f"a: {STATUS}", "b: Understood.", f"a: {STATUS}"),
     "fact twice": ("C4a", f"a: {FACT}", "b: Understood.", f"a: {FACT}"),
+    "short report twice": (
+        "C4a",
+        "a: The tide table is done and all its tests pass.",
+        "a: The tide table is done and all its tests pass.",
+    ),
+    "one sentence of several": (
+        None,
+        f"a: {FACT} Its first column holds the hour, and it is sorted by that.",
+        f"a: {FACT} Nobody should open the old page again, for it lies about ebb.",
+    ),
+    "a reminder": (
+        None,
+        "a: Which unit does your tide table store, metres or feet?",
+        "a: Which unit does your tide table store, metres or feet?",
+        "b: The tide table has metres, as I said.",
+    ),
     "other words": ("C4a", f"a: {FACT}", f"a: {FACT.replace('comes', 'goes')}"),
     "other sender": (None, f"a: {FACT}", f"b: {FACT}"),
     "a new number": (None, f"a: {FACT} Row 3.", f"a: {FACT} Row 4."),
@@ -152,7 +174,10 @@ def test_comm_errors(case):
 
 def test_the_question_alone_is_quoted_and_the_partners_last_word():
     verdict = decide(
-        run("b: I take the map. It is half drawn.", "a: Fine. Which unit does your table store?"),
+        run(
+            "b: I take it (or part.) It is half drawn.",
+            "a: Fine. Which unit does your table store?",
+        ),
         COMM,
     )
     assert quotes(verdict) == [
@@ -164,10 +189,14 @@ def test_the_question_alone_is_quoted_and_the_partners_last_word():
 
 def test_the_askers_remark_on_the_silence_is_the_better_evidence():
     verdict = decide(
-        run("a: Which unit does your table store?", "a: Half built. No reply, so I take metres."),
+        run(
+            "b: I take the map.",
+            "a: Which unit does your table store?",
+            "a: Half built. No reply, so I take metres.",
+        ),
         COMM,
     )
-    assert quotes(verdict)[1] == ("message:2", "No reply, so I take metres.")
+    assert quotes(verdict)[1] == ("message:3", "No reply, so I take metres.")
 
 
 def test_only_those_who_were_asked_can_reply():
@@ -227,11 +256,14 @@ def patch(file, at, *added, removed=0):
     return "\n".join([*head, *body]) + "\n"
 
 
-OURS = patch("tides.py", 5, "def tide(hour, unit):", "    return hour * unit")
-THEIRS = patch("tides.py", 5, "def tide(hour, moon):", "    look(moon)")
+OURS = patch("tides.py", 5, "import re", "def tide(hour, unit):", "    return hour * unit")
+THEIRS = patch("tides.py", 5, "import re", "def tide(hour, moon):", "    look(moon)")
 ELSEWHERE = patch("tides.py", 15, "def moon(hour):", "    return None")
 OTHER_FILE = patch("moons.py", 5, "def tide(hour, moon):", "    look(moon)")
-TESTS = "collected 9 items\nFAILED tests/test_tides.py::test_ebb - KeyError\n1 failed in 2s"
+TESTS = """E   KeyError: 'ebb' is not there
+FAILED tests/test_tides.py::test_ebb - KeyError
+FAILED tests/test_tides.py::test_flow - KeyError
+"""
 
 
 def both(one=OURS, two=THEIRS):
@@ -282,7 +314,7 @@ SYMPTOM_CASES = {
         ["work_overlap"],
         conflict(
             *CHAT,
-            features=(Feature("a", "a", False, True),),
+            features=alone(True),
             agents=(AgentEnd("a", status="Error"), AgentEnd("b")),
         ),
     ),
@@ -308,6 +340,28 @@ SYMPTOM_CASES = {
             patches=both(
                 "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+tide = hour\n",
                 "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+moon = hour\n",
+            )
+        ),
+    ),
+    "one of several places": (
+        ["work_overlap"],
+        conflict(patches=both(patch("tides.py", 5, "import moon") + ELSEWHERE, ELSEWHERE)),
+    ),
+    "an insertion before a removed line": (
+        ["work_overlap"],
+        conflict(
+            patches=both(
+                "--- a/x\n+++ b/x\n@@ -4,0 +5 @@\n+a new line\n",
+                "--- a/x\n+++ b/x\n@@ -5 +4,0 @@\n-line 5\n",
+            )
+        ),
+    ),
+    "two new files": (
+        ["implementation_failure"],
+        conflict(
+            patches=both(
+                "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+tide = hour\n",
+                "--- /dev/null\n+++ b/old.py\n@@ -0,0 +1 @@\n+moon = hour\n",
             )
         ),
     ),
@@ -346,7 +400,10 @@ SYMPTOM_CASES = {
     "passed": ([], conflict("b: Hi.", "a: Which unit does your tide use?", passed=True)),
     "unknown, same place": (["work_overlap"], run(*CHAT, patches=both())),
     "unknown, other place": ([], run(*CHAT, patches=both(two=ELSEWHERE))),
-    "unknown, clean": ([], run(*CHAT, patches=both(), merge="clean")),
+    "unknown, clean": (
+        [],
+        run(*CHAT, patches=both(), merge="clean", features=(Feature("a", output=TESTS),)),
+    ),
     "unknown, repetition": (["repetition"], run(f"a: {STATUS}", f"a: {STATUS}")),
     "unknown, no patches": ([], run(*CHAT)),
 }
@@ -367,9 +424,10 @@ def test_the_failed_test_is_quoted():
 
 def test_a_failing_feature_that_passes_alone_is_not_called_the_agents_own():
     mixed = run(*CHAT, passed=False, merge="clean", features=alone(False, True))
-    own = run(*CHAT, passed=False, merge="clean", features=alone(False, False))
     assert "fails alone" not in decide(mixed, SYMPTOMS).claims[0].rationale
-    assert "fails alone" in decide(own, SYMPTOMS).claims[0].rationale
+    for merge in ("clean", "identical"):
+        own = run(*CHAT, passed=False, merge=merge, features=alone(False, False))
+        assert "fails alone" in decide(own, SYMPTOMS).claims[0].rationale
 
 
 def test_the_crashed_agents_own_error_is_quoted_before_the_tests():
@@ -509,9 +567,12 @@ def test_a_thousand_messages(senders):
 
 
 def test_a_patch_of_ten_million_characters():
-    hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n})\n" for n in range(1, 330_000, 2))
+    hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n:06})\n" for n in range(1, 330_000, 2))
     one = "--- a/x\n+++ b/x\n" + hunks
     two = one + "+" * 5_000_000
     assert len(two) > 10_000_000
     verdict = decide(conflict(patches=both(one, two)), SYMPTOMS)
-    assert quotes(verdict) == [("patch:a", "+call number(1)"), ("patch:b", "+call number(1)")]
+    assert quotes(verdict) == [
+        ("patch:a", "+call number(000001)"),
+        ("patch:b", "+call number(000001)"),
+    ]

