@@ -151,7 +151,7 @@ def command(
         exists(source)
     only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     before = read_manifest(out) if resume and out else {}
-    judge = _judge(before.get("mode"), **judge_options)
+    judge = _judge(before.get("learned", {}).get("mode"), **judge_options)
     for rubric in rubrics:
         if reason := judge.unsupported(rubric):
             raise AnnotatorError(reason)
@@ -197,8 +197,7 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
         kept = f"{sum(run.counts.values())} annotations are kept"
         raise Interrupted(f"{kept}; go on with: {_again(run.folder)}") from None
     finally:
-        mode = getattr(plan.judge, "mode", None)
-        run.save(status=status, ended=now(), **({"mode": mode} if mode else {}))
+        run.save(status=status, ended=now())
         if status != "finished":
             run.discard()
 
@@ -266,7 +265,10 @@ def _manifest(plan: Plan) -> dict[str, Any]:
                 "title": rubric.title,
                 "choice": rubric.choice,
                 "applies_to": rubric.applies_to.model_dump(),
-                "codes": [{"id": code.id, "name": code.name} for code in rubric.codes],
+                "codes": [
+                    {"id": one.id, "name": one.name, "judged": one.id in plan.judge.codes(rubric)}
+                    for one in rubric.codes
+                ],
             }
             for rubric in plan.rubrics
         ],

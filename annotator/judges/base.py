@@ -18,9 +18,14 @@ class LocalJudge(ABC):
     id: str
     settings: Mapping[str, Any] = MappingProxyType({})
     overhead = Usage()
+    learned: Mapping[str, Any] = MappingProxyType({})
 
     @abstractmethod
     def unsupported(self, rubric: Rubric) -> str | None:
+        """As in :class:`Judge`."""
+
+    @abstractmethod
+    def codes(self, rubric: Rubric) -> frozenset[str]:
         """As in :class:`Judge`."""
 
     @abstractmethod
@@ -58,8 +63,15 @@ class Judge(Protocol):
     def overhead(self) -> Usage:
         """What it spent on no trace in particular."""
 
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """What it found out when it was opened, for the manifest and a resumed run."""
+
     def unsupported(self, rubric: Rubric) -> str | None:
         """Return why it cannot judge by this rubric, or None if it can."""
+
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that it can find; the share of any other is not known, never 0."""
 
     async def open(self) -> None:
         """Make ready. Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all."""

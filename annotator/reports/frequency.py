@@ -124,15 +124,15 @@ def frequency_tables(folder: Path) -> list[FrequencyTable]:
 
 
 def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) -> FrequencyTable:
-    many = rubric["choice"] == "many"
+    many, primary = rubric["choice"] == "many", rubric["choice"] == "primary"
     judged = counts.status["labelled"] + counts.status["none"]
     per_code = counts.anywhere if many else counts.primary
     rows = [
         Row(
             code["id"],
             code["name"],
-            wilson(per_code[code["id"]], judged),
-            counts.anywhere[code["id"]] if rubric["choice"] == "primary" else None,
+            wilson(per_code[code["id"]], judged) if code["judged"] else _not_judged(judged),
+            counts.anywhere[code["id"]] if primary and code["judged"] else None,
         )
         for code in rubric["codes"]
     ]
@@ -163,9 +163,17 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
     return table
 
 
+def _not_judged(judged: int) -> Interval:
+    reason = "the judge cannot find this code"
+    return Interval(None, None, None, 0, judged, 0.95, "wilson", reason)
+
+
 def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) -> Iterable[str]:
     if manifest["judge"]["id"] == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
+    unknown = [code["id"] for code in rubric["codes"] if not code["judged"]]
+    if unknown:
+        yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
     yield SAMPLING_ONLY
     if rubric["choice"] == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."

@@ -38,7 +38,7 @@ def cells(row: Row) -> tuple[str, ...]:
     anywhere = UNDEFINED if row.anywhere is None else str(row.anywhere)
     return (
         one_line(row.code, 64),
-        str(row.share.k),
+        UNDEFINED if row.share.reason else str(row.share.k),
         str(row.share.n),
         percent(row.share),
         limits(row.share),
@@ -103,7 +103,7 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             write.writerow(
                 (
                     *map(_harmless, first),
-                    share.k,
+                    "" if share.reason else share.k,
                     share.n,
                     *numbers,
                     share.method,

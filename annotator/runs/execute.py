@@ -83,7 +83,7 @@ async def execute(plan: Plan, run: RunDirectory, watcher: Watcher) -> Seen:
 
     try:
         await plan.judge.open()
-        run.add_overhead(plan.judge.overhead)
+        run.opened(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
             for found in _found(plan, seen, watcher):
                 for rubric in plan.rubrics:

@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -141,13 +141,11 @@ class RunDirectory:
         self.usage += annotation.usage
         self.retries += max(0, annotation.usage.calls - 1)
 
-    def add_overhead(self, usage: Usage) -> None:
-        """Count what was spent on no trace in particular, and save it."""
-        if usage == Usage():
-            return
-        self.manifest["overhead"] = asdict(_usage(self.manifest.get("overhead")) + usage)
-        self.usage += usage
-        self.save()
+    def opened(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+        """Save what the judge spent on no trace in particular, and what it learned."""
+        self.manifest["overhead"] = asdict(_usage(self.manifest.get("overhead")) + overhead)
+        self.usage += overhead
+        self.save(learned=dict(learned))
 
     def save(self, **changes: Any) -> None:
         """Write ``run.json`` anew, in one step, with ``changes``.

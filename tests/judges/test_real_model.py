@@ -74,7 +74,7 @@ def test_a_real_model_answers_through_the_whole_path(
     )
     assert done.code in (0, 1), done.err
     manifest = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert manifest["mode"] == "json_schema", "tools are ignored by this server"
+    assert manifest["learned"]["mode"] == "json_schema", "tools are ignored by this server"
     assert manifest["overhead"]["calls"] == 2
     found = annotations(tmp_path / "out")
     assert len(found) == 2

@@ -95,9 +95,18 @@ class LLMJudge:
         """What finding the mode cost."""
         return self._overhead
 
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """The form in which this endpoint answers."""
+        return {"mode": self.mode}
+
     def unsupported(self, rubric: Rubric) -> str | None:
         """A model can be asked about any rubric."""
         return None
+
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """A model can give any code."""
+        return frozenset(code.id for code in rubric.codes)
 
     @cached_property
     def _endpoint(self) -> Endpoint:

@@ -50,6 +50,10 @@ class RulesJudge(LocalJudge):
             )
         return None
 
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that there is a rule for."""
+        return frozenset(_RUBRICS[rubric.id][0]) if rubric.id in _RUBRICS else frozenset()
+
     def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return what the rules find in a trace, with quotes taken from it word for word."""
         if reason := self.unsupported(rubric):

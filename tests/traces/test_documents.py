@@ -1,0 +1,646 @@
+"""Traces that are one JSON document: the export, and any list of messages."""
+
+import gc
+import json
+import os
+import tracemalloc
+import weakref
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.traces import FORMATS, Ignored, Trace, Unreadable, count_traces, read_traces
+
+HELLO = {"role": "alice", "content": "hello there"}
+BYE = {"role": "bob", "content": "good bye"}
+TALK = [HELLO, BYE]
+
+
+def lines(*values):
+    return "".join(
+        f"{value if isinstance(value, str) else json.dumps(value)}\n" for value in values
+    )
+
+
+def texts(trace):
+    return [(message.sender, message.text) for message in trace.messages]
+
+
+@pytest.fixture
+def said(write, trace):
+    """Return a function that reads one message through a JSON file."""
+
+    def said(message):
+        return trace(write("one", **{"talk.json": [message]})).messages[0]
+
+    return said
+
+
+# --- the export
+
+
+def export(**more):
+    messages = [
+        {
+            "sender_id": "agent1",
+            "recipient_id": "agent2",
+            "content": "I take the till",
+            "timestamp": "2025-03-01T12:00:00+00:00",
+            "message_type": "plan",
+        },
+        {"sender_id": "agent2", "recipient_id": "broadcast", "content": "Fine", "timestamp": None},
+    ]
+    stamp = "2025-03-01T13:00:00"
+    return {"messages": messages, "total_messages": 2, "export_timestamp": stamp} | more
+
+
+def test_export(write, trace):
+    one = trace(write("in", **{"talk.json": export()}))
+    assert one.format == "cooperbench-export"
+    assert one.problems == ()
+    first, second = one.messages
+    assert (first.n, first.sender, first.recipients) == (1, "agent1", ("agent2",))
+    assert (first.text, first.kind) == ("I take the till", "plan")
+    assert first.time == 1740830400.0  # date -d 2025-03-01T12:00:00Z +%s
+    assert (second.n, second.recipients, second.time) == (2, (), None)
+
+
+def test_export_with_another_count_is_read_and_listed(write, trace):
+    one = trace(write("in", **{"talk.json": export(total_messages=5)}))
+    assert len(one.messages) == 2
+    assert one.problems == ("total_messages says 5, 2 found",)
+
+
+@pytest.mark.parametrize("key", ["total_messages", "export_timestamp"])
+def test_export_is_recognised_by_either_field(write, trace, key):
+    document = export()
+    del document[key]
+    assert trace(write("in", **{"talk.json": document})).format == "cooperbench-export"
+
+
+def test_format_named_by_the_user_is_the_only_one_tried(write, found):
+    folder = write("in", **{"a.json": export(), "b.json": TALK})
+    assert [type(one) for one in found(folder, format="cooperbench-export")] == [Trace, Ignored]
+    assert [one.format for one in found(folder, format="generic")] == ["generic", "generic"]
+
+
+# --- shapes of files
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "trace_id"),
+    [
+        pytest.param("talk.json", json.dumps(TALK), "talk.json", id="list-of-messages"),
+        pytest.param("talk.json", json.dumps({"messages": TALK}), "talk.json", id="record"),
+        pytest.param("talk.json", json.dumps([{"messages": TALK}]), "talk.json:1", id="records"),
+        pytest.param("talk.jsonl", lines({"messages": TALK}), "talk.jsonl:1", id="jsonl-records"),
+        pytest.param("talk.jsonl", lines(*TALK), "talk.jsonl", id="jsonl-messages"),
+        pytest.param("talk.ndjson", lines(*TALK), "talk.ndjson", id="ndjson"),
+        pytest.param("talk.jsonl", lines(*TALK).rstrip(), "talk.jsonl", id="no-end-of-last-line"),
+        pytest.param("talk.jsonl", lines(HELLO, "", "  ", BYE), "talk.jsonl", id="empty-lines"),
+        pytest.param("talk.jsonl", lines(*TALK).replace("\n", "\r\n"), "talk.jsonl", id="crlf"),
+        pytest.param("talk.json", "\ufeff" + json.dumps(TALK), "talk.json", id="bom"),
+        pytest.param("talk.jsonl", "\ufeff" + lines(*TALK), "talk.jsonl", id="jsonl-bom"),
+        pytest.param("talk.jsonl", lines(TALK), "talk.jsonl:1", id="jsonl-lists-of-messages"),
+    ],
+)
+def test_shapes(write, trace, name, text, trace_id):
+    one = trace(write("in", **{name: text}))
+    assert texts(one) == [("alice", "hello there"), ("bob", "good bye")]
+    assert [message.n for message in one.messages] == [1, 2]
+    assert (one.id, one.format, one.problems) == (trace_id, "generic", ())
+
+
+def test_line_separators_within_a_json_line_do_not_end_it(write, trace):
+    record = json.dumps(
+        {"messages": [{"role": "a", "content": "x\u2028y\x85z"}]}, ensure_ascii=False
+    )
+    assert trace(write("in", **{"talk.jsonl": record})).messages[0].text == "x\u2028y\x85z"
+
+
+RECORD = {"id": "r", "name": "run 7", "text": "notes on the run", "messages": TALK}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("r.json", json.dumps([RECORD])), ("r.jsonl", lines(RECORD)), ("r.json", json.dumps(RECORD))],
+    ids=["json-list", "jsonl", "json-object"],
+)
+def test_record_that_has_a_name_and_a_text_is_still_a_record(write, trace, name, text):
+    assert texts(trace(write("in", **{name: text}))) == [
+        ("alice", "hello there"),
+        ("bob", "good bye"),
+    ]
+
+
+# --- spellings of a message
+
+
+@pytest.mark.parametrize("sender", ["role", "from", "sender", "name"])
+@pytest.mark.parametrize("text", ["content", "message", "text"])
+def test_keys(said, sender, text):
+    one = said({sender: "alice", text: "hello there"})
+    assert (one.sender, one.text) == ("alice", "hello there")
+
+
+def test_name_says_more_than_role(said):
+    assert said({"role": "assistant", "name": "planner", "content": "hello"}).sender == "planner"
+
+
+@pytest.mark.parametrize(
+    ("fields", "recipients"),
+    [
+        ({}, ()),
+        ({"to": "bob"}, ("bob",)),
+        ({"recipient": "bob"}, ("bob",)),
+        ({"recipients": ["bob", "carol", None]}, ("bob", "carol")),
+        ({"to": "broadcast"}, ()),
+        ({"to": "ALL"}, ()),
+        ({"to": ["everyone"]}, ()),
+        ({"to": None, "recipient": "bob"}, ("bob",)),
+        ({"to": 7}, ("7",)),
+    ],
+)
+def test_recipients(said, fields, recipients):
+    assert said(HELLO | fields).recipients == recipients
+
+
+@pytest.mark.parametrize(
+    ("given", "time"),
+    [
+        (1740830400, 1740830400.0),
+        (1.5, 1.5),
+        ("2025-03-01T12:00:00Z", 1740830400.0),
+        ("2025-03-01T12:00:00", 1740830400.0),  # no zone: UTC
+        ("2025-03-01T13:00:00+01:00", 1740830400.0),
+        ("yesterday", None),
+        (True, None),
+        (None, None),
+        ({}, None),
+        (10**400, None),
+        (float("nan"), None),
+        (float("inf"), None),
+    ],
+    ids=lambda value: str(value)[:25],
+)
+def test_time(said, given, time):
+    assert said(HELLO | {"timestamp": given}).time == time
+
+
+TOOL_CALL = {"type": "function", "function": {"name": "read_file", "arguments": '{"path": "a"}'}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "breaks"),
+    [
+        pytest.param({"content": "one"}, "one", (), id="text"),
+        pytest.param({"content": 42}, "42", (), id="number"),
+        pytest.param(
+            {"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+            "one\ntwo",
+            (3,),
+            id="parts",
+        ),
+        pytest.param(
+            {"content": [{"type": "input_text", "text": "one"}]}, "one", (), id="response-part"
+        ),
+        pytest.param({"content": ["one", "two", "three"]}, "one\ntwo\nthree", (3, 7), id="texts"),
+        pytest.param(
+            {"content": [{"type": "refusal", "refusal": "I cannot"}]}, "I cannot", (), id="refusal"
+        ),
+        pytest.param(
+            {"content": None, "tool_calls": [TOOL_CALL]},
+            'read_file\n{"path": "a"}',
+            (9,),
+            id="call-only",
+        ),
+        pytest.param(
+            {"content": "Let me look", "tool_calls": [TOOL_CALL]},
+            'Let me look\nread_file\n{"path": "a"}',
+            (11, 21),
+            id="text-and-call",
+        ),
+        pytest.param(
+            {"content": [{"type": "tool_use", "name": "read", "input": {"path": "ä"}}]},
+            'read\n{"path": "ä"}',
+            (4,),
+            id="anthropic-call",
+        ),
+        pytest.param({"content": "one", "tool_calls": None}, "one", (), id="calls-null"),
+        pytest.param({"content": "one", "tool_calls": [None, 3, {}]}, "one", (), id="calls-junk"),
+    ],
+)
+def test_text_of_a_message(said, fields, text, breaks):
+    one = said({"role": "assistant"} | fields)
+    assert (one.text, one.breaks) == (text, breaks)
+    assert not one.tool
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param({"role": "tool", "content": "3 files"}, id="tool"),
+        pytest.param({"role": "function", "content": "3 files"}, id="function"),
+        pytest.param({"role": "system", "content": "3 files"}, id="system"),
+        pytest.param({"role": "tool", "name": "alice", "content": "3 files"}, id="tool-with-name"),
+        pytest.param(
+            {"role": "user", "content": [{"type": "tool_result", "content": "3 files"}]},
+            id="anthropic-result",
+        ),
+        pytest.param(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "content": [{"type": "text", "text": "3 files"}]}
+                ],
+            },
+            id="anthropic-result-in-parts",
+        ),
+    ],
+)
+def test_text_that_no_agent_wrote_is_flagged(said, message):
+    one = said(message)
+    assert (one.text, one.tool) == ("3 files", True)
+
+
+@pytest.mark.parametrize("role", ["assistant", "user", "human", "planner"])
+def test_text_of_an_agent_is_not_flagged(said, role):
+    assert not said({"role": role, "content": "tool"}).tool
+
+
+def test_image_is_left_out_and_listed(write, trace):
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    content = [{"type": "text", "text": "Look at this"}, image]
+    one = trace(write("in", **{"talk.json": [{"role": "alice", "content": content}]}))
+    assert one.messages[0].text == "Look at this"
+    assert one.problems == ("messages: message 1: a part of type image_url left out, not text",)
+
+
+def test_message_without_text_keeps_its_number(write, trace):
+    one = trace(write("in", **{"talk.json": [HELLO, {"role": "bob", "content": ""}, BYE]}))
+    assert [(message.n, message.text) for message in one.messages] == [
+        (1, "hello there"),
+        (2, ""),
+        (3, "good bye"),
+    ]
+    assert one.problems == ("messages: message 2 has no text",)
+
+
+def test_entry_that_is_no_object_makes_the_trace_unreadable(write, unreadable):
+    one = unreadable(write("in", **{"talk.json": [HELLO, "hi"]}))
+    assert one.reason == "messages: message 2: found a string, expected an object"
+
+
+@pytest.mark.parametrize("name", ["deep.json", "deep.jsonl"])
+def test_tool_call_nested_to_the_limit_is_read_or_unreadable(write, found, name):
+    kinds = set()
+    for depth in range(900, 1000):  # around Python's limit of 1000 frames
+        nested = "[" * depth + "]" * depth
+        part = f'{{"type": "tool_use", "name": "f", "input": {nested}}}'
+        message = f'{{"role": "a", "content": {part}}}'
+        text = f"[{message}]" if name == "deep.json" else message
+        kinds |= {type(one) for one in found(write("in", **{name: text}) / name)}
+    assert kinds <= {Trace, Unreadable}
+    assert Trace in kinds
+
+
+# --- records: attributes, ids
+
+
+def test_attributes(write, trace):
+    attributes = {
+        "passed": False,
+        "merge": "conflicts",
+        "model": "model-1",
+        "round": 3,
+        "cost": 0.5,
+        "note": None,
+        "odd": "\ud800",
+        "tags": ["a"],
+        "loss": float("nan"),
+    }
+    one = trace(write("in", **{"run.json": {"messages": TALK, "attributes": attributes}}))
+    assert one.attributes == {
+        "passed": False,
+        "merge": "conflicts",
+        "model": "model-1",
+        "round": 3,
+        "cost": 0.5,
+        "note": None,
+        "odd": "\ufffd",
+    }
+    assert (one.outcome.passed, one.outcome.merge) == (False, "conflicts")
+    assert one.problems == (
+        "attributes: tags is not a scalar, left out",
+        "attributes: loss is nan, left out",
+    )
+
+
+@pytest.mark.parametrize("passed", ["false", 0, 1, None, [], "yes"])
+def test_passed_that_is_no_boolean_is_not_known(write, trace, passed):
+    record = {"messages": TALK, "attributes": {"passed": passed}}
+    assert trace(write("in", **{"run.json": record})).outcome.passed is None
+
+
+@pytest.mark.parametrize("attributes", [None, [], "x", 3])
+def test_attributes_that_are_no_object_are_none(write, trace, attributes):
+    record = {"messages": TALK, "attributes": attributes}
+    assert trace(write("in", **{"run.json": record})).attributes == {}
+
+
+def test_ids(write, found, tmp_path):
+    own = {"id": "own", "messages": TALK}
+    write("in/deep", **{"a.json": TALK, "b.json": {"id": "b's own", "messages": TALK}})
+    write("in", **{"c.jsonl": lines(own, {"messages": TALK}), "d.json": [{"messages": TALK}]})
+    write("in", **{"e.jsonl": lines({"id": 7, "messages": TALK}, {"id": "", "messages": TALK})})
+    assert [one.id for one in found(tmp_path / "in")] == [
+        "own",
+        "c.jsonl:2",
+        "d.json:1",
+        "7",
+        "e.jsonl:2",
+        "deep/a.json",
+        "deep/b.json",
+    ]
+
+
+def test_id_of_a_file_given_by_itself(write, trace):
+    folder = write("in", **{"a.json": TALK, "b.json": {"id": "own", "messages": TALK}})
+    assert trace(folder / "a.json").id == "a.json"
+    assert trace(folder / "b.json").id == "own"
+
+
+def test_second_trace_with_an_id_is_unreadable_under_another(write, found):
+    record = {"id": "same", "messages": TALK}
+    other = {"id": "same#2", "messages": TALK}
+    folder = write("in", **{"a.jsonl": lines(record, other, record, record)})
+    ones = found(folder)
+    assert [type(one) for one in ones] == [Trace, Trace, Unreadable, Unreadable]
+    assert [one.id for one in ones] == ["same", "same#2", "same#3", "same#4"]
+    assert "a second trace with the id 'same'" in ones[2].reason
+    assert ones[2].path.endswith("a.jsonl:3")
+
+
+# --- broken files
+
+
+def test_broken_line_spoils_one_record_only(write, found):
+    record = {"messages": TALK}
+    folder = write("in", **{"talk.jsonl": lines(record, record, '{"messages": [', record)})
+    ones = found(folder)
+    assert [type(one) for one in ones] == [Trace, Trace, Unreadable, Trace]
+    assert (ones[2].id, ones[3].id) == ("talk.jsonl:3", "talk.jsonl:4")
+    assert ones[2].reason.startswith("line 3: not valid JSON")
+
+
+def test_broken_message_spoils_the_whole_conversation(write, unreadable):
+    one = unreadable(write("in", **{"talk.jsonl": lines(HELLO, BYE, '{"role": ', BYE)}))
+    assert one.id == "talk.jsonl"
+    assert "not valid JSON" in one.reason
+
+
+@pytest.mark.parametrize("first", [HELLO, {"messages": TALK}], ids=["messages", "records"])
+def test_error_names_the_line_of_the_file_and_no_other(write, found, first):
+    folder = write("in", **{"talk.jsonl": lines(first, first, '{"role" 1}', first)})
+    (reason,) = [one.reason for one in found(folder) if isinstance(one, Unreadable)]
+    assert "line 3" in reason
+    assert "line 1" not in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        pytest.param("a.json", b"", "a.json: not valid JSON", id="empty-json"),
+        pytest.param("a.jsonl", b"", "a.jsonl: empty file", id="empty-jsonl"),
+        pytest.param("a.jsonl", b"\n \n", "a.jsonl: empty file", id="blank-jsonl"),
+        pytest.param("a.json", b"\x89PNG\r\n\x1a\n\x00\x00", "binary data", id="binary-json"),
+        pytest.param("a.jsonl", b"\x89PNG \x1a \x00\x00", "binary data", id="binary-jsonl"),
+        pytest.param("a.json", "[1]".encode("utf-16"), "binary data", id="utf-16"),
+        pytest.param("a.json", b"[" * 100_000, "nested too deeply", id="deep-json"),
+        pytest.param("a.jsonl", b"[" * 100_000, "nested too deeply", id="deep-jsonl"),
+        pytest.param("a.json", b'[{"role": "a"', "not valid JSON", id="cut-off"),
+    ],
+)
+def test_broken_file_is_unreadable(write, unreadable, name, data, reason):
+    one = unreadable(write("in", **{name: data}))
+    assert reason in one.reason
+    assert one.id.startswith(name)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_pipe_does_not_hang(write, unreadable, name):
+    folder = write("in")
+    os.mkfifo(folder / name)
+    assert unreadable(folder).reason == f"{name}: not a regular file"
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_link_that_leaves_the_folder_is_not_followed(write, unreadable, name):
+    secret = write("secret", **{name: json.dumps([HELLO])})
+    folder = write("in")
+    (folder / name).symlink_to(secret / name)
+    assert unreadable(folder).reason == "a link that leaves the given folder"
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_link_to_itself_spoils_one_file_only(write, found, name):
+    folder = write("in", **{"b.json": TALK})
+    (folder / name).symlink_to(name)
+    assert [type(one) for one in found(folder)] == [Unreadable, Trace]
+
+
+def test_link_to_a_folder_above_does_not_go_round(write, trace):
+    folder = write("in", **{"a.json": TALK})
+    (folder / "again").symlink_to(folder)
+    assert trace(folder).id == "a.json"
+
+
+# --- files that are no traces
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"labels": [], "meta": 1}, "an object with the keys labels, meta"),
+        ({}, "an object"),
+        ({"messages": "none"}, "an object with the keys messages"),
+        ([], "a list"),
+        (3, "a number"),
+        ("text", "a string"),
+        (None, "null"),
+        (True, "a boolean"),
+    ],
+    ids=str,
+)
+def test_json_that_is_no_trace_is_ignored(write, ignored, value, reason):
+    one = ignored(write("in", **{"a.json": json.dumps(value)}))
+    assert reason in one.reason
+    assert one.path.endswith("a.json")
+
+
+def test_every_record_that_is_no_trace_is_ignored_by_itself(write, found):
+    folder = write("in", **{"a.json": [{"x": 1}, {"messages": TALK}, [1], "x"]})
+    ones = found(folder)
+    assert [type(one) for one in ones] == [Ignored, Trace, Ignored, Ignored]
+    assert ones[0].path.endswith("a.json:1")
+
+
+def test_files_with_other_endings_are_left_alone(write, trace):
+    folder = write("in", **{"a.json": TALK, "b.txt": "hello", "c.csv": "a,b", "d.json.bak": TALK})
+    assert trace(folder).id == "a.json"
+
+
+def test_empty_folder_holds_nothing(write, found):
+    assert found(write("in")) == []
+
+
+# --- sources
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("missing", "no such file or folder: missing"),
+        ("missing/*.json", "no file matches missing/*.json"),
+        ("a\x00b", "no such file or folder"),
+    ],
+)
+def test_missing_source(found, tmp_path, monkeypatch, source, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AnnotatorError) as error:
+        found(source)
+    assert message in str(error.value)
+    assert error.value.exit_code == 2
+
+
+def test_unknown_format(found, tmp_path):
+    with pytest.raises(AnnotatorError) as error:
+        found(tmp_path, format="xml")
+    assert str(error.value) == f"unknown format 'xml': use auto, {', '.join(FORMATS)}"
+
+
+def test_glob(write, found):
+    folder = write("in", **{"b.json": TALK, "a.json": TALK, "c.jsonl": lines(HELLO)})
+    assert [one.id for one in found(folder / "*.json")] == ["a.json", "b.json"]
+
+
+def test_name_with_glob_characters_is_a_name(write, trace):
+    folder = write("in", **{"a[1].json": TALK, "a1.json": [BYE]})
+    assert len(trace(folder / "a[1].json").messages) == 2
+
+
+@pytest.mark.parametrize("glob", [True, False], ids=["glob", "named-one-by-one"])
+def test_files_of_one_name_in_several_folders_are_all_read(write, found, tmp_path, glob):
+    for name in ("a", "b"):
+        write(f"in/{name}", **{"talk.json": TALK})
+    sources = ["in/*/talk.json"] if glob else ["in/a/talk.json", "in/b/talk.json"]
+    ones = found(*(tmp_path / source for source in sources))
+    assert [type(one) for one in ones] == [Trace, Trace]
+    assert ones[0].id != ones[1].id
+
+
+def test_sources_are_read_in_the_order_given(write, found):
+    folder = write("in", **{"a.json": TALK, "b.json": TALK, "c.json": TALK})
+    order = [folder / name for name in ("c.json", "a.json", "b.json")]
+    assert [one.id for one in found(*order)] == ["c.json", "a.json", "b.json"]
+
+
+def test_order_does_not_depend_on_when_files_were_made(write, found):
+    names = ["b/2.json", "a/9.json", "b/10.json", "z.json", "a.json", "a/1.json"]
+    for place, order in (("in", names), ("again", names[::-1])):
+        for name in order:
+            folder, _, file = f"{place}/{name}".rpartition("/")
+            write(folder, **{file: TALK})
+    first, second = ([one.id for one in found(write(place))] for place in ("in", "again"))
+    assert first == second
+    assert first == ["a.json", "z.json", "a/1.json", "a/9.json", "b/10.json", "b/2.json"]
+
+
+def test_count_is_that_of_the_traces_where_every_file_or_line_is_one(write, found):
+    folder = write("in", **{"a.json": TALK, "b.jsonl": lines(*[{"messages": TALK}] * 5)})
+    assert count_traces([str(folder)]) == len(found(folder)) == 6
+
+
+# --- one trace in memory at a time
+
+
+def big(n):
+    return {"messages": [{"role": "alice", "content": f"{n} " + "x" * 20_000}]}
+
+
+@pytest.mark.parametrize("shape", ["files", "lines"])
+def test_only_one_trace_is_alive(write, tmp_path, shape):
+    if shape == "files":
+        write("in", **{f"{n:03}.json": big(n) for n in range(200)})
+    else:
+        write("in", **{"all.jsonl": lines(*map(big, range(200)))})
+    seen = []
+    most = 0
+    for one in read_traces([str(tmp_path / "in")]):
+        seen.append(weakref.ref(one))
+        most = max(most, sum(ref() is not None for ref in seen))
+    assert len(seen) == 200
+    assert most <= 2  # the one in hand, and the one before it while the next is read
+
+
+def test_memory_does_not_grow_with_the_number_of_traces(write):
+    def peak(count):
+        folder = write(f"in{count}", **{"all.jsonl": lines(*map(big, range(count)))})
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert sum(len(one.messages) for one in read_traces([str(folder)])) == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(20)  # imports and caches
+    assert peak(2000) < 2 * peak(200)
+
+
+# --- the hub's data sets, from a folder of the same name: no network
+
+
+@pytest.fixture
+def hub(write, tmp_path, monkeypatch):
+    """Make data set ``team/runs`` from records, below the current folder."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    return lambda *records, name="train.jsonl": write("team/runs", **{name: lines(*records)})
+
+
+def test_hub_records(hub, found):
+    hub({"id": "first", "messages": TALK}, {"id": "second", "messages": [HELLO]})
+    ones = found("hf://team/runs")
+    assert [(type(one), one.id) for one in ones] == [(Trace, "first"), (Trace, "second")]
+    assert texts(ones[0]) == [("alice", "hello there"), ("bob", "good bye")]
+
+
+def test_hub_records_without_an_id_are_numbered(hub, found):
+    hub({"messages": TALK}, {"messages": [HELLO]})
+    assert [one.id for one in found("hf://team/runs:train")] == [
+        "hf://team/runs:train:1",
+        "hf://team/runs:train:2",
+    ]
+
+
+def test_hub_split(hub, found):
+    hub({"id": "in train", "messages": TALK})
+    hub({"id": "in test", "messages": TALK}, name="test.jsonl")
+    assert [one.id for one in found("hf://team/runs:test")] == ["in test"]
+
+
+def test_hub_times_are_kept(hub, found):
+    """The ``datasets`` package turns ISO times into datetime objects."""
+    hub({"id": "r", "messages": [HELLO | {"timestamp": "2025-03-01T12:00:00Z"}]})
+    (one,) = found("hf://team/runs")
+    assert one.messages[0].time == 1740830400.0
+
+
+@pytest.mark.parametrize("name", ["team/runs:nosuch", "team/nothing"])
+def test_hub_that_cannot_be_loaded(hub, found, name):
+    hub({"id": "r", "messages": TALK})
+    with pytest.raises(AnnotatorError, match=f"hf://{name}: cannot be loaded: ") as error:
+        found(f"hf://{name}")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,167 @@
+"""The texts of a trace that can be quoted, and where they come from."""
+
+import pytest
+
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
+
+STEPS = {
+    "agent1": (
+        Step(1, "task", "Build the till"),
+        Step(2, "agent", "I read the code", "Read"),
+        Step(3, "tool", "def till(): ..."),
+    )
+}
+OUTCOME = Outcome(
+    passed=False,
+    merge="conflicts",
+    error="CONFLICT in till.py",
+    features=(Feature("3", "agent1", output="1 failed"), Feature("7", "agent2", output="")),
+    agents=(AgentEnd("agent2", "7", "Error", "out of memory"), AgentEnd("agent1", "3")),
+)
+
+
+def made(read_steps=lambda: STEPS):
+    messages = (
+        Message(1, "agent1", ("agent2",), "I take the till"),
+        Message(2, "shell", (), "3 files", tool=True),
+        Message(3, "agent3", (), "one\ntwo", breaks=(3,)),
+    )
+    patches = {"agent1": "+till = 1\n", "agent2": ""}
+    return Trace("t", "test", "", messages, patches, OUTCOME, read_steps=read_steps)
+
+
+def refuse():
+    raise AssertionError("steps were read though nobody asked for them")
+
+
+def test_sources_in_order():
+    assert [(one.id, one.origin, one.agent) for one in made().sources()] == [
+        ("message:1", "messages", "agent1"),
+        ("message:2", "tools", "shell"),
+        ("message:3", "messages", "agent3"),
+        ("patch:agent1", "patches", "agent1"),
+        ("patch:agent2", "patches", "agent2"),
+        ("outcome", "outcome", None),
+        ("step:agent1:1", "tools", "agent1"),
+        ("step:agent1:2", "steps", "agent1"),
+        ("step:agent1:3", "tools", "agent1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("origins", "ids"),
+    [
+        (("messages",), ["message:1", "message:3"]),
+        (("patches",), ["patch:agent1", "patch:agent2"]),
+        (("outcome",), ["outcome"]),
+        (("steps",), ["step:agent1:2"]),
+        (("tools",), ["message:2", "step:agent1:1", "step:agent1:3"]),
+        (("outcome", "messages"), ["message:1", "message:3", "outcome"]),
+        ((), []),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, tuple) else "",
+)
+def test_sources_of_some_origins(origins, ids):
+    assert [one.id for one in made().sources(origins)] == ids
+
+
+def test_steps_are_read_only_if_asked_for():
+    trace = made(refuse)
+    assert len(list(trace.sources(("messages", "patches", "outcome")))) == 5
+    with pytest.raises(AssertionError, match="steps were read"):
+        list(trace.sources(("tools",)))
+
+
+def test_steps_are_read_once():
+    calls = []
+    trace = made(lambda: calls.append(1) or STEPS)
+    assert trace.steps is trace.steps
+    assert list(trace.sources())
+    assert calls == [1]
+
+
+def test_outcome_joins_the_reports_and_marks_where_they_end():
+    (outcome,) = made().sources(("outcome",))
+    # Merge status, the run's error, the agents' errors, the test outputs; empty ones left out.
+    assert outcome.text == "conflicts\nCONFLICT in till.py\nout of memory\n1 failed"
+    assert outcome.breaks == (9, 29, 43)
+    assert [outcome.text[at] for at in outcome.breaks] == ["\n", "\n", "\n"]
+
+
+def test_outcome_without_reports_is_no_source():
+    trace = Trace("t", "test", "", (), outcome=Outcome(passed=True, features=(Feature("1"),)))
+    assert list(trace.sources()) == []
+    assert trace.source("outcome") is None
+
+
+def test_outcome_of_one_report_has_no_breaks():
+    trace = Trace("t", "test", "", (), outcome=Outcome(merge="clean"))
+    (outcome,) = trace.sources()
+    assert (outcome.text, outcome.breaks) == ("clean", ())
+
+
+def test_breaks_of_a_message_are_those_of_its_source():
+    source = made().source("message:3")
+    assert source.breaks == (3,)
+
+
+@pytest.mark.parametrize(
+    ("source_id", "text"),
+    [
+        ("message:1", "I take the till"),
+        ("message:2", "3 files"),
+        ("patch:agent1", "+till = 1\n"),
+        ("patch:agent2", ""),
+        ("step:agent1:2", "I read the code"),
+        ("step:agent1:3", "def till(): ..."),
+    ],
+)
+def test_source_by_id(source_id, text):
+    source = made().source(source_id)
+    assert (source.id, source.text) == (source_id, text)
+
+
+def test_every_source_is_found_by_its_id():
+    trace = made()
+    assert [trace.source(one.id) for one in trace.sources()] == list(trace.sources())
+
+
+@pytest.mark.parametrize(
+    "source_id",
+    ["message:0", "message:9", "message:", "message", "patch:agent9", "patch", "step:agent1:9"]
+    + ["step:nobody:1", "nonsense", "", "Outcome"],
+)
+def test_no_such_source(source_id):
+    assert made().source(source_id) is None
+
+
+@pytest.mark.parametrize("source_id", ["message:1", "message:9", "patch:agent1", "outcome", "x"])
+def test_source_by_id_reads_no_steps_if_it_names_none(source_id):
+    messages = (Message(1, "agent1", (), "I take the till"), Message(2, "agent2", (), "Fine"))
+    trace = Trace("t", "test", "", messages, {"agent1": "+x"}, OUTCOME, read_steps=refuse)
+    assert (trace.source(source_id) is None) == (source_id in {"message:9", "x"})
+
+
+def test_tool_message_by_id_reads_no_steps():
+    assert made(refuse).source("message:2").text == "3 files"
+
+
+def test_agents_as_the_harness_lists_them_then_as_they_hand_in_then_as_they_speak():
+    assert made().agents == ("agent2", "agent1", "agent3")  # the shell is a tool, no agent
+
+
+@pytest.mark.parametrize(
+    ("end", "crashed"),
+    [
+        (AgentEnd("a", status="Submitted"), False),
+        (AgentEnd("a"), False),
+        (AgentEnd("a", status="Error"), True),
+        (AgentEnd("a", status="timeout"), True),
+        (AgentEnd("a", status="FAILED"), True),
+        (AgentEnd("a", status="Submitted", error="out of memory"), True),
+        (AgentEnd("a", status="Submitted", error=""), False),
+    ],
+    ids=str,
+)
+def test_crashed(end, crashed):
+    assert end.crashed is crashed
