@@ -8,8 +8,8 @@ ellipsis at either end. What is accepted is always the source's own text with it
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -19,14 +19,19 @@ from annotator.text import one_line
 from annotator.traces import ORIGINS, Origin, Source, Trace
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
-_NEAR_LIMIT = 50_000  # sources longer than this are not searched for a similar passage
+_LONGEST = 1_000  # longer quotes must stand exactly
+_NEAR_LIMIT = 100_000  # characters that are searched for a similar passage
 
 # What may stand between two words or marks besides what the quote has there.
 _BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\\[nrt])"
-_EMPHASIS = r"(?:`|(?<!\w)[*~](?=\S)|(?<=\S)[*~](?!\w)|\\(?=[^\w\s]))"
-# Possessive, so that no hostile text can make the search try a gap twice.
-_GAP = rf"(?:{_BLANK}|{_EMPHASIS})*+"
-_WORD_GAP = rf"(?:{_EMPHASIS})*+{_BLANK}{_GAP}"
+# A run of up to three marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
+_EMPHASIS = (
+    r"(?:`|(?<![\w*~])[*~]{1,3}(?=[\w\"'“‘`(\[])|(?<=[\w\"'”’`)\].,;:!?])[*~]{1,3}(?![\w*~])"
+    r"|\\(?=[^\w\s]))"
+)
+# Bounded and possessive, so that no hostile text makes the search look at a gap again and again.
+_GAP = rf"(?:{_BLANK}|{_EMPHASIS}){{0,200}}+"
+_WORD_GAP = rf"(?:{_EMPHASIS}){{0,9}}+{_BLANK}{_GAP}"
 _CLASSES = {
     "'": "['‘’‚‛′]",
     '"': '["“”„‟″]',
@@ -40,8 +45,10 @@ _SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
 _TOKEN = re.compile(r"\w+|\.\.\.|--|[^\w\s]")
 _BLANKS = re.compile(_BLANK)
 _MARKS = re.compile(_EMPHASIS)
-_LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":", "—"])
-_TRAILING = _LEADING | frozenset([")", "]", "!", "?"])
+# No dash leads: it may be the sign of a patch line.
+_LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":"])
+_TRAILING = _LEADING | frozenset([")", "]", "!", "?", "—"])
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +74,32 @@ def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> l
 
 
 def spans_in(quote: str, source: Source) -> list[Span]:
-    """Return the places of one source where ``quote`` stands (at most 100), by position."""
+    """Return the places of one source where ``quote`` stands (at most 100), by position.
+
+    A quote of more than 1,000 characters is found only as it stands.
+    """
     quote = quote.strip()
-    if not quote:
+    if not _WORD.search(quote):
         return []
-    found = list(_exact(quote, source))
-    if not found:
-        found = _tolerant(quote, source)
+    found = _exact(quote, source) or _tolerant(quote, source)
     if not found and (untagged := _without_speaker(quote, source.agent)):
-        found = [_as_typography(span) for span in _exact(untagged, source)]
+        found = [replace(span, match="typography") for span in _exact(untagged, source)]
         found = found or _tolerant(untagged, source)
-    return [span for span in found if _identifies(span, source)]
+    return [span for span in found if _identifies(span, source.text)]
 
 
-def _as_typography(span: Span) -> Span:
-    return Span(span.source, span.start, span.end, span.quote, "typography")
-
-
-def _exact(quote: str, source: Source) -> Iterator[Span]:
+def _exact(quote: str, source: Source) -> list[Span]:
     text = source.text
+    spans: list[Span] = []
     at = text.find(quote)
-    seen = 0
-    while at >= 0 and seen < _MOST_SPANS:
+    while at >= 0 and len(spans) < _MOST_SPANS:
         start, end = _whole_words(text, at, at + len(quote))
         widened = (start, end) != (at, at + len(quote))
         if not _crosses(source, start, end) and (not widened or len(quote.split()) >= 3):
-            seen += 1
-            yield Span(source.id, start, end, text[start:end], "typography" if widened else "exact")
-        at = text.find(quote, at + 1)
+            match: Literal["exact", "typography"] = "typography" if widened else "exact"
+            spans.append(Span(source.id, start, end, text[start:end], match))
+        at = text.find(quote, end)
+    return spans
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
@@ -121,19 +126,25 @@ def _crosses(source: Source, start: int, end: int) -> bool:
     return any(start <= at < end for at in source.breaks)
 
 
-def _identifies(span: Span, source: Source) -> bool:
+def _identifies(span: Span, text: str) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
-    words = re.findall(r"\w+", span.quote)
+    words = _WORD.findall(span.quote)
     if len(words) >= 2 or sum(map(len, words)) >= 12:
         return True
-    line_start = source.text.rfind("\n", 0, span.start) + 1
-    line_end = source.text.find("\n", span.end)
-    line = source.text[line_start : line_end if line_end >= 0 else len(source.text)]
-    return bool(words) and re.findall(r"\w+", line) == words
+    line_start = text.rfind("\n", 0, span.start) + 1
+    line_end = text.find("\n", span.end)
+    before = _WORD.search(text, line_start, span.start)
+    after = _WORD.search(text, span.end, line_end if line_end >= 0 else len(text))
+    return bool(words) and not before and not after
 
 
 def _tolerant(quote: str, source: Source) -> list[Span]:
+    if len(quote) > _LONGEST:
+        return []
     tokens = _tokens(quote)
+    lowered = source.text.lower()
+    if any(one.isascii() and one.lower() not in lowered for one in tokens if _is_word(one)):
+        return []  # a word that stands nowhere: the common case, and a pattern is costly to build
     for variant in (tokens, _trimmed(tokens)):
         if not any(token[0].isalnum() or token[0] == "_" for token in variant):
             continue
@@ -203,8 +214,8 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
     if not speaker:
         return None
-    name = re.escape(speaker)
-    tag = rf"[\W_]*(?:(?:message\s*)?\d+\W+)?{name}(?:\W+(?:to\W+)?\w+)?\W*?:\W*"
+    number, name = r"(?:(?:message\s*)?\d+\W+)?", re.escape(speaker)
+    tag = rf"[\W_]*{number}{name}(?:\s*(?:->|=>|→|\bto\b)\s*[\w-]+)?[\s*_)\]]*:[\s*_]*"
     match = re.match(tag, quote[:200], re.IGNORECASE)
     return quote[match.end() :] if match else None
 
@@ -234,14 +245,20 @@ def verify(claim: Claim, trace: Trace, rubric: Rubric) -> tuple[list[Evidence], 
     """Return the evidence of one claim and what is wrong with it, in words a judge can act on."""
     if claim.code not in {code.id for code in rubric.codes}:
         return [], [f"{claim.code}: not a code of the rubric {rubric.id}"]
-    evidence: list[Evidence] = []
-    wrong: list[str] = []
-    for quote in claim.quotes:
-        span, reason = _resolve(quote, trace, rubric, evidence)
+    spans: dict[int, Span] = {}
+    reasons: dict[int, str] = {}
+    # The longest first, so that a short one that stands in several places leaves it room.
+    for n, quote in sorted(enumerate(claim.quotes), key=lambda pair: -len(pair[1].text)):
+        span, reason = _resolve(quote, trace, rubric, spans.values())
         if span:
-            evidence.append(Evidence(span.quote, span.source, span.start, span.end, span.match))
+            spans[n] = span
         else:
-            wrong.append(f"quote {_shown(quote.text)}: {reason}")
+            reasons[n] = f"quote {_shown(quote.text)}: {reason}"
+    wrong = [reasons[n] for n in sorted(reasons)]
+    evidence = [
+        Evidence(one.quote, one.source, one.start, one.end, one.match)
+        for _, one in sorted(spans.items())
+    ]
     needed = rubric.quotes_needed(claim.code)
     if not wrong and len(evidence) < needed:
         wrong.append(f"{claim.code}: {len(evidence)} quote(s), {needed} separate passages needed")
@@ -262,10 +279,10 @@ def _origin(source_id: str, trace: Trace) -> Origin | None:
 
 
 def _resolve(
-    quote: Quote, trace: Trace, rubric: Rubric, taken: list[Evidence]
+    quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
 ) -> tuple[Span | None, str]:
     """Return the passage a quote stands for, or None and the reason."""
-    source = trace.source(source_id(quote.source))
+    source = trace.source(quote.source) or trace.source(source_id(quote.source))
     if source and source.origin not in rubric.quote_from:
         return None, f"{source.id} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
@@ -281,10 +298,12 @@ def _resolve(
     if elsewhere:
         more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
         return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"
-    return None, f"not found in {named}, nor anywhere else" + _near(quote.text, trace, rubric)
+    return None, f"not found in {named}, nor anywhere else" + _near(
+        quote.text, source, trace, rubric
+    )
 
 
-def _overlap(span: Span, one: Evidence) -> bool:
+def _overlap(span: Span, one: Span) -> bool:
     return span.source == one.source and span.start < one.end and one.start < span.end
 
 
@@ -299,20 +318,21 @@ def source_id(given: str) -> str:
     return re.sub(r"\s*[:\s]\s*", ":", given)
 
 
-def _near(quote: str, trace: Trace, rubric: Rubric) -> str:
+def _near(quote: str, named: Source | None, trace: Trace, rubric: Rubric) -> str:
     """Return a hint with the most similar passage, for the judge to look again; never evidence."""
     from rapidfuzz import fuzz, utils
 
     best_score, best = 75.0, ""
-    for source in trace.sources(rubric.quote_from):
-        if len(source.text) > _NEAR_LIMIT or not source.text:
-            continue
+    room = _NEAR_LIMIT
+    for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
+        text = source.text[:room]
+        room -= len(text)
         hit = fuzz.partial_ratio_alignment(
-            quote, source.text, processor=utils.default_process, score_cutoff=best_score
+            quote, text, processor=utils.default_process, score_cutoff=best_score
         )
         if hit and hit.score > best_score:
             # default_process keeps the length, but strips marks and blanks at the ends
-            lead = len(source.text) - len(re.sub(r"^[\W_]+", "", source.text))
-            passage = source.text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
+            lead = len(text) - len(re.sub(r"^[\W_]+", "", text))
+            passage = text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
             best_score, best = hit.score, f'; similar, in {source.id}: "{one_line(passage, 200)}"'
     return best

@@ -29,8 +29,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    header: str
+    id: str
+    more: str
     text: str
+    closed: bool = False
+
+    @property
+    def header(self) -> str:
+        return self.id + self.more + (" (context, not to be quoted)" if self.closed else "")
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +62,7 @@ def render(trace: Trace, rubric: Rubric) -> Prompt:
     content = json.dumps([(part.header, part.text) for part in parts]).encode()
     key = hashlib.sha256(f"{prompt_sha256()} {rubric.sha256}".encode()).digest()
     nonce = hashlib.blake2b(content, key=key, digest_size=12).hexdigest()
-    closed = [part.header.split(" ")[0] for part in parts if part.header.endswith(_CLOSED)]
+    closed = [part.id for part in parts if part.closed]
     user = _environment().get_template("trace.j2").render(nonce=nonce, parts=parts, closed=closed)
     return Prompt(_system(rubric), user, nonce)
 
@@ -76,14 +82,11 @@ def _system(rubric: Rubric) -> str:
     return _environment().get_template("system.j2").render(rubric=rubric)
 
 
-_CLOSED = "(context, not to be quoted)"
-
-
 def _parts(trace: Trace, rubric: Rubric) -> Iterator[_Part]:
     """Yield the parts of the prompt in reading order: facts, tasks, then every source to quote."""
-    yield _Part(f"facts {_CLOSED}", "\n".join(_facts(trace)))
+    yield _Part("facts", "", "\n".join(_facts(trace)), closed=True)
     for agent, task in trace.tasks.items():
-        yield _Part(f"task:{one_line(agent, 60)} {_CLOSED}", task)
+        yield _Part(f"task:{one_line(agent, 60)}", "", task, closed=True)
     origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
     if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
         rubric.quote_from
@@ -94,16 +97,14 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[_Part]:
     for source in trace.sources(origins):
         if source.id.startswith("step:") and source.origin not in wanted:
             continue
-        header = one_line(source.id, 80)
+        more = ""
         if message := messages.get(source.id):
             to = ", ".join(message.recipients) or "everybody"
-            header += f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
-            header += f", kind {one_line(message.kind, 40)}" if message.kind else ""
+            more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
+            more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
         if source.origin == "patches" and not source.text.strip():
-            header += ", empty"
-        if source.origin not in wanted:
-            header += f" {_CLOSED}"
-        yield _Part(header, source.text)
+            more += ", empty"
+        yield _Part(one_line(source.id, 120), more, source.text, source.origin not in wanted)
 
 
 def _facts(trace: Trace) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Code(_Part):
 
 
 class AppliesTo(_Part):
-    """Which traces a rubric is for. A fact that a trace does not tell never excludes it."""
+    """Which traces a rubric is for. An outcome that is not known never excludes a trace."""
 
     passed: bool | None = None
     min_agents: Annotated[int, Field(ge=1, le=100)] = 1

@@ -46,7 +46,8 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
     for name, number in (("k", k), ("n", n)):
-        if isinstance(number, bool) or number != int(number):
+        whole = hasattr(number, "__index__") or getattr(number, "is_integer", bool)()
+        if isinstance(number, bool) or not whole:
             raise ValueError(f"{name} must be a whole number, not {number!r}")
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")

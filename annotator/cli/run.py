@@ -194,8 +194,9 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
         return seen
     except KeyboardInterrupt:
         status = "interrupted"
-        kept = f"{sum(run.counts.values())} annotations are kept"
-        raise Interrupted(f"{kept}; go on with: {_again(run.folder)}") from None
+        kept = sum(run.counts.values())
+        again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
+        raise Interrupted(again if kept else "nothing was judged yet") from None
     finally:
         run.save(status=status, ended=now())
         if status != "finished":

@@ -68,14 +68,15 @@ class RunDirectory:
         Raises:
             AnnotatorError: the folder holds a run already, or cannot be written.
         """
-        if (folder / "annotations.jsonl").exists() or (folder / "run.json").exists():
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            fd = _locked(folder / "annotations.jsonl", os.O_CREAT)
+        if (folder / "run.json").exists() or os.fstat(fd).st_size:
+            os.close(fd)
             finished = _is_finished(folder)
             what = "a finished run" if finished else "an unfinished run"
             do = "name another folder with --out" if finished else "add --resume to go on with it"
             raise AnnotatorError(f"{folder} holds {what}; {do}")
-        with _writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            fd = _locked(folder / "annotations.jsonl", os.O_CREAT | os.O_EXCL)
         run = cls(folder, manifest, fd)
         run.save()
         return run

@@ -22,6 +22,7 @@ def is_message(value: Any) -> bool:
     """Whether a JSON value looks like a message: an object that has a sender and a text."""
     return (
         isinstance(value, dict)
+        and not isinstance(value.get("messages"), list)  # that is a record, whatever else it has
         and any(key in value for key in _SENDER)
         and any(key in value for key in (*_TEXT, "tool_calls"))
     )

@@ -7,6 +7,7 @@ the *feature* (``agent7.patch``); ``eval.json`` numbers features by place (``fea
 of ``features``), ``independent.json`` by feature number.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,7 +52,7 @@ def read(folder: Path, trace_id: str) -> Trace:
     problems: list[str] = []
     numbers = _feature_numbers(folder, result, evaluation)
     messages: tuple[Message, ...] = ()
-    if (folder / "conversation.json").exists():
+    if os.path.lexists(folder / "conversation.json"):
         messages, found = _conversation(folder / "conversation.json")
         problems += found
     elif setting != "solo":
@@ -79,7 +80,7 @@ def read(folder: Path, trace_id: str) -> Trace:
 
 
 def _optional(path: Path) -> dict[str, Any]:
-    return mapping(read_json(path), path.name) if path.exists() else {}
+    return mapping(read_json(path), path.name) if os.path.lexists(path) else {}
 
 
 def _conversation(path: Path) -> tuple[tuple[Message, ...], tuple[str, ...]]:
@@ -140,7 +141,7 @@ def _patches(folder: Path, owners: Mapping[str, str], problems: list[str]) -> di
         path.name for path in files.values()
     }
     problems += [f"{one}: belongs to no feature of this run, left out" for one in sorted(unclaimed)]
-    return {agent: read_text(path) for agent, path in files.items() if path.exists()}
+    return {agent: read_text(path) for agent, path in files.items() if os.path.lexists(path)}
 
 
 def _outcome(
@@ -228,7 +229,7 @@ def _steps(folder: Path, owners: Mapping[str, str]) -> Steps:
     steps = {}
     for agent, number in owners.items():
         path = folder / f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             continue
         value = mapping(read_json(path), path.name).get("messages")
         if not isinstance(value, list):

@@ -17,10 +17,20 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         UnreadableTrace: the file is missing, not regular (a pipe would block), or not allowed.
     """
+    return _read(path, -1)
+
+
+def read_head(path: Path) -> bytes:
+    """Return a regular file's first 4096 bytes; raises as :func:`read_bytes` does."""
+    return _read(path, 4096)
+
+
+def _read(path: Path, most: int) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnreadableTrace(f"{path.name}: not a regular file")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(most)
     except OSError as error:
         raise UnreadableTrace(f"{path.name}: {error.strerror or error}") from error
 
@@ -30,23 +40,24 @@ def read_text(path: Path) -> str:
     return decoded(read_bytes(path))
 
 
-def parse(text: str, name: str) -> Any:
-    """Return the JSON value in ``text``; ``name`` says in an error where it stands.
+def parse(text: str, name: str, *, line: int | None = None) -> Any:
+    """Return the JSON value in ``text``; ``name`` and ``line`` say in an error where it stands.
 
     Raises:
         UnreadableTrace: no JSON, or JSON nested too deeply.
     """
+    where = f"{name}, line {line}" if line else name
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         if "\x00" in text[:4096] or text[:4096].count("\ufffd") > 8:
-            raise UnreadableTrace(f"{name}: binary data, not JSON") from error
-        where = f"line {error.lineno}, column {error.colno}"
-        raise UnreadableTrace(f"{name}: not valid JSON: {error.msg} at {where}") from error
+            raise UnreadableTrace(f"{where}: binary data, not JSON") from error
+        at = f"column {error.colno}" if line else f"line {error.lineno}, column {error.colno}"
+        raise UnreadableTrace(f"{where}: not valid JSON: {error.msg} at {at}") from error
     except RecursionError as error:
-        raise UnreadableTrace(f"{name}: JSON nested too deeply to be read") from error
+        raise UnreadableTrace(f"{where}: JSON nested too deeply to be read") from error
     except ValueError as error:
-        raise UnreadableTrace(f"{name}: not valid JSON: {error}") from error
+        raise UnreadableTrace(f"{where}: not valid JSON: {error}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -84,10 +95,10 @@ def flag(value: Any) -> bool | None:
 
 
 def time_of(value: Any) -> float | None:
-    """Return seconds since 1970 from a number or an ISO 8601 text (UTC if it names no zone)."""
+    """Return seconds since 1970 from a number, an ISO 8601 text or a datetime; UTC if zoneless."""
     try:
-        if isinstance(value, str):
-            moment = datetime.fromisoformat(value)
+        if isinstance(value, str | datetime):
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value) if math.isfinite(value) else None

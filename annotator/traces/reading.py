@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +12,7 @@ from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import storable
 from annotator.traces import cooperbench, export, generic, hub
 from annotator.traces.conversation import is_message
-from annotator.traces.document import kind, parse, read_json
+from annotator.traces.document import kind, parse, read_head, read_json
 from annotator.traces.model import Trace
 
 # Formats that are a folder of files, and formats that are one JSON document (a file, or a line of
@@ -45,12 +45,15 @@ Found = Trace | Unreadable | Ignored
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A run folder or a file found; ``id`` is the trace id that its place gives it, if any."""
+    """A run folder or a file found. ``id`` is the trace id that its place gives it, if any;
+    ``name`` stands for it where the trace has no id of its own.
+    """
 
     path: Path
     id: str | None
+    name: str
     files: frozenset[str] | None = None  # of a run folder
-    outside: str | None = None  # a link that leaves the given folder
+    bad_link: str | None = None  # what is wrong with a link among the files
 
 
 def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]:
@@ -93,11 +96,17 @@ def _free_id(trace_id: str, seen: set[int]) -> str:
 
 
 def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
+    beside = _common_folder(sources)
+    visited: set[int] = set()
     for source in sources:
         if source.startswith("hf://"):
             yield from _records(hub.records(source), source, format)
             continue
-        for place in places(source, format):
+        for place in places(source, format, beside):
+            key = hash(place.path)
+            if key in visited:  # named twice, or below a folder named before
+                continue
+            visited.add(key)
             if place.files is not None:
                 yield _read_folder(place, format)
             elif place.path.suffix == ".json":
@@ -106,32 +115,82 @@ def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
                 yield from _read_jsonl(place, format)
 
 
-def places(source: str, format: str = "auto") -> Iterator[_Place]:
+def _common_folder(sources: Sequence[str]) -> Path | None:
+    """Return the folder that holds all files given by themselves; they are named below it."""
+    folders = [Path(os.path.abspath(one)).parent for one in sources if Path(one).is_file()]
+    return Path(os.path.commonpath(folders)) if folders else None
+
+
+def places(source: str, format: str = "auto", beside: Path | None = None) -> Iterator[_Place]:
     """Yield the run folders and files below one source, sorted, without opening them.
+
+    ``beside``: the folder below which a file given by itself is named.
 
     Raises:
         AnnotatorError: nothing has that name.
     """
     path = Path(source)
-    if not os.path.lexists(path):
-        matches = sorted(glob.glob(source, recursive=True)) if glob.has_magic(source) else []
-        if not matches:
-            what = "no file matches" if glob.has_magic(source) else "no such file or folder:"
-            raise AnnotatorError(f"{what} {source}")
-        for match in matches:
-            yield from places(glob.escape(match) if not os.path.lexists(match) else match, format)
+    if os.path.lexists(path):
+        root = Path(os.path.abspath(path))
+        if root.is_dir():
+            yield from _walk(root, root, format)
+        else:
+            yield _file(root, beside or root.parent, format, given=True)
         return
-    root = Path(os.path.abspath(path))
-    if root.is_dir():
-        yield from _walk(root, format)
-    elif root.name == "conversation.json" and _folder_reader(_names(root.parent), format):
-        yield _Place(root.parent, _run_id(root.parent, root.parent), _names(root.parent))
-    else:
-        yield _Place(root, None)
+    if not glob.has_magic(source):
+        raise AnnotatorError(f"no such file or folder: {source}")
+    matches = sorted(glob.glob(source, recursive=True))
+    if not matches:
+        raise AnnotatorError(f"no file matches {source}")
+    root = _fixed_part(source)
+    for match in matches:
+        path = Path(os.path.abspath(match))
+        if path.is_dir():
+            yield from _walk(path, root, format)
+        else:
+            yield _file(path, root, format)
+
+
+def _fixed_part(pattern: str) -> Path:
+    """Return the folder that every match of a glob lies in: ids are the paths below it."""
+    parts = Path(os.path.abspath(pattern)).parts
+    first = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+    return Path(*parts[:first])
+
+
+def _file(path: Path, root: Path, format: str, *, given: bool = False) -> _Place:
+    """Return the place of one file; a conversation.json stands for its run folder.
+
+    Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
+    """
+    if path.name == "conversation.json" and _folder_reader(_names(path.parent), format):
+        return _run(path.parent, root, path.parent)
+    below = storable(path.relative_to(root).as_posix())
+    return _Place(path, None if given else below, below)
+
+
+def _run(folder: Path, root: Path, inside: Path) -> _Place:
+    """Return the place of a run folder, whose files must not be links out of ``inside``."""
+    names = _names(folder)
+    links = (_link(folder / name, inside) for name in sorted(names))
+    trace_id = _run_id(folder, root)
+    return _Place(folder, trace_id, trace_id, names, next(filter(None, links), None))
+
+
+def _link(path: Path, inside: Path) -> str | None:
+    """Return what is wrong with a path that is a link: it leads out of a folder, or nowhere."""
+    if not path.is_symlink():
+        return None
+    try:
+        leaves = not path.resolve(strict=True).is_relative_to(inside.resolve())
+    except (OSError, RuntimeError):  # RuntimeError: a link to itself
+        return f"{path.name}: a link that leads nowhere"
+    return f"{path.name}: a link that leaves the given folder" if leaves else None
 
 
 def _names(folder: Path) -> frozenset[str]:
-    return frozenset(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+    with os.scandir(folder) as entries:
+        return frozenset(one.name for one in entries if not one.is_dir(follow_symlinks=False))
 
 
 def _folder_reader(files: frozenset[str], format: str) -> ModuleType | None:
@@ -139,27 +198,22 @@ def _folder_reader(files: frozenset[str], format: str) -> ModuleType | None:
     return next((one for one in candidates if one.claims(files)), None)
 
 
-def _walk(root: Path, format: str) -> Iterator[_Place]:
-    inside = root.resolve()
+def _walk(top: Path, root: Path, format: str) -> Iterator[_Place]:
+    """Yield what lies below ``top``; ids are paths below ``root``."""
 
     def refused(error: OSError) -> None:
         raise AnnotatorError(f"{error.filename}: {error.strerror}")
 
-    for current, folders, files in os.walk(root, onerror=refused):
+    for current, folders, files in os.walk(top, onerror=refused):
         folders.sort()
         folder = Path(current)
-        links = (folder / name for name in files if (folder / name).is_symlink())
-        outside = {link.name for link in links if not link.resolve().is_relative_to(inside)}
-        names = frozenset(files)
-        if _folder_reader(names, format):
-            first = min(outside, default=None)
-            yield _Place(folder, _run_id(folder, root), names, first)
+        if _folder_reader(frozenset(files), format):
+            yield _run(folder, root, top)
         elif format not in {one.name for one in FOLDER_FORMATS}:
             for name in sorted(files):
                 if name.endswith(_SUFFIXES):
-                    path = folder / name
-                    below = storable(path.relative_to(root).as_posix())
-                    yield _Place(path, below, None, name if name in outside else None)
+                    place = _file(folder / name, root, format)
+                    yield replace(place, bad_link=_link(place.path, top))
 
 
 def _run_id(folder: Path, root: Path) -> str:
@@ -173,11 +227,11 @@ def _run_id(folder: Path, root: Path) -> str:
 
 
 def _read_folder(place: _Place, format: str) -> Found:
-    trace_id = place.id or place.path.name
+    trace_id = place.name
     reader = _folder_reader(place.files or frozenset(), format)
     try:
-        if place.outside:
-            raise UnreadableTrace(f"{place.outside}: a link that leaves the given folder")
+        if place.bad_link:
+            raise UnreadableTrace(place.bad_link)
         assert reader is not None  # noqa: S101 - a folder is a place only if a reader claims it
         trace: Trace = reader.read(place.path, trace_id)
     except UnreadableTrace as error:
@@ -191,10 +245,10 @@ def _document_reader(document: Any, format: str) -> ModuleType | None:
 
 
 def _read_json(place: _Place, format: str) -> Iterator[Found]:
-    fallback = place.id or storable(place.path.name)
+    fallback = place.name
     try:
-        if place.outside:
-            raise UnreadableTrace("a link that leaves the given folder")
+        if place.bad_link:
+            raise UnreadableTrace(place.bad_link)
         document = read_json(place.path)
     except UnreadableTrace as error:
         yield Unreadable(fallback, str(place.path), str(error))
@@ -219,21 +273,25 @@ def _read_document(document: Any, trace_id: str, path: str, format: str) -> Foun
         trace: Trace = reader.read(document, trace_id, path)
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))
+    except RecursionError:
+        return Unreadable(trace_id, path, "nested too deeply to be read")
     return trace
 
 
 def _read_jsonl(place: _Place, format: str) -> Iterator[Found]:
-    fallback = place.id or storable(place.path.name)
+    fallback = place.name
     try:
-        if place.outside:
-            raise UnreadableTrace("a link that leaves the given folder")
+        if place.bad_link:
+            raise UnreadableTrace(place.bad_link)
+        if b"\x00" in read_head(place.path):
+            raise UnreadableTrace(f"{place.path.name}: binary data, not JSON")
         first = _first_line(place.path)
-        if is_message(first) and not isinstance(first.get("messages"), list):
-            lines = (line for _, line in _lines(place.path))
-            document = [parse(line, place.path.name) for line in lines]
+        if is_message(first):
+            name = place.path.name
+            document = [parse(line, name, line=n) for n, line in _lines(place.path)]
             yield _read_document(document, fallback, str(place.path), format)
             return
-        records = ((n, _Line(line, f"line {n}")) for n, line in _lines(place.path))
+        records = ((n, _Line(line)) for n, line in _lines(place.path))
         yield from _records(records, str(place.path), format, fallback)
     except UnreadableTrace as error:
         yield Unreadable(fallback, str(place.path), str(error))
@@ -242,7 +300,6 @@ def _read_jsonl(place: _Place, format: str) -> Iterator[Found]:
 @dataclass(frozen=True, slots=True)
 class _Line:
     text: str
-    where: str
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -275,7 +332,9 @@ def _records(
         fallback = f"{name or path}:{n}"
         where = f"{path}:{n}"
         try:
-            document = parse(record.text, record.where) if isinstance(record, _Line) else record
+            document = record
+            if isinstance(record, _Line):
+                document = parse(record.text, name or path, line=n)
         except UnreadableTrace as error:
             yield Unreadable(fallback, where, str(error))
             continue

@@ -436,7 +436,7 @@ def test_link_that_leaves_the_folder_is_not_followed(write, unreadable, tmp_path
     (folder / name).symlink_to(secret)
     one = unreadable(tmp_path / "logs")
     assert one.id == "run_a/coop/bakery/12/f3_f7"
-    assert one.reason == f"{name}: a link that leaves the given folder"
+    assert one.reason.startswith(f"{name}: a link that leaves the given folder")
 
 
 def test_link_that_leaves_the_folder_is_not_followed_from_the_conversation_file(write, found):

@@ -364,10 +364,10 @@ def test_ids(write, found, tmp_path):
     ]
 
 
-def test_id_of_a_file_given_by_itself(write, trace):
-    folder = write("in", **{"a.json": TALK, "b.json": {"id": "own", "messages": TALK}})
-    assert trace(folder / "a.json").id == "a.json"
-    assert trace(folder / "b.json").id == "own"
+def test_id_of_a_file_given_by_itself(write, trace, monkeypatch):
+    monkeypatch.chdir(write("in", **{"a.json": TALK, "b.json": {"id": "own", "messages": TALK}}))
+    assert trace("a.json").id == "a.json"
+    assert trace("b.json").id == "own"
 
 
 def test_second_trace_with_an_id_is_unreadable_under_another(write, found):
@@ -390,7 +390,7 @@ def test_broken_line_spoils_one_record_only(write, found):
     ones = found(folder)
     assert [type(one) for one in ones] == [Trace, Trace, Unreadable, Trace]
     assert (ones[2].id, ones[3].id) == ("talk.jsonl:3", "talk.jsonl:4")
-    assert ones[2].reason.startswith("line 3: not valid JSON")
+    assert "line 3: not valid JSON" in ones[2].reason
 
 
 def test_broken_message_spoils_the_whole_conversation(write, unreadable):
@@ -439,7 +439,7 @@ def test_link_that_leaves_the_folder_is_not_followed(write, unreadable, name):
     secret = write("secret", **{name: json.dumps([HELLO])})
     folder = write("in")
     (folder / name).symlink_to(secret / name)
-    assert unreadable(folder).reason == "a link that leaves the given folder"
+    assert unreadable(folder).reason.endswith("a link that leaves the given folder")
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
@@ -541,8 +541,9 @@ def test_files_of_one_name_in_several_folders_are_all_read(write, found, tmp_pat
 
 def test_sources_are_read_in_the_order_given(write, found):
     folder = write("in", **{"a.json": TALK, "b.json": TALK, "c.json": TALK})
-    order = [folder / name for name in ("c.json", "a.json", "b.json")]
-    assert [one.id for one in found(*order)] == ["c.json", "a.json", "b.json"]
+    order = ["c.json", "a.json", "b.json"]
+    ones = found(*(folder / name for name in order))
+    assert [one.id.rpartition("/")[2] for one in ones] == order
 
 
 def test_order_does_not_depend_on_when_files_were_made(write, found):
@@ -595,7 +596,8 @@ def test_memory_does_not_grow_with_the_number_of_traces(write):
             tracemalloc.stop()
 
     peak(20)  # imports and caches
-    assert peak(2000) < 2 * peak(200)
+    # A trace takes 20,000 bytes; what may stay of it is its id's hash.
+    assert peak(2000) - peak(200) < 1800 * 500
 
 
 # --- the hub's data sets, from a folder of the same name: no network

@@ -128,8 +128,18 @@ def test_every_source_is_found_by_its_id():
 
 @pytest.mark.parametrize(
     "source_id",
-    ["message:0", "message:9", "message:", "message", "patch:agent9", "patch", "step:agent1:9"]
-    + ["step:nobody:1", "nonsense", "", "Outcome"],
+    [
+        "message:0",
+        "message:9",
+        "message:",
+        "message",
+        "patch:agent9",
+        "patch",
+        "step:agent1:9",
+        "step:x:1",
+        "x",
+        "Outcome",
+    ],
 )
 def test_no_such_source(source_id):
     assert made().source(source_id) is None

@@ -77,10 +77,18 @@ def test_merge_and_result_are_those_of_the_files(runs, files):
         assert run.outcome.passed is load(files[run.id] / "eval.json")["both_passed"], run.id
 
 
-def test_agents_in_error_have_empty_patches(runs):
-    crashed = [run.patches[end.agent] for run in runs for end in run.outcome.agents if end.crashed]
-    assert len(crashed) == 35  # grep -c '"status": "Error"' over the result.json files
-    assert set(crashed) == {""}
+def test_agents_in_error_are_the_crashed_ones(runs, files):
+    crashed = Counter(
+        (run.id, end.agent) for run in runs for end in run.outcome.agents if end.crashed
+    )
+    given = [
+        (trace_id, agent)
+        for trace_id, folder in files.items()
+        for agent, end in load(folder / "result.json").get("agents", {}).items()
+        if end["status"] == "Error"
+    ]
+    assert len(given) == 35  # grep -c '"status": "Error"' over the result.json files
+    assert crashed == Counter(given)
 
 
 def test_patches_tested_alone_are_found_in_both_places(runs, files):

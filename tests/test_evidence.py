@@ -1,0 +1,739 @@
+"""Where quotes stand, and what is refused: the check that every finding has to pass."""
+
+import contextlib
+import re
+import signal
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from annotator.annotations import Claim, Evidence, Quote, Verdict
+from annotator.evidence import check, locate, verify
+from annotator.rubrics import Rubric
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
+
+
+@contextlib.contextmanager
+def promptly(seconds=10):
+    """Stop what would hang; what takes linear time is done in a small part of ``seconds``."""
+
+    def stop(*_):
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def talk(*texts, **more):
+    """Return a trace in which agent1 says the first text, agent2 the second, and so on."""
+    messages = [Message(n, f"agent{n}", (), text) for n, text in enumerate(texts, 1)]
+    return Trace("t", "test", "", tuple(messages), **more)
+
+
+def places(quote, text):
+    """Return the places of a text, said by agent1, where the quote stands."""
+    return [(span.start, span.end) for span in locate(quote, talk(text))]
+
+
+# --- what may differ, and what may not. In a row: the quote, the text, the passage accepted (None:
+# all of the text).
+
+ACCEPTED = {
+    "same": ("I take the parser", "I take the parser", None),
+    "within a sentence": ("take the parser", "I take the parser.", "take the parser"),
+    "blanks around": ("  I take the parser\n", "I take the parser", None),
+    "white space": ("I take the parser", "I  take\n\tthe\r\nparser", None),
+    "no-break space": ("I take the parser", "I take\u00a0the parser", None),
+    "zero-width space": ("I take the parser", "I take \u200bthe parser", None),
+    "white space before marks": ("foo(x, y)", "foo( x,y )", None),
+    "case": ("i TAKE the Parser", "I take the parser", None),
+    "case of other scripts": ("ÜBER ЖЁЛТЫЙ σ", "über жёлтый Σ", None),
+    "curly single": ("it isn't done", "it isn’t done", None),
+    "curly double": ('he said "done" twice', "he said “done” twice", None),
+    "low double": ('he said "done" twice', "he said „done“ twice", None),
+    "straight for curly": ("he said “done” twice", 'he said "done" twice', None),
+    "em dash": ("well - it works", "well — it works", None),
+    "en dash": ("lines 1-5 only", "lines 1–5 only", None),
+    "two hyphens for a dash": ("well -- it works", "well — it works", None),
+    "dash for two hyphens": ("well — it works", "well -- it works", None),
+    "no-break hyphen": ("a well-known case", "a well‑known case", None),
+    "minus": ("x = -1 again", "x = −1 again", None),
+    "ellipsis sign": ("so ... it works", "so … it works", None),
+    "line end escaped in the text": ("first line second", "first line\\nsecond", None),
+    "line end escaped in the quote": ("first line\\nsecond", "first line\nsecond", None),
+    "escaped quotation marks": ('say "hello" to them', 'say \\"hello\\" to them', None),
+    "bold": ("do not touch this", "do **not** touch this", None),
+    "italics": ("do not touch this", "do *not* touch this", None),
+    "underscores": ("do not touch this", "do _not_ touch this", None),
+    "underscores over two words": ("do not touch this", "do __not touch__ this", None),
+    "code": ("use foo_bar here", "use `foo_bar` here", None),
+    "struck out": ("use foo_bar here", "use ~~foo_bar~~ here", None),
+    "emphasis in the quote": ("do **not** touch `this`", "do not touch this", None),
+    "speaker": ("agent1: I take it now", "I take it now", None),
+    "speaker in capitals": ("AGENT1: I take it now", "I take it now", None),
+    "speaker in bold": ("**agent1**: I take it now", "I take it now", None),
+    "number and speaker": ("[1] agent1: I take it now", "I take it now", None),
+    "message and speaker": ("Message 1, agent1: I take it now", "I take it now", None),
+    "speaker and recipient": ("[1] agent1 to agent2: I take it now", "I take it now", None),
+    "arrow to the recipient": ("agent1 -> agent2: I take it now", "I take it now", None),
+    "full stop": ("I take it now.", "I take it now", None),
+    "other end": ("I take it now!", "I take it now.", "I take it now"),
+    "quotation marks around": ('"I take it now"', "I take it now", None),
+    "ellipsis at the end": ("I take it...", "I take it now", "I take it"),
+    "ellipsis at both ends": ("… take it …", "I take it now", "take it"),
+    "patch line": ("+x = 1", " y = 2\n+x = 1\n", "+x = 1"),
+    "patch line with a blank": ("- x = 1", "-x = 1", None),
+    "two patch lines": ("-x = 1 +x = 2", "-x = 1\n+x = 2", None),
+    "whole line of one word": ("done", "I said\ndone\nand left", "done"),
+    "long word": ("implementation", "the implementation is here", "implementation"),
+    "word cut at the end": ("I see no", "I see nothing here", "I see nothing"),
+    "word cut at the start": ("ot see it", "I cannot see it", "cannot see it"),
+    "script without spaces": ("我来写 解析", "我来写 解析器", "我来写 解析"),
+}
+
+
+@pytest.mark.parametrize(("quote", "text", "passage"), ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(quote, text, passage):
+    (span,) = locate(quote, talk(text))
+    passage = text if passage is None else passage
+    assert span.quote == text[span.start : span.end] == passage
+    assert span.source == "message:1"
+    assert span.match == ("exact" if quote.strip() == passage else "typography")
+
+
+REFUSED = {
+    "missing word": ("I take parser", "I take the parser"),
+    "missing first words joined": ("I parser", "I take the parser"),
+    "added word": ("I take the new parser", "I take the parser"),
+    "added word at the end": ("I take the parser now", "I take the parser"),
+    "changed word": ("I write the parser", "I take the parser"),
+    "changed number": ("the lines 10 to 21", "the lines 10 to 20"),
+    "other order": ("take I the parser", "I take the parser"),
+    "negated": ("I did touch it", "I did not touch it"),
+    "ellipsis in the middle": ("I take ... parser", "I take the parser"),
+    "ellipsis sign in the middle": ("I take … parser", "I take the parser"),
+    "other speaker": ("agent2: I take it now", "I take it now"),
+    "speaker with a longer name": ("agent12: I take it now", "I take it now"),
+    "no such speaker": ("bob: I take it now", "I take it now"),
+    "word between speaker and colon": ("agent1 refuses: do the work", "do the work"),
+    "operator left out": ("set a b now", "set a * b now"),
+    "operator added": ("set a * b now", "set a b now"),
+    "power left out": ("set a b now", "set a ** b now"),
+    "multiplied in place": ("set a = b now", "set a *= b now"),
+    "comparison": ("x = y then", "x == y then"),
+    "bound": ("if a >= b then", "if a > b then"),
+    "plus for minus": ("+x = 1 again", "-x = 1 again"),
+    "minus for plus": ("-x = 1 again", "+x = 1 again"),
+    "sign of the second line": ("-x = 1\n-x = 2", "-x = 1\n+x = 2"),
+    "minus behind a speaker": ("agent1: -x = 1 again", "+x = 1 again"),
+    "dash for plus": ("–x = 1 again", "+x = 1 again"),
+    "comma added": ("now, that is it", "now that is it"),
+    "comma left out": ("now that is it", "now, that is it"),
+    "brackets left out": ("not a b at all", "not (a b) at all"),
+    "point in a number": ("it is 15 percent", "it is 1.5 percent"),
+    "words joined": ("foobar is here", "foo bar is here"),
+    "words split": ("foo bar is here", "foobar is here"),
+    "hyphen joined": ("preload it now", "pre-load it now"),
+    "hyphen split": ("pre load it now", "pre-load it now"),
+    "name split": ("foo bar is here", "foo_bar is here"),
+    "name joined": ("foo_bar is here", "foo bar is here"),
+    "short word": ("done", "I am done now"),
+    "number": ("12", "there are 12 of them"),
+    "word cut in two words": ("see no", "I see nothing here"),
+    "end of a word": ("art it", "I start it"),
+    "mark alone": ("***", "I *** it"),
+    "nothing": ("", "I take it"),
+    "blanks": (" \n\t", "I take it"),
+    "only a speaker": ("agent1:", "I take it"),
+    "longer than the text": ("I take it now and then", "I take it"),
+    "empty text": ("I take it", ""),
+}
+
+
+@pytest.mark.parametrize(("quote", "text"), REFUSED.values(), ids=REFUSED)
+def test_refused(quote, text):
+    assert locate(quote, talk(text)) == []
+
+
+def test_every_place_is_found_in_the_order_of_the_sources():
+    trace = talk("go on, go on", "go on", patches={"agent1": "+go on\n"})
+    assert [(span.source, span.start) for span in locate("go on", trace)] == [
+        ("message:1", 0),
+        ("message:1", 7),
+        ("message:2", 0),
+        ("patch:agent1", 1),
+    ]
+
+
+def test_exact_places_win_over_similar_ones():
+    assert places("go on", "Go on. Now go on.") == [(11, 16)]
+
+
+def test_no_more_than_a_hundred_places_of_one_source():
+    assert len(places("go on", "go on " * 500)) == 100
+
+
+def test_origins_limit_the_search():
+    trace = talk("go on now", patches={"agent1": "+go on now\n"})
+    assert [span.source for span in locate("go on now", trace, ("patches",))] == ["patch:agent1"]
+
+
+def test_steps_are_searched_only_if_asked_for():
+    steps = {"agent1": (Step(1, "agent", "go on now"), Step(2, "tool", "go on now"))}
+    trace = Trace("t", "test", "", (), read_steps=lambda: steps)
+    assert locate("go on now", trace, ("messages", "patches", "outcome")) == []
+    assert [one.source for one in locate("go on now", trace, ("steps",))] == ["step:agent1:1"]
+    assert [one.source for one in locate("go on now", trace)] == ["step:agent1:1", "step:agent1:2"]
+
+
+BROKEN = Outcome(
+    merge="conflicts",
+    features=(Feature("1", output="one test failed"), Feature("2", output="two tests failed")),
+    agents=(AgentEnd("agent1", error="out of memory"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("one test failed", True),
+        ("out of memory", True),
+        ("conflicts", True),
+        ("test failed\ntwo tests", False),
+        ("test failed two tests", False),
+        ("one test failed\ntwo", False),
+        ("failed\ntwo tests failed", False),
+        ("conflicts\nout of memory", False),
+    ],
+)
+def test_no_quote_runs_across_two_reports(quote, found):
+    assert bool(locate(quote, talk(outcome=BROKEN))) is found
+
+
+def test_no_quote_runs_across_two_parts_of_a_message():
+    trace = Trace("t", "test", "", (Message(1, "a", (), "I take it\nnot really", breaks=(9,)),))
+    assert locate("take it\nnot", trace) == locate("take it not", trace) == []
+    assert [span.start for span in locate("not really", trace)] == [10]
+
+
+# --- laws
+
+LAW = settings(max_examples=100, deadline=None)
+
+RICH = st.text(
+    st.one_of(
+        st.sampled_from(
+            "ab nrt\\\n\t_*`~-—–\"'“”‘’….,:;!?()[]+=1中ßİſ\u200b\u00a0\ufeff\x00😀\u0301"
+        ),
+        st.characters(),
+    ),
+    max_size=60,
+)
+
+
+@LAW
+@given(RICH, RICH)
+@example("_a_ b c", "a b c")
+@example("x\\ny z", "y z")
+def test_a_span_is_the_text_at_its_place(text, quote):
+    for span in locate(quote, talk(text)):
+        assert text[span.start : span.end] == span.quote != ""
+        if span.match == "exact":
+            assert span.quote == quote.strip()
+
+
+@LAW
+@given(RICH, st.data())
+def test_a_span_of_a_piece_of_the_text_is_the_text_at_its_place(text, data):
+    start = data.draw(st.integers(0, len(text)))
+    quote = data.draw(st.sampled_from([str, str.upper, str.title]))(text[start:])
+    for span in locate(quote + data.draw(st.sampled_from(["", ".", "…"])), talk(text)):
+        assert text[span.start : span.end] == span.quote != ""
+
+
+@LAW
+@given(RICH.map(lambda text: text.replace("\ud800", "")), RICH, RICH)
+def test_no_span_crosses_a_break(one, two, quote):
+    text = f"{one}\n{two}"
+    trace = Trace("t", "test", "", (Message(1, "a", (), text, breaks=(len(one),)),))
+    for asked in (quote, text, text[len(one) // 2 : len(one) + 1 + len(two) // 2]):
+        for span in locate(asked, trace):
+            assert span.end <= len(one) or span.start > len(one)
+
+
+@LAW
+@given(RICH, st.data())
+def test_a_slice_of_whole_words_is_found_at_its_place(text, data):
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    assume(words)
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
+    start, end = words[first][0], words[last][1]
+    quote = text[start:end]
+    assume(len(re.findall(r"\w+", quote)) >= 2)  # less may identify nothing
+    spans = locate(quote, talk(text))
+    assert (start, end) in [(span.start, span.end) for span in spans]
+    assert {span.match for span in spans} == {"exact"}
+
+
+# Words of several scripts with simple case, and the typography that may stand around them.
+WORD = st.text("abnrtxyz0189éüяж中日", min_size=1, max_size=6)
+WORDS = st.lists(WORD, min_size=4, max_size=12, unique_by=str.casefold)
+AROUND = st.sampled_from(["{}", "{}", "{}", "*{}*", "**{}**", "`{}`", "_{}_", "~~{}~~"])
+BETWEEN = st.sampled_from([" ", " ", "\n", "  ", "\t", "\u00a0", " \\n ", "\r\n"])
+
+
+@st.composite
+def dressed(draw):
+    """Draw distinct words, and a text of them in typographic dress."""
+    words = draw(WORDS)
+    pieces = [draw(AROUND).format(word) for word in words]
+    text = pieces[0]
+    for piece in pieces[1:]:
+        text += draw(BETWEEN) + piece
+    return words, text
+
+
+@LAW
+@given(dressed())
+def test_words_are_found_in_any_dress(drawn):
+    words, text = drawn
+    (place,) = places(" ".join(words), text)
+    assert re.sub(r"[*`~_]", "", text[slice(*place)]) == re.sub(r"[*`~_]", "", text)
+
+
+@LAW
+@given(dressed(), st.data())
+def test_a_deleted_word_is_never_overlooked(drawn, data):
+    words, text = drawn
+    del words[data.draw(st.integers(1, len(words) - 2))]
+    assert places(" ".join(words), text) == []
+
+
+@st.composite
+def strange(draw, words):
+    """Draw a word that is no part of any of the words."""
+    word = draw(st.text("qkvж7日", min_size=1, max_size=5))
+    assume(not any(word.casefold() in one.casefold() for one in words))
+    return word
+
+
+@LAW
+@given(dressed(), st.data())
+def test_an_inserted_word_is_never_overlooked(drawn, data):
+    words, text = drawn
+    word = data.draw(strange(words))
+    words.insert(data.draw(st.integers(0, len(words))), word)
+    assert places(" ".join(words), text) == []
+
+
+@LAW
+@given(dressed(), st.data())
+def test_a_replaced_word_is_never_overlooked(drawn, data):
+    words, text = drawn
+    word = data.draw(strange(words))
+    words[data.draw(st.integers(0, len(words) - 1))] = word
+    assert places(" ".join(words), text) == []
+
+
+@LAW
+@given(WORDS, st.data())
+def test_two_words_swapped_are_never_overlooked(words, data):
+    text = " ".join(words)
+    first, second = data.draw(st.permutations(range(len(words))))[:2]
+    words[first], words[second] = words[second], words[first]
+    assert places(" ".join(words), text) == []
+
+
+PHRASE = st.sampled_from(["{}", "{}", "{}", "{}'s", '"{}"', "{}-{}", "({})", "{},", "{}_x"])
+
+
+@LAW
+@given(WORDS, st.data())
+def test_typography_changes_nothing_about_the_place(words, data):
+    pieces = [data.draw(PHRASE).format(word, word) for word in words]
+    first = data.draw(st.integers(0, len(words) - 2))
+    last = data.draw(st.integers(first + 1, len(words) - 1))
+    text = " ".join(pieces)
+    start = len(" ".join(pieces[:first])) + bool(first)
+    quote = " ".join(pieces[first : last + 1])
+    end = start + len(quote)
+    assert text[start:end] == quote
+
+    recased = data.draw(st.sampled_from([str, str.upper, str.swapcase, str.title]))(quote)
+    curly = recased.replace("'", "’") if data.draw(st.booleans()) else recased
+    curly = re.sub('"(.*?)"', "“\\1”", curly) if data.draw(st.booleans()) else curly
+    dashed = curly.replace("-", data.draw(st.sampled_from("-–‑")))
+    spaced = dashed.replace(" ", data.draw(st.sampled_from([" ", "\n", "  ", "\u00a0", "\\n"])))
+    found = places(spaced, text)
+    assert (start, end) in found
+    ended = spaced + data.draw(st.sampled_from([".", "!", "?", "...", "…"]))
+    trimmed = quote.strip("\"(),'")
+    at = quote.find(trimmed)
+    assert any(one[0] in (start, start + at) and end - one[1] <= 2 for one in places(ended, text))
+
+
+# --- hostile length: quadratic time would take minutes to hours
+
+N = 100_000
+MANY = {
+    "asterisks": "*" * N,
+    "backticks": "`" * N,
+    "spaces": " " * N,
+    "underscores": "_" * N,
+    "backslashes": "\\" * N,
+    "tildes": "~" * N,
+    "escaped line ends": "\\n" * (N // 2),
+    "one letter": "a" * N,
+    "digits": "1" * N,
+    "quotation marks": "'\"" * (N // 2),
+    "dashes": "-—" * (N // 2),
+    "combining marks": "a" + "\u0301" * N,
+    "underscored letters": "_a_" * (N // 3),
+    "starred letters": "*a*" * (N // 3),
+    "line ends": "\n" * N,
+}
+
+
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_hostile_text(text):
+    with promptly():
+        assert places("take the parser", text) == []
+        assert places("a the * parser", f"a {text} parser") == []
+        assert places("take the parser", f"{text} take the parser {text}") != []
+
+
+@pytest.mark.parametrize("quote", MANY.values(), ids=MANY)
+def test_hostile_quote(quote):
+    with promptly():
+        assert places(f"x {quote} y", "x take the parser y") == []
+        assert places(f"agent1 {quote}: take it all", "take the parser") == []
+
+
+@pytest.mark.parametrize("many", MANY.values(), ids=MANY)
+def test_hostile_text_and_quote(many):
+    with promptly():
+        assert places(f"{many} x", many) == []
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        pytest.param("* a b", "*" * N, id="asterisk-in-asterisks"),
+        pytest.param("\\ a b", "\\" * N, id="backslash-in-backslashes"),
+        pytest.param("~ a b", "~" * N, id="tilde-in-tildes"),
+        pytest.param("aa", "a" * N, id="piece-of-a-word-without-end"),
+        pytest.param("a b" * 200 + " c", "a b" * (N // 3), id="nearly-periodic"),
+        pytest.param("_ a b", "_" * N, id="underscore-in-underscores"),
+        pytest.param("- - - a b", "- " * N, id="dashes-in-dashes"),
+    ],
+)
+def test_hostile_pairs(quote, text):
+    with promptly():
+        assert places(quote, text) == []
+
+
+@pytest.mark.parametrize(
+    ("quote", "count"),
+    [
+        pytest.param("we will do this instead", 0, id="not-there"),
+        pytest.param("We  will do THAT", 100, id="everywhere"),
+        pytest.param("that", 0, id="one-word-everywhere"),
+        pytest.param("will", 0, id="another-word-everywhere"),
+    ],
+)
+def test_five_megabytes_on_one_line(quote, count):
+    with promptly():
+        assert len(places(quote, "we will do that " * 330_000)) == count
+
+
+def test_hostile_claim():
+    trace = talk(*("we will do that " * 3_000 for _ in range(5)))
+    claim = Claim("free", "", (Quote("we will do this " * 35, "message:1"),))
+    with promptly():
+        _, wrong = verify(claim, trace, RUBRIC)
+    assert len(wrong) == 1
+    assert len(wrong[0]) < 600
+
+
+# --- claims
+
+CODE = {"name": "A code", "definition": "Something", "evidence": "Something"}
+RUBRIC = Rubric.model_validate(
+    {
+        "id": "test",
+        "version": 1,
+        "title": "Test",
+        "source": "made here",
+        "choice": "primary",
+        "instructions": "Judge",
+        "codes": [
+            {"id": "pair", **CODE},
+            {"id": "free", **CODE, "min_quotes": 1},
+            {"id": "coded", **CODE, "must_quote": ["patches", "outcome"], "min_quotes": 1},
+        ],
+        "precedence": ["pair", "free", "coded"],
+    }
+)
+TRACE = Trace(
+    "t",
+    "test",
+    "",
+    (
+        Message(1, "agent1", ("agent2",), "I take the parser. You take the printer."),
+        Message(2, "agent2", ("agent1",), "Fine, I take the printer now."),
+        Message(3, "shell", (), "3 files were changed", tool=True),
+    ),
+    {"agent1": "+parser = 1\n", "agent2": "+printer = 1\n"},
+    Outcome(merge="conflicts", error="CONFLICT in main.py"),
+    read_steps=lambda: {"agent1": (Step(1, "agent", "I read the whole file"),)},
+)
+
+
+def claim(code, *quotes):
+    """Return a claim from pairs of a quote and the source it is said to stand in."""
+    return Claim(code, "because", tuple(Quote(text, source) for text, source in quotes))
+
+
+def refusal(code, *quotes):
+    """Return why a claim is refused, and see that nothing of it becomes a finding."""
+    one = claim(code, *quotes)
+    _, wrong = verify(one, TRACE, RUBRIC)
+    assert wrong
+    findings, (rejected,) = check(Verdict((one,)), TRACE, RUBRIC)
+    assert findings == []
+    assert (rejected.code, rejected.quotes) == (code, tuple(text for text, _ in quotes))
+    assert rejected.reason == "; ".join(wrong)
+    return rejected.reason
+
+
+GOOD = (("I take the parser", "message:1"), ("fine, I take the PRINTER", "message:2"))
+
+
+def test_claim_with_two_passages_is_a_finding():
+    (finding,), rejected = check(Verdict((claim("pair", *GOOD),)), TRACE, RUBRIC)
+    assert rejected == []
+    assert (finding.code, finding.rationale) == ("pair", "because")
+    assert finding.evidence == (
+        Evidence("I take the parser", "message:1", 0, 17, "exact"),
+        Evidence("Fine, I take the printer", "message:2", 0, 24, "typography"),
+    )
+
+
+def test_two_passages_of_one_source_will_do():
+    quotes = (("I take the parser", "message:1"), ("You take the printer", "message:1"))
+    assert verify(claim("pair", *quotes), TRACE, RUBRIC)[1] == []
+
+
+def test_wrong_source_is_refused_and_the_right_one_named():
+    reason = refusal("free", ("I take the parser", "message:2"))
+    assert "found in message:1, not in message:2" in reason
+
+
+def test_all_right_sources_are_named_up_to_three():
+    texts = ["I take it all", *["nothing of it here"], *["I take it all"] * 5]
+    _, (reason,) = verify(claim("free", ("I take it all", "message:2")), talk(*texts), RUBRIC)
+    assert "found in message:1, message:3, message:4 and 3 more, not in message:2" in reason
+
+
+def test_no_such_source_is_refused_and_the_right_one_named():
+    reason = refusal("free", ("I take the parser", "message:99"))
+    assert "found in message:1, not in 'message:99' (no such source)" in reason
+
+
+def test_quote_found_nowhere_names_a_similar_passage():
+    reason = refusal("free", ("I took the parsers", "message:1"))
+    assert "not found in message:1, nor anywhere else" in reason
+    assert "similar, in message:1:" in reason
+    assert "I take the parser" in reason
+
+
+def test_quote_like_nothing_names_no_passage():
+    reason = refusal("free", ("zebra quagga okapi", "message:1"))
+    assert reason.endswith("nor anywhere else")
+
+
+@pytest.mark.parametrize(
+    "second",
+    ["I take the parser", "i take the PARSER", "take the parser", "I take the parser. You take"],
+)
+def test_same_passage_twice_is_refused(second):
+    reason = refusal("pair", ("I take the parser", "message:1"), (second, "message:1"))
+    assert "the same passage as another quote" in reason
+
+
+def test_same_words_at_two_places_are_two_passages():
+    trace = talk("go on now, go on now")
+    evidence, wrong = verify(claim("pair", *[("go on now", "message:1")] * 2), trace, RUBRIC)
+    assert wrong == []
+    assert [one.start for one in evidence] == [0, 11]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["short-first", "long-first"])
+def test_order_of_the_quotes_does_not_matter(turned):
+    """The short quote stands at two places, the long one only around the first of them."""
+    trace = talk("go on now with the parser. Then go on now.")
+    quotes = [("go on now", "message:1"), ("go on now with the parser", "message:1")]
+    _, wrong = verify(claim("pair", *(quotes[::-1] if turned else quotes)), trace, RUBRIC)
+    assert wrong == []
+
+
+def test_too_few_quotes_are_refused():
+    reason = refusal("pair", ("I take the parser", "message:1"))
+    assert reason == "pair: 1 quote(s), 2 separate passages needed"
+
+
+def test_no_quotes_are_refused():
+    assert refusal("free") == "free: 0 quote(s), 1 separate passages needed"
+
+
+def test_one_bad_quote_among_good_ones_refuses_the_claim():
+    reason = refusal("pair", *GOOD, ("I take the moon", "message:1"))
+    assert 'quote "I take the moon": not found' in reason
+
+
+def test_must_quote_refuses_a_claim_without_such_a_quote():
+    reason = refusal("coded", *GOOD)
+    assert reason == "coded: at least one quote must come from the patches or outcome"
+
+
+@pytest.mark.parametrize(
+    "quote", [("+parser = 1", "patch:agent1"), ("CONFLICT in main.py", "outcome")]
+)
+def test_must_quote_is_met_by_one_quote(quote):
+    assert verify(claim("coded", GOOD[0], quote), TRACE, RUBRIC)[1] == []
+
+
+@pytest.mark.parametrize("code", ["nonsense", "none", "Pair", ""])
+def test_unknown_code_is_refused(code):
+    assert refusal(code, *GOOD) == f"{code}: not a code of the rubric test"
+
+
+@pytest.mark.parametrize(
+    ("quote", "source"),
+    [("3 files were changed", "message:3"), ("I read the whole file", "step:agent1:1")],
+    ids=["tools", "steps"],
+)
+def test_text_that_the_rubric_does_not_accept_is_refused(quote, source):
+    reason = refusal("free", (quote, source))
+    assert f"{source} is text that the rubric does not accept as evidence" in reason
+
+
+def test_text_that_the_rubric_does_not_accept_is_not_named_as_the_right_source():
+    reason = refusal("free", ("3 files were changed", "message:1"))
+    assert "message:3" not in reason
+
+
+def test_rubric_that_accepts_tools_accepts_them():
+    rubric = RUBRIC.model_copy(update={"quote_from": ("tools", "steps")})
+    quotes = (("3 files were changed", "message:3"), ("I read the whole file", "step:agent1:1"))
+    evidence, wrong = verify(claim("pair", *quotes), TRACE, rubric)
+    assert wrong == []
+    assert [one.source for one in evidence] == ["message:3", "step:agent1:1"]
+
+
+def test_second_claim_of_a_code_is_refused():
+    verdict = Verdict((claim("free", GOOD[0]), claim("free", GOOD[1]), claim("pair", *GOOD)))
+    findings, (rejected,) = check(verdict, TRACE, RUBRIC)
+    assert [finding.code for finding in findings] == ["free", "pair"]
+    assert findings[0].evidence[0].source == "message:1"
+    assert (rejected.code, rejected.reason) == ("free", "free: given twice")
+
+
+def test_second_claim_of_a_code_stands_if_the_first_does_not():
+    verdict = Verdict((claim("free", ("I take the moon", "message:1")), claim("free", GOOD[1])))
+    findings, rejected = check(verdict, TRACE, RUBRIC)
+    assert [finding.evidence[0].source for finding in findings] == ["message:2"]
+    assert [one.code for one in rejected] == ["free"]
+
+
+def test_no_claims_no_findings():
+    assert check(Verdict(), TRACE, RUBRIC) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "message:2",
+        "2",
+        "Message 2",
+        "[message:2]",
+        "message 2",
+        "MESSAGE:2",
+        "msg 2",
+        "m2",
+        "#2",
+        "[2]",
+        "`message:2`",
+        "(2)",
+        " 2 ",
+        "message: 2",
+        "message_2",
+        "message:02",
+    ],
+)
+def test_source_spellings(spelling):
+    evidence, wrong = verify(claim("free", (GOOD[1][0], spelling)), TRACE, RUBRIC)
+    assert wrong == []
+    assert evidence[0].source == "message:2"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "source"),
+    [
+        ("[patch:agent1]", "patch:agent1"),
+        ("patch agent1", "patch:agent1"),
+        ("patch: agent1", "patch:agent1"),
+    ],
+)
+def test_source_spellings_of_patches(spelling, source):
+    evidence, wrong = verify(claim("free", ("+parser = 1", spelling)), TRACE, RUBRIC)
+    assert wrong == []
+    assert evidence[0].source == source
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "",
+        "message:0",
+        "message:",
+        "0",
+        "2.0",
+        "message:1-2",
+        "2, 3",
+        "9" * 30,
+        "patch:2",
+        "*",
+    ],
+)
+def test_source_spellings_that_name_nothing(spelling):
+    _, (reason,) = verify(claim("free", (GOOD[1][0], spelling)), TRACE, RUBRIC)
+    assert "(no such source)" in reason
+
+
+@pytest.mark.parametrize(
+    "agent", ["planner agent", "coder (gpt)", "a:b", "[bot]", "agent #2", "`x`"]
+)
+def test_patch_of_an_agent_with_any_name_can_be_quoted(agent):
+    trace = Trace("t", "test", "", (), {agent: "+parser = 1\n"})
+    (source,) = trace.sources()
+    evidence, wrong = verify(claim("free", ("+parser = 1", source.id)), trace, RUBRIC)
+    assert wrong == []
+    assert evidence[0].source == source.id
+
+
+@LAW
+@given(RICH, RICH, st.sampled_from(["message:1", "message:2", "1", "patch:agent1", "?"]))
+def test_what_is_accepted_stands_in_its_source(text, quote, source):
+    trace = talk(text, "take the parser", patches={"agent1": text})
+    evidence, wrong = verify(claim("free", (quote, source)), trace, RUBRIC)
+    assert bool(evidence) is not bool(wrong)
+    for one in evidence:
+        assert trace.source(one.source).text[one.start : one.end] == one.quote

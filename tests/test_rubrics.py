@@ -1,0 +1,315 @@
+"""Rubric files: the built-in ones, and what is said about broken ones."""
+
+import hashlib
+import re
+
+import pytest
+import yaml
+
+from annotator.errors import RubricError
+from annotator.rubrics import Rubric, built_in, load_rubric
+from annotator.traces import AgentEnd, Message, Outcome, Trace
+
+NAMES = [path.stem for path in built_in()]
+
+GOOD = {
+    "id": "mine",
+    "version": 1,
+    "title": "Mine",
+    "source": "made here",
+    "choice": "primary",
+    "instructions": "Judge",
+    "codes": [
+        {"id": "late", "name": "Late", "definition": "Too late", "evidence": "A time"},
+        {"id": "lost", "name": "Lost", "definition": "Gone", "evidence": "A gap"},
+    ],
+    "precedence": ["late", "lost"],
+}
+
+
+@pytest.fixture
+def rubric_file(tmp_path):
+    """Return a function that writes a rubric file, a good one but for the changes."""
+
+    def write(text=None, **changes):
+        path = tmp_path / "mine.yaml"
+        values = {key: value for key, value in (GOOD | changes).items() if value is not ...}
+        if isinstance(text, bytes):
+            path.write_bytes(text)
+        else:
+            path.write_text(yaml.safe_dump(values) if text is None else text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def code(**changes):
+    """Return the codes of the good rubric, the first one changed."""
+    first = {key: value for key, value in (GOOD["codes"][0] | changes).items() if value is not ...}
+    return [first, GOOD["codes"][1]]
+
+
+# --- built-in rubrics
+
+
+def test_built_in_rubrics():
+    assert {"symptoms", "comm_errors"} <= set(NAMES)
+    assert sorted(NAMES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_built_in_rubric_loads_by_name_and_by_file(name):
+    (path,) = [path for path in built_in() if path.stem == name]
+    rubric = load_rubric(name)
+    assert rubric.id == name
+    assert rubric == load_rubric(str(path))
+    assert rubric.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_precedence_of_a_built_in_rubric_ranks_its_codes(name):
+    rubric = load_rubric(name)
+    ids = [code.id for code in rubric.codes]
+    if rubric.choice != "many":
+        assert sorted(rubric.precedence) == sorted(ids)
+    assert sorted(map(rubric.rank, ids)) == list(range(len(ids)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_of_a_built_in_rubric_have_the_quotes_it_asks_for(name):
+    rubric = load_rubric(name)
+    few = [
+        code.id
+        for code in rubric.codes
+        if code.example and len(code.example.quotes) < rubric.quotes_needed(code.id)
+    ]
+    assert few == []
+
+
+# CooperBench, arXiv 2601.13295: ten symptoms; the eleventh is this project's (contract.md and the
+# rubric's own "source").
+def test_symptoms_are_for_failed_runs_of_two_agents():
+    rubric = load_rubric("symptoms")
+    assert (rubric.applies_to.passed, rubric.applies_to.min_agents) == (False, 2)
+    assert (rubric.choice, rubric.min_quotes) == ("primary", 2)
+    assert rubric.precedence[-1] == "implementation_failure"
+
+
+# --- files
+
+
+def test_good_file(rubric_file):
+    rubric = load_rubric(rubric_file())
+    assert [one.id for one in rubric.codes] == ["late", "lost"]
+    assert rubric.min_quotes == 2
+    assert rubric.quote_from == ("messages", "patches", "outcome")
+    assert (rubric.applies_to.passed, rubric.applies_to.min_agents) == (None, 1)
+
+
+def test_hash_is_that_of_the_file(rubric_file):
+    first = load_rubric(rubric_file()).sha256
+    second = load_rubric(rubric_file(title="Other")).sha256
+    assert len(first) == 64
+    assert first != second
+
+
+def test_code_in_full(rubric_file):
+    more = {"group": "time", "not": "Early", "must_quote": ["patches"], "min_quotes": 1}
+    more["example"] = {"quotes": ["at ten"], "why": "It was due at nine"}
+    late = load_rubric(rubric_file(codes=code(**more))).code("late")
+    assert (late.group, late.not_, late.must_quote) == ("time", "Early", ("patches",))
+    assert late.example.quotes == ("at ten",)
+
+
+def test_min_quotes_of_a_code_goes_before_the_rubrics(rubric_file):
+    rubric = load_rubric(rubric_file(min_quotes=3, codes=code(min_quotes=1)))
+    assert (rubric.quotes_needed("late"), rubric.quotes_needed("lost")) == (1, 3)
+
+
+def test_rank_is_the_place_in_the_precedence(rubric_file):
+    rubric = load_rubric(rubric_file(precedence=["lost", "late"]))
+    assert (rubric.rank("lost"), rubric.rank("late"), rubric.rank("nonsense")) == (0, 1, 2)
+
+
+def test_rank_without_precedence_is_the_place_in_the_file(rubric_file):
+    rubric = load_rubric(rubric_file(choice="many", precedence=...))
+    assert (rubric.rank("late"), rubric.rank("lost")) == (0, 1)
+
+
+def test_unknown_code_raises(rubric_file):
+    with pytest.raises(KeyError):
+        load_rubric(rubric_file()).code("nonsense")
+
+
+BROKEN = {
+    "no title": ({"title": ...}, "title: Field required"),
+    "empty title": ({"title": "  "}, "title: String should have at least 1 character"),
+    "id with a blank": ({"id": "my rubric"}, "id: String should match pattern"),
+    "id leaving the folder": ({"id": "../mine"}, "id: String should match pattern"),
+    "version 0": ({"version": 0}, "version: Input should be greater than or equal to 1"),
+    "version a text": ({"version": "one"}, "version: Input should be a valid integer"),
+    "choice": ({"choice": "some"}, "choice: Input should be 'one', 'primary' or 'many'"),
+    "no quotes": ({"min_quotes": 0}, "min_quotes: Input should be greater than or equal to 1"),
+    "unknown origin": ({"quote_from": ["letters"]}, "quote_from.0: Input should be 'messages'"),
+    "no origin": ({"quote_from": []}, "quote_from: Tuple should have at least 1 item"),
+    "no codes": ({"codes": []}, "codes: Tuple should have at least 1 item"),
+    "codes a mapping": ({"codes": {"late": {}}}, "codes: Input should be a valid tuple"),
+    "code a text": ({"codes": ["late"]}, "codes.number 1: Input should be a valid dictionary"),
+    "code without id": ({"codes": code(id=...)}, "codes.number 1.id: Field required"),
+    "no definition": ({"codes": code(definition=...)}, "codes.late.definition: Field required"),
+    "null definition": (
+        {"codes": code(definition=None)},
+        "codes.late.definition: Input should be a valid string",
+    ),
+    "wrong must_quote": (
+        {"codes": code(must_quote=["letters"])},
+        "codes.late.must_quote.0: Input should be 'messages'",
+    ),
+    "must_quote not allowed": (
+        {"codes": code(must_quote=["tools"])},
+        "codes.late.must_quote: 'tools' is not in quote_from",
+    ),
+    "example without why": (
+        {"codes": code(example={"quotes": ["x"]})},
+        "codes.late.example.why: Field required",
+    ),
+    "field of a code misspelled": (
+        {"codes": code(defintion="x")},
+        "codes.late.defintion: unknown field, did you mean 'definition'?",
+    ),
+    "not_ for not": ({"codes": code(not_="x")}, "codes.late.not_: unknown field, did you mean"),
+    "field misspelled": ({"titel": "x"}, "titel: unknown field, did you mean 'title'?"),
+    "field like no other": ({"zzz": 1}, "zzz: unknown field"),
+    "field of applies_to misspelled": (
+        {"applies_to": {"min_agent": 2}},
+        "applies_to.min_agent: unknown field",
+    ),
+    "passed a text": ({"applies_to": {"passed": "never"}}, "applies_to.passed: Input should be"),
+    "code twice": ({"codes": [*code(), code()[0]]}, "codes: late defined twice"),
+    "code called none": ({"codes": [*code(), code(id="None")[0]]}, "codes: 'none' is the answer"),
+    "precedence unknown": (
+        {"precedence": ["late", "lots"]},
+        "precedence: unknown code 'lots', did you mean 'lost'?",
+    ),
+    "precedence twice": ({"precedence": ["late", "lost", "late"]}, "precedence: a code stands in"),
+    "precedence not whole": ({"precedence": ["late"]}, "precedence: 'lost' is missing"),
+    "no precedence": ({"precedence": ...}, "precedence: 'late' is missing; list every code"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BROKEN.values(), ids=BROKEN)
+def test_broken_file_is_explained(rubric_file, changes, message):
+    path = rubric_file(**changes)
+    with pytest.raises(RubricError) as error:
+        load_rubric(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value)
+    assert error.value.exit_code == 2
+
+
+def test_every_problem_of_a_file_is_named(rubric_file):
+    path = rubric_file(title=..., choice="some", codes=code(name=...))
+    with pytest.raises(RubricError) as error:
+        load_rubric(path)
+    fields = re.findall(r"(?:: |; )([\w.]+): ", str(error.value))
+    assert sorted(fields) == ["choice", "codes.late.name", "title"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "expected a mapping", id="empty"),
+        pytest.param("- id: x\n", "expected a mapping", id="list"),
+        pytest.param("just text", "expected a mapping", id="text"),
+        pytest.param("id: [x\n", "not valid YAML", id="cut-off"),
+        pytest.param("id: x\n\ttitle: y\n", "not valid YAML", id="tab"),
+        pytest.param("a: !!python/object/apply:os.getcwd []", "not valid YAML", id="python-object"),
+        pytest.param(b"id: \xff\xfe\xfd", "not valid YAML", id="not-utf-8"),
+        pytest.param(b"\x00\x01\x02", "not valid YAML", id="binary"),
+        pytest.param("[" * 20_000, "not valid YAML", id="deep"),
+        pytest.param("2025-13-45: x\n", "", id="wrong-date"),
+        pytest.param("1: x\n", "1: ", id="number-as-a-field"),
+        pytest.param("codes: &a [*a]\n", "codes", id="codes-that-hold-themselves"),
+    ],
+)
+def test_file_that_is_no_rubric(rubric_file, text, message):
+    path = rubric_file(text)
+    with pytest.raises(RubricError) as error:
+        load_rubric(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_bare_no_is_not_taken_for_a_code(rubric_file):
+    """YAML reads a bare ``no`` as false; the error has to name the code's place and field."""
+    path = rubric_file(codes=code(id=False))
+    with pytest.raises(RubricError, match=r"codes\.number 1\.id: Input should be a valid string"):
+        load_rubric(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("symptom", "did you mean symptoms?"),
+        ("comm-errors", "did you mean comm_errors?"),
+        ("xyzzy", f"built-in: {', '.join(NAMES)}"),
+        ("missing.yaml", "built-in: "),
+        ("", "built-in: "),
+        ("a\x00b", "built-in: "),
+    ],
+)
+def test_unknown_name_gives_suggestions(name, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RubricError) as error:
+        load_rubric(name)
+    assert str(error.value).startswith(f"no rubric {name!r}, and no such file; ")
+    assert hint in str(error.value)
+
+
+def test_folder_is_no_rubric(tmp_path):
+    with pytest.raises(RubricError, match="no such file"):
+        load_rubric(str(tmp_path))
+
+
+# --- which traces a rubric is for
+
+
+def run(passed=None, agents=2):
+    ends = tuple(AgentEnd(f"agent{n}") for n in range(1, agents + 1))
+    return Trace("t", "test", "", (), outcome=Outcome(passed=passed, agents=ends))
+
+
+@pytest.mark.parametrize(
+    ("applies_to", "trace", "reason"),
+    [
+        pytest.param({}, run(True), None, id="any-passed"),
+        pytest.param({}, run(False, agents=1), None, id="any-failed"),
+        pytest.param({"passed": False}, run(True), "the run passed", id="failed-only-passed"),
+        pytest.param({"passed": False}, run(False), None, id="failed-only-failed"),
+        pytest.param({"passed": False}, run(None), None, id="failed-only-not-known"),
+        pytest.param({"passed": True}, run(False), "the run failed", id="passed-only-failed"),
+        pytest.param({"passed": True}, run(True), None, id="passed-only-passed"),
+        pytest.param(
+            {"min_agents": 2}, run(agents=1), "1 agent(s), the rubric needs 2", id="too-few"
+        ),
+        pytest.param({"min_agents": 2}, run(agents=2), None, id="enough"),
+        pytest.param({"min_agents": 2}, run(agents=3), None, id="more"),
+    ],
+)
+def test_excludes(applies_to, trace, reason):
+    rubric = Rubric.model_validate(GOOD | {"applies_to": applies_to})
+    assert rubric.excludes(trace) == reason
+
+
+def test_any_outcome_lifts_the_outcome_and_nothing_else():
+    rubric = Rubric.model_validate(GOOD | {"applies_to": {"passed": False, "min_agents": 2}})
+    assert rubric.excludes(run(True), any_outcome=True) is None
+    assert rubric.excludes(run(True, agents=1), any_outcome=True) is not None
+
+
+def test_agents_are_counted_by_who_speaks_where_the_harness_names_none():
+    rubric = Rubric.model_validate(GOOD | {"applies_to": {"min_agents": 2}})
+    messages = (Message(1, "a", (), "x"), Message(2, "b", (), "y"), Message(3, "a", (), "z"))
+    assert rubric.excludes(Trace("t", "test", "", messages)) is None
+    assert rubric.excludes(Trace("t", "test", "", messages[::2])) is not None
