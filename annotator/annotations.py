@@ -138,44 +138,26 @@ class Annotation:
         return storable(json.dumps(asdict(self), ensure_ascii=False, allow_nan=False))
 
     @classmethod
-    def from_json(cls, line: str) -> "Annotation":
+    def from_json(cls, line: str | bytes) -> "Annotation":
         """Return the annotation in one line of JSON. Unknown fields are ignored.
 
         Raises:
             ValueError: the line is no annotation; the message says what is missing or wrong.
         """
+        from pydantic import TypeAdapter, ValidationError
+
+        global _adapter
+        _adapter = _adapter or TypeAdapter(cls)
         try:
-            value = json.loads(line)
-            if value["status"] not in STATUSES:
-                raise ValueError(f"unknown status {value['status']!r}")
-            return cls(
-                trace_id=str(value["trace_id"]),
-                rubric=str(value["rubric"]),
-                rubric_sha256=str(value["rubric_sha256"]),
-                judge=str(value["judge"]),
-                status=value["status"],
-                primary=value["primary"],
-                secondary=tuple(value["secondary"]),
-                findings=tuple(_finding(one) for one in value["findings"]),
-                rejected=tuple(
-                    Rejected(one["code"], one["reason"], tuple(one["quotes"]))
-                    for one in value["rejected"]
-                ),
-                attributes=value["attributes"],
-                usage=Usage(**{key: value["usage"][key] for key in Usage.__slots__}),
-                reason=value.get("reason"),
-                error=value["error"],
-                truncated=value.get("truncated") or {},
-            )
-        except (KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"not an annotation: {type(error).__name__} {error}") from error
+            annotation: Annotation = _adapter.validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
+        return annotation
 
 
-def _finding(value: Any) -> Finding:
-    evidence = tuple(
-        Evidence(**{key: one[key] for key in Evidence.__slots__}) for one in value["evidence"]
-    )
-    return Finding(value["code"], value["rationale"], evidence)
+_adapter: Any = None  # built when the first line is read
 
 
 def read_annotations(path: Path | str) -> Iterator[Annotation]:
@@ -195,7 +177,7 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    yield Annotation.from_json(line.decode("utf-8"))
+                    yield Annotation.from_json(line)
                 except ValueError as error:
                     raise AnnotatorError(f"{file}, line {n}: {error}") from error
     except OSError as error:

@@ -24,14 +24,12 @@ _NEAR_LIMIT = 100_000  # characters that are searched for a similar passage
 
 # What may stand between two words or marks besides what the quote has there.
 _BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\\[nrt])"
-# A run of up to three marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
+# Marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
 _EMPHASIS = (
-    r"(?:`|(?<![\w*~])[*~]{1,3}(?=[\w\"'“‘`(\[])|(?<=[\w\"'”’`)\].,;:!?])[*~]{1,3}(?![\w*~])"
-    r"|\\(?=[^\w\s]))"
+    r"(?:`|(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
+    r"|(?<=[\w\"'”’`)\].,;:!?])(?:\*{1,3}|~~)(?![\w*~]))"
 )
-# Bounded and possessive, so that no hostile text makes the search look at a gap again and again.
-_GAP = rf"(?:{_BLANK}|{_EMPHASIS}){{0,200}}+"
-_WORD_GAP = rf"(?:{_EMPHASIS}){{0,9}}+{_BLANK}{_GAP}"
+_ESCAPE = r"\\(?=[^\w\s])"
 _CLASSES = {
     "'": "['‘’‚‛′]",
     '"': '["“”„‟″]',
@@ -43,12 +41,13 @@ _CLASSES = {
 _SAME = dict.fromkeys("‘’‚‛′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("–—―", "—")
 _SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
 _TOKEN = re.compile(r"\w+|\.\.\.|--|[^\w\s]")
-_BLANKS = re.compile(_BLANK)
-_MARKS = re.compile(_EMPHASIS)
 # No dash leads: it may be the sign of a patch line.
 _LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":"])
 _TRAILING = _LEADING | frozenset([")", "]", "!", "?", "—"])
 _WORD = re.compile(r"\w+")
+# Where a word may begin and end: "can" does not end in "can't", nor "row" in "row_count".
+_BEGIN, _END = r"(?<!\w)(?<!\w['’])", r"(?!\w)(?!['’]\w)"
+_WHOLE = 6  # whole words that must be left of a quote whose ends cut words
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,9 @@ class Span:
 def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
     """Return every place of the trace where ``quote`` stands, in the order of the sources.
 
-    An exact occurrence that begins or ends inside a word is widened to the whole word (the reader
-    must not see "I see no" where the trace says "I see nothing"); it counts only if the quote has
-    two whole words besides. A quote that identifies nothing (a single short word that is not a
-    whole line) is found nowhere.
+    A quote that begins or ends inside a word of the source ("I see no" in "I see nothing") says
+    something else there. Its cut words are dropped, and it counts only if six whole ones are left.
+    A quote that identifies nothing (a few letters that are not a whole line) is found nowhere.
     """
     return [span for source in trace.sources(origins) for span in spans_in(quote, source)]
 
@@ -94,32 +92,46 @@ def _exact(quote: str, source: Source) -> list[Span]:
     at = text.find(quote)
     while at >= 0 and len(spans) < _MOST_SPANS:
         start, end = _whole_words(text, at, at + len(quote))
-        widened = (start, end) != (at, at + len(quote))
-        if not _crosses(source, start, end) and (not widened or len(quote.split()) >= 3):
-            match: Literal["exact", "typography"] = "typography" if widened else "exact"
+        cut = (start, end) != (at, at + len(quote))
+        enough = not cut or len(text[start:end].split()) >= _WHOLE
+        if enough and not _crosses(source, start, end):
+            match: Literal["exact", "typography"] = "typography" if cut else "exact"
             spans.append(Span(source.id, start, end, text[start:end], match))
-        at = text.find(quote, end)
+        at = text.find(quote, at + len(quote))
     return spans
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    while start > 0 and _inside_word(text, start):
-        start -= 1
-    while end < len(text) and _inside_word(text, end):
-        end += 1
-    return start, end
+    """Return the part of a passage that is left without the words it cuts."""
+    first, last = start, end
+    if _inside_word(text, start):
+        while first < end and _inside_word(text, first):
+            first += 1
+    if _inside_word(text, end):
+        while last > first and _inside_word(text, last):
+            last -= 1
+    lead = len(text[first:last]) - len(text[first:last].lstrip())
+    return first + lead, first + len(text[first:last].rstrip())
 
 
 def _inside_word(text: str, at: int) -> bool:
     """Whether the two characters around offset ``at`` belong to one word.
 
-    The letter of an escape that stands in the text (backslash and n) belongs to no word, and
-    scripts that write without spaces (category Lo) have no word ends to respect.
+    An apostrophe between letters does. The letter of an escape that stands in the text (backslash
+    and n) belongs to no word, and scripts that write without spaces (category Lo) have no word ends
+    to respect.
     """
-    if text[at - 1] in "nrt" and text[max(0, at - 2) : at - 1] == "\\":
+    if not 0 < at < len(text):
         return False
-    pair = text[at - 1 : at + 1]
-    return all(char.isalnum() and unicodedata.category(char) != "Lo" for char in pair)
+    before, after = text[at - 1], text[at]
+    if before in "nrt" and text[max(0, at - 2) : at - 1] == "\\":
+        return False
+    if after in "'’":
+        return before.isalpha() and text[at + 1 : at + 2].isalpha()
+    if before in "'’":
+        return after.isalpha() and text[max(0, at - 2) : at - 1].isalpha()
+    pair = (before, after)
+    return all((c.isalnum() or c == "_") and unicodedata.category(c) != "Lo" for c in pair)
 
 
 def _crosses(source: Source, start: int, end: int) -> bool:
@@ -129,29 +141,29 @@ def _crosses(source: Source, start: int, end: int) -> bool:
 def _identifies(span: Span, text: str) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
     words = _WORD.findall(span.quote)
-    if len(words) >= 2 or sum(map(len, words)) >= 12:
+    if len(words) >= 2 or len(words[0]) >= 12:
         return True
     line_start = text.rfind("\n", 0, span.start) + 1
     line_end = text.find("\n", span.end)
     before = _WORD.search(text, line_start, span.start)
     after = _WORD.search(text, span.end, line_end if line_end >= 0 else len(text))
-    return bool(words) and not before and not after
+    return not before and not after
 
 
 def _tolerant(quote: str, source: Source) -> list[Span]:
     if len(quote) > _LONGEST:
         return []
-    tokens = _tokens(quote)
+    emphasis = source.origin not in ("patches", "outcome")  # a star is an operator in code
+    tokens = _tokens(quote, emphasis)
     lowered = source.text.lower()
     if any(one.isascii() and one.lower() not in lowered for one in tokens if _is_word(one)):
         return []  # a word that stands nowhere: the common case, and a pattern is costly to build
     for variant in (tokens, _trimmed(tokens)):
-        if not any(token[0].isalnum() or token[0] == "_" for token in variant):
+        if not any(map(_is_word, variant)):
             continue
-        for underscores in (False, True) if "_" in source.text else (False,):
-            pattern = _pattern(variant, underscores)
+        for underscores in (False, True) if emphasis and "_" in source.text else (False,):
             spans = []
-            for match in pattern.finditer(source.text):
+            for match in _pattern(variant, emphasis, underscores).finditer(source.text):
                 start, end = match.span()
                 balanced = not underscores or _paired(match.groups())
                 if balanced and not _crosses(source, start, end):
@@ -163,9 +175,10 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
     return []
 
 
-def _tokens(quote: str) -> tuple[str, ...]:
+def _tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
     """Return the words and marks of a quote, with one spelling for what may differ."""
-    text = _MARKS.sub("", _BLANKS.sub(" ", quote))
+    text = re.sub(_ESCAPE, "", re.sub(_BLANK, " ", quote))
+    text = re.sub(_EMPHASIS, "", text) if emphasis else text
     text = "".join(_SAME.get(char, char) for char in text)
     return tuple(_TOKEN.findall(text))
 
@@ -181,17 +194,21 @@ def _trimmed(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _pattern(tokens: tuple[str, ...], underscores: bool) -> re.Pattern[str]:
+def _pattern(tokens: tuple[str, ...], emphasis: bool, underscores: bool) -> re.Pattern[str]:
     """Return the pattern that finds the tokens with nothing but typography between them."""
-    parts = [r"(?<![^\W_])" if _is_word(tokens[0]) else ""]
+    marks = f"{_EMPHASIS}|{_ESCAPE}" if emphasis else _ESCAPE
+    # Bounded and possessive, so that no hostile text is looked at again and again.
+    gap = rf"(?:{_BLANK}|{marks}){{0,200}}+"
+    word_gap = rf"(?:{marks}){{0,9}}+{_BLANK}{gap}"
+    parts = [_BEGIN if _is_word(tokens[0]) else ""]
     for n, token in enumerate(tokens):
         if n:
-            parts.append(_WORD_GAP if _is_word(tokens[n - 1]) and _is_word(token) else _GAP)
+            parts.append(word_gap if _is_word(tokens[n - 1]) and _is_word(token) else gap)
         word = _CLASSES.get(token, re.escape(token))
         if underscores and _is_word(token) and not (token.startswith("_") or token.endswith("_")):
             word = rf"(?:(?<!\w)(_{{1,3}}))?{word}(?:(_{{1,3}})(?!\w))?"
         parts.append(word)
-    parts.append(r"(?![^\W_])" if _is_word(tokens[-1]) else "")
+    parts.append(_END if _is_word(tokens[-1]) else "")
     return re.compile("".join(parts), re.IGNORECASE)
 
 
@@ -241,10 +258,15 @@ def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding]
     return findings, rejected
 
 
-def verify(claim: Claim, trace: Trace, rubric: Rubric) -> tuple[list[Evidence], list[str]]:
-    """Return the evidence of one claim and what is wrong with it, in words a judge can act on."""
+def verify(
+    claim: Claim, trace: Trace, rubric: Rubric, *, hints: bool = False
+) -> tuple[list[Evidence], list[str]]:
+    """Return the evidence of one claim and what is wrong with it, in words a judge can act on.
+
+    With ``hints``, a quote that is not found is answered with the most similar passage.
+    """
     if claim.code not in {code.id for code in rubric.codes}:
-        return [], [f"{claim.code}: not a code of the rubric {rubric.id}"]
+        return [], [f"{one_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
     spans: dict[int, Span] = {}
     reasons: dict[int, str] = {}
     # The longest first, so that a short one that stands in several places leaves it room.
@@ -253,7 +275,8 @@ def verify(claim: Claim, trace: Trace, rubric: Rubric) -> tuple[list[Evidence], 
         if span:
             spans[n] = span
         else:
-            reasons[n] = f"quote {_shown(quote.text)}: {reason}"
+            hint = _near(quote, trace, rubric) if hints and reason.startswith("not found") else ""
+            reasons[n] = f"quote {_shown(quote.text)}: {reason}{hint}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
         Evidence(one.quote, one.source, one.start, one.end, one.match)
@@ -282,25 +305,35 @@ def _resolve(
     quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
 ) -> tuple[Span | None, str]:
     """Return the passage a quote stands for, or None and the reason."""
-    source = trace.source(quote.source) or trace.source(source_id(quote.source))
-    if source and source.origin not in rubric.quote_from:
-        return None, f"{source.id} is text that the rubric does not accept as evidence"
+    source, closed = _named(quote.source, trace, rubric)
+    if closed:
+        return None, f"{closed} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
     free = [span for span in spans if not any(_overlap(span, one) for one in taken)]
     if free:
         return free[0], ""
     if spans:
         return None, "the same passage as another quote of this finding"
-    named = source.id if source else f"{one_line(quote.source, 40)!r} (no such source)"
-    elsewhere = list(
-        dict.fromkeys(span.source for span in locate(quote.text, trace, rubric.quote_from))
-    )
+    named = one_line(source.id if source else f"{quote.source!r} (no such source)", 80)
+    anywhere = locate(quote.text, trace, rubric.quote_from)
+    elsewhere = list(dict.fromkeys(one_line(span.source, 80) for span in anywhere))
     if elsewhere:
         more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
         return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"
-    return None, f"not found in {named}, nor anywhere else" + _near(
-        quote.text, source, trace, rubric
-    )
+    return None, f"not found in {named}, nor anywhere else"
+
+
+def _named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
+    """Return the source that a judge names, or the id of one that the rubric does not accept.
+
+    Steps are not even read where the rubric accepts none.
+    """
+    if given.strip().startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
+        return None, one_line(given, 80)
+    source = trace.source(given) or trace.source(source_id(given))
+    if source and source.origin not in rubric.quote_from:
+        return None, one_line(source.id, 80)
+    return source, None
 
 
 def _overlap(span: Span, one: Span) -> bool:
@@ -308,31 +341,34 @@ def _overlap(span: Span, one: Span) -> bool:
 
 
 def source_id(given: str) -> str:
-    """Return the id of a source as a judge may write it: ``3``, ``Message 3`` and ``[message:3]``
-    are ``message:3``.
+    """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
+    the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
     """
     given = given.strip().strip("[]()#`'\" ")
-    number = re.fullmatch(r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})", given, re.IGNORECASE)
+    form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
+    number = re.fullmatch(form, given, re.IGNORECASE)
     if number:
         return f"message:{int(number.group(1))}"
-    return re.sub(r"\s*[:\s]\s*", ":", given)
+    return re.sub(r"\s*[:\s]\s*", ":", given.removesuffix(", empty"))
 
 
-def _near(quote: str, named: Source | None, trace: Trace, rubric: Rubric) -> str:
+def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
     """Return a hint with the most similar passage, for the judge to look again; never evidence."""
     from rapidfuzz import fuzz, utils
 
     best_score, best = 75.0, ""
     room = _NEAR_LIMIT
+    named, _ = _named(quote.source, trace, rubric)
     for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
         text = source.text[:room]
         room -= len(text)
         hit = fuzz.partial_ratio_alignment(
-            quote, text, processor=utils.default_process, score_cutoff=best_score
+            quote.text, text, processor=utils.default_process, score_cutoff=best_score
         )
         if hit and hit.score > best_score:
             # default_process keeps the length, but strips marks and blanks at the ends
             lead = len(text) - len(re.sub(r"^[\W_]+", "", text))
             passage = text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
-            best_score, best = hit.score, f'; similar, in {source.id}: "{one_line(passage, 200)}"'
+            where = one_line(source.id, 80)
+            best_score, best = hit.score, f'; similar, in {where}: "{one_line(passage, 200)}"'
     return best

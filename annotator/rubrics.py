@@ -138,6 +138,18 @@ class Rubric(_Part):
         return None
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader that takes no key twice: the second would silently replace the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"the mapping at line {line} has {twice!r} twice")
+        return super().construct_mapping(node, deep)
+
+
 def built_in() -> Iterator[Path]:
     """Yield the files of the built-in rubrics, sorted by name."""
     yield from sorted(folder("rubrics").glob("*.yaml"))
@@ -157,13 +169,15 @@ def load_rubric(name_or_file: str) -> Rubric:
         raise RubricError(f"no rubric {name_or_file!r}, and no such file; {hint}")
     try:
         data = path.read_bytes()
-        value = yaml.safe_load(data)
+        value = yaml.load(data, _Loader)  # noqa: S506 - a safe loader
     except OSError as error:
         raise RubricError(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise RubricError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise RubricError(f"{path}: expected a mapping with id, version, codes ...")
+    if "sha256" in value:
+        raise RubricError(f"{path}: sha256: unknown field")
     try:
         return Rubric.model_validate(value | {"sha256": hashlib.sha256(data).hexdigest()})
     except ValidationError as error:

@@ -93,6 +93,8 @@ class Reply:
     body: str | None = None  # a raw response body
     calls: int = 1  # tool calls with this answer
     wait: float = 0.0
+    blanks: int = 0  # blanks to send, one every 0.1 s, before an end without an answer
+    more: dict[str, Any] = field(default_factory=dict)  # merged into the body of an answer
     drop: bool = False
 
 
@@ -119,11 +121,13 @@ class OpenAIServer:
         self,
         responder: Responder = lambda request: NOTHING,
         forms: tuple[str, ...] = ("tools", "json_schema"),
-        unsupported: Literal["ignore", "400", "500"] = "ignore",
+        unsupported: Literal["ignore", "400", "404", "500"] = "ignore",
+        probe: Responder | None = None,
     ) -> None:
         self.responder = responder
         self.forms = forms
         self.unsupported = unsupported
+        self.probe = probe
         self.seen: list[Request] = []
         self.probes: list[Request] = []
         self.calls = 0
@@ -170,14 +174,23 @@ class OpenAIServer:
         (self.probes if request.is_probe else self.seen).append(request)
         supported = request.form == "plain" or request.form in self.forms
         if not supported and self.unsupported != "ignore":
-            error = {"message": f"{request.form} is not supported", "type": "invalid_request_error"}
+            error = {"message": f"no endpoint supports {request.form}", "type": "invalid_request"}
             return web.json_response({"error": error}, status=int(self.unsupported))
-        if request.is_probe:
+        if request.is_probe and self.probe:
+            reply = self.probe(request)
+        elif request.is_probe:
             reply = Reply(answer={"answer": "ready", "number": 7})
             if not supported:
                 reply = Reply(text="Sure! The answer is ready and the number is 7.")
         else:
             reply = self.responder(request)
+        if reply.blanks:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(http)
+            for _ in range(reply.blanks):
+                await response.write(b" ")
+                await asyncio.sleep(0.1)
+            return response
         if reply.wait:
             await asyncio.sleep(reply.wait)
         if reply.drop:
@@ -218,7 +231,7 @@ class OpenAIServer:
         output = len(json.dumps(message)) // 4
         self.tokens_in += prompt
         self.tokens_out += output
-        return {
+        body = {
             "id": f"chatcmpl-{request.n}",
             "object": "chat.completion",
             "created": int(time.time()),
@@ -231,3 +244,4 @@ class OpenAIServer:
                 "prompt_tokens_details": {"cached_tokens": 0},
             },
         }
+        return body | reply.more

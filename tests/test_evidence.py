@@ -92,8 +92,11 @@ ACCEPTED = {
     "two patch lines": ("-x = 1 +x = 2", "-x = 1\n+x = 2", None),
     "whole line of one word": ("done", "I said\ndone\nand left", "done"),
     "long word": ("implementation", "the implementation is here", "implementation"),
-    "word cut at the end": ("I see no", "I see nothing here", "I see nothing"),
-    "word cut at the start": ("ot see it", "I cannot see it", "cannot see it"),
+    "long quote that cuts words": (
+        "ble to say that the parser and the printer work toge",
+        "I am unable to say that the parser and the printer work together",
+        "to say that the parser and the printer work",
+    ),
     "script without spaces": ("我来写 解析", "我来写 解析器", "我来写 解析"),
 }
 
@@ -147,6 +150,13 @@ REFUSED = {
     "number": ("12", "there are 12 of them"),
     "word cut in two words": ("see no", "I see nothing here"),
     "end of a word": ("art it", "I start it"),
+    "word cut at the end": ("now I see no", "now I see nothing here"),
+    "word cut at the start": ("able to merge cleanly", "I was unable to merge cleanly"),
+    "another ending": ("The tests pass", "The tests passed"),
+    "up to an apostrophe": ("your branch I can", "your branch I can't see"),
+    "from an apostrophe": ("t see your branch", "I can't see your branch"),
+    "part of a name": ("I rename row", "I rename row_count"),
+    "stars that a patch has": ("def parse(args) now", "def parse(~args) now"),
     "mark alone": ("***", "I *** it"),
     "nothing": ("", "I take it"),
     "blanks": (" \n\t", "I take it"),
@@ -548,7 +558,12 @@ def test_no_such_source_is_refused_and_the_right_one_named():
 
 
 def test_quote_found_nowhere_names_a_similar_passage():
-    reason = refusal("free", ("I took the parsers", "message:1"))
+    _, (reason,) = verify(
+        claim("free", ("I took the parsers", "message:1")),
+        talk("I take the parser"),
+        RUBRIC,
+        hints=True,
+    )
     assert "not found in message:1, nor anywhere else" in reason
     assert "similar, in message:1:" in reason
     assert "I take the parser" in reason

@@ -10,13 +10,13 @@ from typing import Any
 class Interval:
     """A share with its interval, and what is needed to compute it again.
 
-    ``value``, ``low`` and ``high`` are shares in [0, 1], or all None where the share is undefined;
-    then ``reason`` says why.
+    ``value``, ``low`` and ``high`` are shares in [0, 1]. Where the share is undefined, ``value`` is
+    None and ``reason`` says why; the limits then say that nothing is known.
     """
 
     value: float | None
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     k: int
     n: int
     confidence: float
@@ -36,7 +36,8 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
 
     Args:
         k: number of successes, 0 to n.
-        n: number of trials. 0 gives an undefined share, not 0 and not [0, 1].
+        n: number of trials. 0 gives an undefined share with the limits 0 and 1: no data says
+            nothing.
         confidence: between 0 and 1, both excluded.
 
     Raises:
@@ -54,7 +55,7 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
     if n == 0:
-        return Interval(None, None, None, 0, 0, confidence, "wilson", "no trials")
+        return Interval(None, 0.0, 1.0, 0, 0, confidence, "wilson", "no trials")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     share = k / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -9,6 +10,7 @@ from click_default_group import DefaultGroup
 
 from annotator import __version__
 from annotator.errors import AnnotatorError, Interrupted
+from annotator.text import one_line
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {
@@ -56,14 +58,19 @@ def main() -> NoReturn:
         sys.exit(0)
     except click.ClickException as error:
         error.show()
+        _hint(error)
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
-        click.echo(f"{label}: {error}", err=True)
+        click.echo(f"{label}: {one_line(str(error), 2000)}", err=True)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted.", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; nothing more can be said
-        sys.exit(0)
+
+
+def _hint(error: click.ClickException) -> None:
+    """Say what may be meant where a folder of traces has the name of a command."""
+    command = error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else None
+    if command in _COMMANDS and command != "run" and Path(command).is_dir():
+        click.echo(f"To judge the folder {command!r}: annotate run {command} ...", err=True)

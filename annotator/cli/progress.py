@@ -4,16 +4,14 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from annotator.annotations import Annotation
 from annotator.runs.store import RunDirectory
-from annotator.traces import Ignored, Trace
 
 
 class Progress:
     """Counts per status, tokens and dollars so far; nothing if quiet or not a terminal."""
 
     def __init__(self, quiet: bool, count: Callable[[], int]) -> None:
-        self._shown = not quiet and sys.stderr.isatty()
+        self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._count = count
 
     def __enter__(self) -> "Progress":
@@ -42,8 +40,8 @@ class Progress:
         if self._shown:
             self._bar.stop()
 
-    def recorded(self, annotation: Annotation, run: RunDirectory) -> None:
-        """Show the new counts."""
+    def show(self, run: RunDirectory) -> None:
+        """Show what the run has recorded so far."""
         if not self._shown:
             return
         counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
@@ -54,9 +52,3 @@ class Progress:
         self._bar.update(
             self._task, completed=done, description=counts + (tokens if usage.calls else "")
         )
-
-    def ignored(self, found: Ignored) -> None:
-        """Files that are not traces are listed at the end."""
-
-    def problem(self, trace: Trace, problem: str) -> None:
-        """Problems are listed at the end."""

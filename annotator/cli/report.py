@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from annotator.cli.output import say
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.writers import WRITERS
 
@@ -16,4 +17,4 @@ from annotator.reports.writers import WRITERS
 def command(runs: tuple[Path, ...], format_: str) -> None:
     """Print the frequency tables of RUNS (run directories), one per rubric."""
     tables = [table for run in runs for table in frequency_tables(run)]
-    click.echo(WRITERS[format_](tables))
+    say(WRITERS[format_](tables))

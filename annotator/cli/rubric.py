@@ -4,6 +4,7 @@ import json
 
 import click
 
+from annotator.cli.output import say
 from annotator.rubrics import Rubric, built_in, load_rubric
 
 
@@ -17,7 +18,7 @@ def list_() -> None:
     """List the built-in rubrics."""
     for path in built_in():
         rubric = load_rubric(path.stem)
-        click.echo(f"{rubric.id:14} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
+        say(f"{rubric.id:14} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
 
 
 @command.command()
@@ -27,9 +28,9 @@ def show(rubric: str, as_json: bool) -> None:
     """Show RUBRIC (a name or a file): its rules and codes."""
     loaded = load_rubric(rubric)
     if as_json:
-        click.echo(json.dumps(loaded.model_dump(by_alias=True), ensure_ascii=False, indent=2))
+        say(json.dumps(loaded.model_dump(by_alias=True), ensure_ascii=False, indent=2))
         return
-    click.echo("\n".join(_lines(loaded)))
+    say("\n".join(_lines(loaded)))
 
 
 @command.command()
@@ -38,7 +39,7 @@ def check(rubrics: tuple[str, ...]) -> None:
     """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used."""
     for name in rubrics:
         rubric = load_rubric(name)
-        click.echo(
+        say(
             f"{name}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
             f" sha256 {rubric.sha256[:12]}"
         )

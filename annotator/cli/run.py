@@ -1,6 +1,8 @@
 """``annotate run``, the default command."""
 
 import asyncio
+import os
+import re
 import shlex
 import sys
 import uuid
@@ -11,6 +13,7 @@ from typing import Any, get_args
 import click
 
 from annotator import __version__
+from annotator.cli.output import say
 from annotator.cli.progress import Progress
 from annotator.errors import AnnotatorError, Interrupted
 from annotator.judges.base import Judge
@@ -19,7 +22,7 @@ from annotator.reports.writers import WRITERS
 from annotator.rubrics import Rubric, built_in, load_rubric
 from annotator.runs.execute import Only, Plan, Seen, execute
 from annotator.runs.store import RunDirectory, now, read_manifest
-from annotator.text import one_line
+from annotator.text import one_line, storable
 from annotator.traces import FORMATS, count_traces, exists
 
 _MODES = ("auto", "tools", "json_schema", "json")
@@ -161,13 +164,10 @@ def command(
     run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     notice(_who(judge, folder))
-    try:
-        seen = _execute(plan, run, quiet)
-    finally:
-        run.close()
+    seen = _execute(plan, run, quiet)
     _notices(seen, folder, notice)
     tables = frequency_tables(folder)
-    click.echo(WRITERS["json" if as_json else "table"](tables))
+    say(WRITERS["json" if as_json else "table"](tables))
     if any(table.failed for table in tables):
         _failures(tables, folder)
         raise SystemExit(1)
@@ -175,32 +175,29 @@ def command(
 
 def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
     """Execute the plan; whatever happens, the manifest says how it ended."""
-    status = "stopped"
+    ended: dict[str, Any] = {"status": "stopped"}
 
     def count() -> int:
         found = count_traces(plan.sources, plan.format)
         return min(found, plan.limit or found) * len(plan.rubrics)
 
-    progress = Progress(quiet, count)
     try:
-        with progress:
-            seen = asyncio.run(execute(plan, run, progress))
-        status = "finished"
-        run.manifest |= {
-            "problems": seen.examples,
-            "ignored_files": seen.ignored,
+        with Progress(quiet, count) as progress:
+            seen = asyncio.run(execute(plan, run, lambda _: progress.show(run)))
+        ended = {
+            "status": "finished",
             "traces": seen.traces,
+            "ignored": seen.ignored,
+            "problems": seen.examples,
         }
         return seen
     except KeyboardInterrupt:
-        status = "interrupted"
+        ended["status"] = "interrupted"
         kept = sum(run.counts.values())
         again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
         raise Interrupted(again if kept else "nothing was judged yet") from None
     finally:
-        run.save(status=status, ended=now())
-        if status != "finished":
-            run.discard()
+        run.close(ended=now(), **ended)
 
 
 def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
@@ -257,7 +254,7 @@ def _manifest(plan: Plan) -> dict[str, Any]:
     return {
         "id": uuid.uuid4().hex,
         "tool": f"failure-annotator {__version__}",
-        "command": shlex.join(["annotate", *sys.argv[1:]]),
+        "command": _without_secrets(shlex.join(["annotate", *sys.argv[1:]])),
         "rubrics": [
             {
                 "id": rubric.id,
@@ -275,16 +272,26 @@ def _manifest(plan: Plan) -> dict[str, Any]:
         ],
         "prompt_sha256": prompt_sha256() if plan.judge.id != "rules" else None,
         "judge": {"id": plan.judge.id, **plan.judge.settings},
-        "sources": list(plan.sources),
+        "sources": [_absolute(source) for source in plan.sources],
         "format": plan.format,
         "only": plan.only,
         "limit": plan.limit,
         "concurrency": plan.concurrency,
-        "cwd": str(Path.cwd()),
+        "cwd": storable(str(Path.cwd())),
         "started": now(),
         "ended": None,
         "status": "running",
     }
+
+
+def _absolute(source: str) -> str:
+    """Return a source as it is known from any folder."""
+    return source if source.startswith("hf://") else storable(os.path.abspath(source))
+
+
+def _without_secrets(command: str) -> str:
+    """Return a command line without the user, password and query of its URLs."""
+    return storable(re.sub(r"(https?://)(?:[^/@\s]*@)?([^\s?]*)(?:\?[^\s']*)?", r"\1\2", command))
 
 
 def _who(judge: Judge, folder: Path) -> str:
@@ -300,7 +307,7 @@ def _notice(text: str) -> None:
 
 def _notices(seen: Seen, folder: Path, notice: Callable[[str], None]) -> None:
     if seen.ignored:
-        notice(f"{seen.ignored} files are not traces and were left out")
+        notice(f"{seen.ignored} files or records are not traces and were left out")
     if seen.problems:
         notice(f"{seen.problems} problems in traces that were judged all the same")
     for example in seen.examples[:5]:

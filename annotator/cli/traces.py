@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from annotator.cli.output import say
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
 from annotator.traces import FORMATS, Ignored, Trace, Unreadable, read_traces
@@ -76,18 +77,16 @@ def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) 
         if isinstance(found, Trace):
             summary.add(found)
         if as_json:
-            if listed or problems:
-                click.echo(json.dumps(_record(found, problems), ensure_ascii=False))
-            continue
-        if listed and isinstance(found, Trace):
-            click.echo(_line(found))
-        for problem in problems:
-            click.echo(f"problem  {one_line(_name(found), 200)}: {one_line(problem)}")
+            lines = [json.dumps(_record(found, problems), ensure_ascii=False)]
+            lines = lines if listed or problems else []
+        else:
+            lines = [_line(found)] if listed and isinstance(found, Trace) else []
+            name = one_line(_name(found), 200)
+            lines += [f"problem  {name}: {one_line(problem)}" for problem in problems]
+        if not all(say(line) for line in lines):
+            return  # nobody reads any more
     total = summary.as_dict()
-    if as_json:
-        click.echo(json.dumps({"summary": total}, ensure_ascii=False))
-    else:
-        click.echo("\n".join(_text(summary)))
+    say(json.dumps({"summary": total}, ensure_ascii=False) if as_json else _text(summary))
     if not total["traces"]:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if summary.unreadable:
@@ -136,14 +135,14 @@ def _record(found: Trace | Unreadable | Ignored, problems: list[str]) -> dict[st
     }
 
 
-def _text(summary: _Summary) -> list[str]:
+def _text(summary: _Summary) -> str:
     def counts(counter: Counter[str]) -> str:
         return ", ".join(f"{one_line(key, 60)} {n}" for key, n in counter.most_common()) or "-"
 
     total = summary.formats.total()
     average = f"{summary.messages / total:.1f} a trace" if total else "-"
-    return [
-        f"traces    {total}   (unreadable {summary.unreadable}, other files {summary.ignored})",
+    lines = [
+        f"traces    {total}   (unreadable {summary.unreadable}, not traces {summary.ignored})",
         f"formats   {counts(summary.formats)}",
         f"settings  {counts(summary.settings)}",
         f"outcomes  {counts(summary.outcomes)}",
@@ -152,3 +151,4 @@ def _text(summary: _Summary) -> list[str]:
         f" {summary.without_messages} traces without any)",
         f"steps     {summary.steps}",
     ]
+    return "\n".join(lines)

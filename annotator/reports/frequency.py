@@ -20,14 +20,15 @@ SAMPLING_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code (or none): ``share`` is its share of the judged traces.
+    """One code (or none): ``share`` is its share of the judged traces, None if the judge cannot
+    find the code at all.
 
     ``anywhere``: the traces where it is primary or secondary; None where the rubric has no primary.
     """
 
     code: str
     name: str
-    share: Interval
+    share: Interval | None
     anywhere: int | None = None
 
 
@@ -43,6 +44,7 @@ class FrequencyTable:
     judge: str
     run: str
     status: str
+    limit: int | None
     rows: tuple[Row, ...]
     labelled: int
     none: int
@@ -107,7 +109,14 @@ def frequency_tables(folder: Path) -> list[FrequencyTable]:
     codes = {
         rubric["id"]: {code["id"] for code in rubric["codes"]} for rubric in manifest["rubrics"]
     }
+    seen: set[int] = set()
     for annotation in read_annotations(folder):
+        key = hash((annotation.trace_id, annotation.rubric))
+        if key in seen:
+            raise AnnotatorError(
+                f"{folder}: {annotation.trace_id!r} stands twice for the rubric {annotation.rubric}"
+            )
+        seen.add(key)
         if annotation.rubric not in counts:
             raise AnnotatorError(
                 f"{folder}: {annotation.trace_id}: rubric {annotation.rubric!r}"
@@ -120,6 +129,11 @@ def frequency_tables(folder: Path) -> list[FrequencyTable]:
                 f" the rubric {annotation.rubric}"
             )
         counts[annotation.rubric].add(annotation)
+    recorded = manifest.get("totals", {}).get("annotations")
+    if manifest["status"] == "finished" and len(seen) != recorded:
+        raise AnnotatorError(
+            f"{folder}: the finished run recorded {recorded} annotations, {len(seen)} are left"
+        )
     return [_table(manifest, rubric, counts[rubric["id"]]) for rubric in manifest["rubrics"]]
 
 
@@ -131,7 +145,7 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         Row(
             code["id"],
             code["name"],
-            wilson(per_code[code["id"]], judged) if code["judged"] else _not_judged(judged),
+            wilson(per_code[code["id"]], judged) if code["judged"] else None,
             counts.anywhere[code["id"]] if primary and code["judged"] else None,
         )
         for code in rubric["codes"]
@@ -146,6 +160,7 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         judge=manifest["judge"]["id"],
         run=manifest["id"],
         status=manifest["status"],
+        limit=manifest.get("limit"),
         rows=tuple(rows),
         labelled=counts.status["labelled"],
         none=counts.status["none"],
@@ -161,11 +176,6 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
     )
     _check(table)
     return table
-
-
-def _not_judged(judged: int) -> Interval:
-    reason = "the judge cannot find this code"
-    return Interval(None, None, None, 0, judged, 0.95, "wilson", reason)
 
 
 def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) -> Iterable[str]:
@@ -193,13 +203,15 @@ def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
             f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
             " out is in their annotations (truncated)."
         )
+    if manifest.get("limit") is not None:
+        yield f"Only the first {manifest['limit']} traces were read (--limit)."
     if manifest["status"] != "finished":
         yield f"The run is not finished (status: {manifest['status']}): this is a part of it."
 
 
 def _check(table: FrequencyTable) -> None:
     """Hold the table against itself; a wrong number must never be printed."""
-    total = sum(row.share.k for row in table.rows)
+    total = sum(row.share.k for row in table.rows if row.share)
     if table.choice != "many" and total != table.judged:
         raise AnnotatorError(
             f"run {table.run}: rows of {table.rubric} add up to {total}, {table.judged} were judged"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.text import one_line
@@ -12,16 +13,22 @@ from validation import Interval
 UNDEFINED = "-"
 
 
-def percent(interval: Interval) -> str:
+def percent(share: Interval | None) -> str:
     """Return a share in percent with one decimal, or "-" where it is undefined."""
-    return UNDEFINED if interval.value is None else f"{100 * interval.value:.1f}"
+    return UNDEFINED if share is None or share.value is None else f"{100 * share.value:.1f}"
 
 
-def limits(interval: Interval) -> str:
-    """Return the interval in percent, ``[86.5, 98.9]``, or "-" where it is undefined."""
-    if interval.low is None or interval.high is None:
+def limits(share: Interval | None) -> str:
+    """Return the interval in percent, ``[86.5, 98.9]``, or "-" where the share is undefined.
+
+    An interval that begins above 0 or ends below 100 never looks as if it did not.
+    """
+    if share is None or share.value is None:
         return UNDEFINED
-    return f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    low, high = f"{100 * share.low:.1f}", f"{100 * share.high:.1f}"
+    low = ">99.9" if low == "100.0" and share.low < 1 else low
+    high = "<0.1" if high == "0.0" and share.high > 0 else high
+    return f"[{low}, {high}]"
 
 
 def heading(table: FrequencyTable) -> str:
@@ -33,13 +40,13 @@ def heading(table: FrequencyTable) -> str:
     )
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row, table: FrequencyTable) -> tuple[str, ...]:
     """Return one row's cells as text: code, count, n, percent, interval, anywhere."""
     anywhere = UNDEFINED if row.anywhere is None else str(row.anywhere)
     return (
         one_line(row.code, 64),
-        UNDEFINED if row.share.reason else str(row.share.k),
-        str(row.share.n),
+        str(row.share.k) if row.share else UNDEFINED,
+        str(table.judged),
         percent(row.share),
         limits(row.share),
         anywhere,
@@ -60,7 +67,7 @@ def _columns(table: FrequencyTable) -> int:
 
 def _text(table: FrequencyTable) -> str:
     columns = _columns(table)
-    rows = [HEADER[:columns], *(cells(row)[:columns] for row in table.rows)]
+    rows = [HEADER[:columns], *(cells(row, table)[:columns] for row in table.rows)]
     widths = [max(len(row[n]) for row in rows) for n in range(columns)]
     lines = [
         "  ".join(
@@ -79,46 +86,64 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
     for table in tables:
         columns = _columns(table)
         rows = [HEADER[:columns], ("---", *["---:"] * (columns - 1))]
-        rows += [cells(row)[:columns] for row in table.rows]
+        rows += [cells(row, table)[:columns] for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         notes = " ".join(table.notes)
         parts.append("\n".join([f"**{heading(table)}**", "", *lines, "", notes]))
     return "\n\n".join(parts)
 
 
+_CSV = (
+    *("rubric", "rubric_sha256", "judge", "run", "run_status", "limit", "code", "name", "count"),
+    *("n", "percent", "low", "high", "method", "confidence", "primary_or_secondary", "labelled"),
+    *("none", "skipped", "failed", "notes"),
+)
+
+
 def as_csv(tables: Sequence[FrequencyTable]) -> str:
-    """Return all tables as one CSV; undefined values are empty, shares have full precision."""
+    """Return all tables as one CSV, percent with one decimal; what is undefined is empty."""
     out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n")
-    names = ("rubric", "rubric_sha256", "judge", "run", "code", "name", "count", "n", "percent")
-    more = ("low", "high", "method", "confidence", "primary_or_secondary")
-    write.writerow((*names, *more, "skipped", "failed"))
+    write = csv.DictWriter(out, _CSV, restval="", lineterminator="\n")
+    write.writeheader()
     for table in tables:
+        common = {
+            "rubric": table.rubric,
+            "rubric_sha256": table.rubric_sha256,
+            "judge": _harmless(table.judge),
+            "run": table.run,
+            "run_status": table.status,
+            "limit": table.limit,
+            "n": table.judged,
+            "labelled": table.labelled,
+            "none": table.none,
+            "skipped": table.skipped,
+            "failed": table.failed,
+            "notes": " ".join(table.notes),
+        }
         for row in table.rows:
-            share = row.share
-            numbers = (
-                "" if v is None else f"{100 * v:.1f}" for v in (share.value, share.low, share.high)
-            )
-            first = (table.rubric, table.rubric_sha256, table.judge, table.run, row.code, row.name)
-            write.writerow(
-                (
-                    *map(_harmless, first),
-                    "" if share.reason else share.k,
-                    share.n,
-                    *numbers,
-                    share.method,
-                    share.confidence,
-                    "" if row.anywhere is None else row.anywhere,
-                    table.skipped,
-                    table.failed,
-                )
-            )
+            own: dict[str, object] = {
+                "code": _harmless(row.code),
+                "name": _harmless(row.name),
+                "primary_or_secondary": row.anywhere,
+            }
+            if row.share:
+                low, _, high = limits(row.share).strip("[]").partition(", ")
+                own |= {"count": row.share.k, "percent": percent(row.share)}
+                own |= {"low": low, "high": high}
+                own |= {"method": row.share.method, "confidence": row.share.confidence}
+            shown = {key: "" if value == UNDEFINED else value for key, value in own.items()}
+            write.writerow(common | shown)
     return out.getvalue().rstrip("\n")
 
 
 def _harmless(cell: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+_NOT_JUDGED = dict.fromkeys(field.name for field in fields(Interval)) | {
+    "reason": "the judge has no rule for this code"
+}
 
 
 def as_json(tables: Sequence[FrequencyTable]) -> str:
@@ -132,6 +157,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "judge": table.judge,
             "run": table.run,
             "run_status": table.status,
+            "limit": table.limit,
             "judged": table.judged,
             "labelled": table.labelled,
             "none": table.none,
@@ -147,7 +173,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
                 {
                     "code": row.code,
                     "name": row.name,
-                    **row.share.as_dict(),
+                    **(row.share.as_dict() if row.share else _NOT_JUDGED | {"n": table.judged}),
                     "percent": percent(row.share),
                     "interval_percent": limits(row.share),
                     "primary_or_secondary": row.anywhere,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from annotator.annotations import Annotation, Verdict
+from annotator.annotations import Annotation, Finding, Rejected, Verdict
 from annotator.evidence import check
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
@@ -43,8 +43,10 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]
     if rubric.choice == "one":
+        surplus = [finding for finding in findings if finding.code != primary]
+        rejected += [_surplus(finding, primary) for finding in surplus]
         findings = [finding for finding in findings if finding.code == primary]
-        codes = [primary] if primary else []
+        codes = codes[:0] if primary is None else [primary]
     return Annotation(
         status="labelled" if codes else "none",
         primary=primary,
@@ -53,6 +55,11 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
         rejected=tuple(rejected),
         **common,
     )
+
+
+def _surplus(finding: Finding, primary: str | None) -> Rejected:
+    reason = f"the rubric allows one code, and {primary} is it"
+    return Rejected(finding.code, reason, tuple(one.quote for one in finding.evidence))
 
 
 def skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:

@@ -1,9 +1,9 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
@@ -11,22 +11,10 @@ from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, skipped, unreadable
 from annotator.runs.store import RunDirectory
+from annotator.text import storable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 
 Only = Literal["rubric", "failed", "all"]
-
-
-class Watcher(Protocol):
-    """Told of everything that happens in a run."""
-
-    def recorded(self, annotation: Annotation, run: RunDirectory) -> None:
-        """An annotation was written."""
-
-    def ignored(self, found: Ignored) -> None:
-        """A file is not a trace."""
-
-    def problem(self, trace: Trace, problem: str) -> None:
-        """A part of a trace could not be read as it should; the trace is judged."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +40,33 @@ class Seen:
     unreadable: int = 0
     ignored: int = 0
     problems: int = 0
-    outcome_unknown: int = 0
-    examples: list[str] = field(default_factory=list)  # the first problems, in words
+    examples: list[str] = field(default_factory=list)  # the first hundred problems, in words
 
-    def note(self, text: str) -> None:
-        """Keep the first hundred problems for the manifest."""
+    def add(self, found: Trace | Unreadable) -> None:
+        """Count a trace, and keep its problems."""
+        self.traces += 1
+        if isinstance(found, Unreadable):
+            self.unreadable += 1
+            self._note(f"{found.path}: {found.reason}")
+            return
+        for problem in found.problems:
+            self.problems += 1
+            self._note(f"{found.id}: {problem}")
+
+    def ignore(self, found: Ignored) -> None:
+        """Count what is no trace."""
+        self.ignored += 1
+        self._note(f"{found.path}: {found.reason}")
+
+    def _note(self, text: str) -> None:
         if len(self.examples) < 100:
-            self.examples.append(text)
+            self.examples.append(storable(text))
 
 
-async def execute(plan: Plan, run: RunDirectory, watcher: Watcher) -> Seen:
+async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation], None]) -> Seen:
     """Judge what the run has no annotation for yet; return what was found while reading.
+
+    ``recorded`` is told of every annotation that was written.
 
     Raises:
         AnnotatorError: the judge had to stop, a source does not exist, no trace was found, or
@@ -79,13 +83,20 @@ async def execute(plan: Plan, run: RunDirectory, watcher: Watcher) -> Seen:
 
     def record(annotation: Annotation) -> None:
         run.append(annotation)
-        watcher.recorded(annotation, run)
+        recorded(annotation)
 
     try:
         await plan.judge.open()
-        run.opened(plan.judge.overhead, plan.judge.learned)
+        run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
-            for found in _found(plan, seen, watcher):
+            for found in read_traces(plan.sources, plan.format):
+                await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
+                if isinstance(found, Ignored):
+                    seen.ignore(found)
+                    continue
+                if plan.limit is not None and seen.traces >= plan.limit:
+                    break
+                seen.add(found)
                 for rubric in plan.rubrics:
                     if run.is_done(found.id, rubric.id):
                         continue
@@ -99,32 +110,11 @@ async def execute(plan: Plan, run: RunDirectory, watcher: Watcher) -> Seen:
     except BaseExceptionGroup as group:
         raise _first(group, AnnotatorError) from group
     finally:
+        run.spent(plan.judge.overhead, plan.judge.learned)
         await plan.judge.close()
     if seen.traces == seen.unreadable:
         raise AnnotatorError(_nothing(plan.sources, seen))
     return seen
-
-
-def _found(plan: Plan, seen: Seen, watcher: Watcher) -> Iterator[Trace | Unreadable]:
-    for found in read_traces(plan.sources, plan.format):
-        if isinstance(found, Ignored):
-            seen.ignored += 1
-            seen.note(f"{found.path}: {found.reason}")
-            watcher.ignored(found)
-            continue
-        if plan.limit is not None and seen.traces >= plan.limit:
-            return
-        seen.traces += 1
-        if isinstance(found, Trace):
-            seen.outcome_unknown += found.outcome.passed is None
-            for problem in found.problems:
-                seen.problems += 1
-                seen.note(f"{found.id}: {problem}")
-                watcher.problem(found, problem)
-        else:
-            seen.unreadable += 1
-            seen.note(f"{found.path}: {found.reason}")
-        yield found
 
 
 def _not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:

@@ -9,13 +9,53 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
 
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
 
+_ANNOTATIONS = "annotations.jsonl"
+_ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
+_LOCK = ".lock"
+
 # What a resumed run must have in common with the run that it resumes.
 _SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "only")
+
+
+class _Code(BaseModel):
+    id: str
+    name: str
+    judged: bool
+
+
+class _Rubric(BaseModel):
+    id: str
+    version: int
+    sha256: str
+    title: str
+    choice: Literal["one", "primary", "many"]
+    applies_to: dict[str, Any]
+    codes: list[_Code]
+
+
+class _Judge(BaseModel):
+    id: str
+
+
+class _Manifest(BaseModel):
+    """The parts of ``run.json`` that are read again."""
+
+    id: str
+    status: str
+    rubrics: list[_Rubric]
+    judge: _Judge
+    limit: int | None = None
+    overhead: dict[str, float | None] = {}
+    learned: dict[str, Any] = {}
+    resumed: list[str] = []
+    totals: dict[str, Any] = {}
 
 
 def now() -> str:
@@ -38,9 +78,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
-    if not isinstance(value, dict) or not isinstance(value.get("rubrics"), list):
-        raise AnnotatorError(f"{file}: not the manifest of a run")
-    return value
+    try:
+        _Manifest.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise AnnotatorError(
+            f"{file}: not the manifest of a run: {where}: {first['msg']}"
+        ) from error
+    manifest: dict[str, Any] = value
+    return manifest
 
 
 class RunDirectory:
@@ -48,17 +95,21 @@ class RunDirectory:
 
     An annotation is one write of one whole line, so that a process killed at any moment leaves
     whole lines and at most one torn end, which is cut off when the run is resumed. What failed is
-    taken out at that moment too, and judged again.
+    set aside at that moment and judged again; whatever then was not reached comes back when the run
+    is closed.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], fd: int) -> None:
+    def __init__(self, folder: Path, manifest: dict[str, Any], lock: int) -> None:
         self.folder = folder
         self.manifest = manifest
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
-        self.usage = _usage(manifest.get("overhead"))
+        self._judged = Usage()
+        self._before = _usage(manifest.get("overhead"))
+        self._overhead = Usage()
         self.retries = 0  # calls beyond the first of each trace
-        self._fd = fd
-        self._size = os.fstat(fd).st_size
+        self._lock = lock
+        self._fd = os.open(folder / _ANNOTATIONS, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        self._size = os.fstat(self._fd).st_size
         self._done: set[bytes] = set()
 
     @classmethod
@@ -68,16 +119,21 @@ class RunDirectory:
         Raises:
             AnnotatorError: the folder holds a run already, or cannot be written.
         """
-        with _writing(folder):
+        try:
             folder.mkdir(parents=True, exist_ok=True)
-            fd = _locked(folder / "annotations.jsonl", os.O_CREAT)
-        if (folder / "run.json").exists() or os.fstat(fd).st_size:
-            os.close(fd)
+            lock = _locked(folder)
+        except OSError as error:
+            raise AnnotatorError(f"cannot write in {folder}: {error.strerror or error}") from error
+        if (folder / "run.json").exists() or (folder / _ANNOTATIONS).exists():
+            os.close(lock)
             finished = _is_finished(folder)
             what = "a finished run" if finished else "an unfinished run"
             do = "name another folder with --out" if finished else "add --resume to go on with it"
             raise AnnotatorError(f"{folder} holds {what}; {do}")
-        run = cls(folder, manifest, fd)
+        with _writing(folder):
+            # The manifest first: without it nothing can be resumed.
+            _write_json(folder / "run.json", manifest)
+            run = cls(folder, manifest, lock)
         run.save()
         return run
 
@@ -99,18 +155,20 @@ class RunDirectory:
             raise AnnotatorError(
                 f"{folder} cannot be resumed, its settings were others: {'; '.join(differences)}"
             )
-        file = folder / "annotations.jsonl"
+        kept = ("id", "started", "overhead")
+        merged = manifest | {key: before[key] for key in kept if key in before}
+        merged["resumed"] = [*before.get("resumed", []), now()]
+        if before.get("limit") is None or manifest["limit"] is None:
+            merged["limit"] = None
+        else:
+            merged["limit"] = max(before["limit"], manifest["limit"])
         with _writing(folder):
-            os.close(_locked(file, os.O_CREAT))
-            merged = manifest | {
-                key: before[key] for key in ("id", "started", "overhead") if key in before
-            }
-            merged["resumed"] = [*before.get("resumed", []), now()]
-            _set_failures_aside(file, merged)
-            run = cls(folder, merged, _locked(file, 0))
-            run.save()
-        for annotation in read_annotations(file):
+            lock = _locked(folder)
+            _set_failures_aside(folder)
+            run = cls(folder, merged, lock)
+        for annotation in read_annotations(folder):
             run._remember(annotation)
+        run.save()
         return run
 
     def is_done(self, trace_id: str, rubric: str) -> bool:
@@ -136,17 +194,21 @@ class RunDirectory:
         self._size += len(line)
         self._remember(annotation)
 
+    @property
+    def usage(self) -> Usage:
+        """All that the run has cost, in this process and before it."""
+        return self._judged + self._before + self._overhead
+
     def _remember(self, annotation: Annotation) -> None:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
-        self.usage += annotation.usage
+        self._judged += annotation.usage
         self.retries += max(0, annotation.usage.calls - 1)
 
-    def opened(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Save what the judge spent on no trace in particular, and what it learned."""
-        self.manifest["overhead"] = asdict(_usage(self.manifest.get("overhead")) + overhead)
-        self.usage += overhead
-        self.save(learned=dict(learned))
+    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+        """Save what the judge has spent so far on no trace in particular, and what it learned."""
+        self._overhead = overhead
+        self.save(overhead=asdict(self._before + overhead), learned=dict(learned))
 
     def save(self, **changes: Any) -> None:
         """Write ``run.json`` anew, in one step, with ``changes``.
@@ -158,23 +220,40 @@ class RunDirectory:
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
         totals["retries"] = self.retries
         self.manifest["totals"] = totals
-        text = json.dumps(self.manifest, ensure_ascii=False, indent=2) + "\n"
         with _writing(self.folder):
-            _replace(self.folder / "run.json", text.encode("utf-8", "replace"))
+            _write_json(self.folder / "run.json", self.manifest)
 
-    def discard(self) -> None:
-        """Remove a run in which nothing was recorded, and its folder if that is empty then."""
-        if self._size == 0:
-            for name in ("annotations.jsonl", "run.json"):
-                (self.folder / name).unlink(missing_ok=True)
-            with suppress(OSError):
-                self.folder.rmdir()
+    def close(self, **changes: Any) -> None:
+        """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
 
-    def close(self) -> None:
-        """Bring everything to the disk and let go of the run."""
-        with suppress(OSError):
+        What had failed before and was not judged again comes back; a run in which nothing was
+        recorded is removed.
+        """
+        try:
+            self._settle()
+            self.save(**changes)
             os.fsync(self._fd)
-        os.close(self._fd)
+            if self._size == 0 and changes.get("status") != "finished":
+                for name in (_ANNOTATIONS, "run.json", _LOCK):
+                    (self.folder / name).unlink(missing_ok=True)
+                with suppress(OSError):
+                    self.folder.rmdir()
+        finally:
+            os.close(self._fd)
+            os.close(self._lock)
+
+    def _settle(self) -> None:
+        """Bring back the failures set aside that were not judged again; count the others' cost."""
+        aside = self.folder / _ASIDE
+        if not aside.exists():
+            return
+        for annotation in read_annotations(aside):
+            if self.is_done(annotation.trace_id, annotation.rubric):
+                self._before += annotation.usage
+            else:
+                self.append(annotation)
+        self.save(overhead=asdict(self._before + self._overhead))
+        aside.unlink()
 
 
 def _usage(value: Any) -> Usage:
@@ -213,42 +292,42 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _locked(file: Path, flags: int) -> int:
-    fd = os.open(file, os.O_RDWR | os.O_APPEND | flags, 0o644)
+def _locked(folder: Path) -> int:
+    fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
-        raise AnnotatorError(f"{file.parent}: another process is writing this run") from error
+        raise AnnotatorError(f"{folder}: another process is writing this run") from error
     return fd
 
 
-def _replace(file: Path, data: bytes) -> None:
+def _write_json(file: Path, value: dict[str, Any]) -> None:
+    """Write a file anew in one step."""
     part = file.with_name(f".{file.name}.part")
     with part.open("wb") as out:
-        out.write(data)
+        out.write((json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode())
         out.flush()
         os.fsync(out.fileno())
     part.replace(file)
 
 
-def _set_failures_aside(file: Path, manifest: dict[str, Any]) -> None:
-    """Drop a torn last line and all ``failed`` ones; their usage stays in the run's totals."""
-    part = file.with_name(".annotations.jsonl.part")
-    spent = _usage(manifest.get("overhead"))
-    dropped = False
-    with part.open("wb") as out:
+def _set_failures_aside(folder: Path) -> None:
+    """Move ``failed`` lines into a file of their own and drop a torn last line."""
+    file, aside, part = (folder / name for name in (_ANNOTATIONS, _ASIDE, f"{_ANNOTATIONS}.part"))
+    if not file.exists():
+        return
+    with part.open("wb") as kept, aside.open("ab") as failed:
         for annotation in read_annotations(file):
-            if annotation.status == "failed":
-                spent += annotation.usage
-                dropped = True
-            else:
-                out.write(annotation.to_json().encode() + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-        torn = out.tell() != file.stat().st_size
-    if dropped or torn:
-        manifest["overhead"] = asdict(spent)
+            out = failed if annotation.status == "failed" else kept
+            out.write(annotation.to_json().encode() + b"\n")
+        for out in (failed, kept):
+            out.flush()
+            os.fsync(out.fileno())
+        changed = kept.tell() != file.stat().st_size
+    if changed:
         part.replace(file)
     else:
         part.unlink()
+    if not aside.stat().st_size:
+        aside.unlink()

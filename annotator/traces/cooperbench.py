@@ -21,18 +21,23 @@ from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, T
 
 name = "cooperbench"
 
-_KNOWN = re.compile(
-    r"(conversation|result|eval|independent)\.json|.*(_traj\.json|_(session|sent)\.jsonl)"
+_MARK = re.compile(
+    r"(result|eval|independent)\.json|(agent\d+|solo)(\.patch|_traj\.json)|\w+_(session|sent)\.jsonl"
 )
+_TALK = "conversation.json"
 _PAIR = re.compile(r"f\d+(_f\d+)*")
 
 
-def claims(files: frozenset[str]) -> bool:
-    """Whether a folder with these files is a run: no JSON file in it but the runner's own."""
-    own = {one for one in files if one.endswith((".json", ".jsonl"))}
-    if any(not _KNOWN.fullmatch(one) for one in own):
-        return False
-    return "conversation.json" in own or {"result.json", "eval.json"} <= own
+def claims(folder: str, files: frozenset[str]) -> bool:
+    """Whether a folder of this name with these files is a run.
+
+    It is if it is named like one or holds two of the runner's files. A conversation.json alone
+    makes a run only if no other JSON lies beside it.
+    """
+    marks = sum(1 for one in files if _MARK.fullmatch(one))
+    talk = _TALK in files
+    alone = talk and not any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
+    return alone or marks + talk >= (1 if _PAIR.fullmatch(folder) else 2)
 
 
 def read(folder: Path, trace_id: str) -> Trace:
@@ -57,6 +62,11 @@ def read(folder: Path, trace_id: str) -> Trace:
         problems += found
     elif setting != "solo":
         raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
+    problems += [
+        f"{path.name}: not a file of the runner, not read"
+        for path in sorted(folder.glob("*.json*"))
+        if path.name != _TALK and not _MARK.fullmatch(path.name)
+    ]
     sent = result.get("messages_sent")
     if isinstance(sent, int) and sent != len(messages):
         problems.append(

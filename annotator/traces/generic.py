@@ -40,6 +40,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
             attributes[storable(key)] = storable(value) if isinstance(value, str) else value
         else:
             problems += (f"attributes: {storable(key)} is not a scalar, left out",)
+    if not isinstance(attributes.get("passed"), bool | None):
+        problems += (f"attributes: passed is {attributes.pop('passed')!r}, not true or false",)
     passed, merge = flag(attributes.get("passed")), text_of(attributes.get("merge"))
     outcome = Outcome(passed=passed, merge=merge)
     return Trace(trace_id, name, path, messages, {}, outcome, attributes, problems)

@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -75,24 +76,20 @@ def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]
         raise AnnotatorError(f"unknown format {format!r}: use auto, {', '.join(FORMATS)}")
     seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for found in _read_all(sources, format):
-        if isinstance(found, Ignored):
-            yield found
-            continue
-        key = hash(found.id)
-        if key in seen:
-            again = f"a second trace with the id {found.id!r}; give each trace an id of its own"
-            yield Unreadable(_free_id(found.id, seen), found.path, again)
-            continue
-        seen.add(key)
+        if not isinstance(found, Ignored):
+            key = hash(found.id)
+            if key in seen:
+                yield _twice(found)
+                continue
+            seen.add(key)
         yield found
 
 
-def _free_id(trace_id: str, seen: set[int]) -> str:
-    n = 2
-    while hash(candidate := f"{trace_id}#{n}") in seen:
-        n += 1
-    seen.add(hash(candidate))
-    return candidate
+def _twice(found: Trace | Unreadable) -> Unreadable:
+    reason = (
+        f"a second trace with the id {found.id!r}; give each its own, or name one folder above both"
+    )
+    return Unreadable(f"{found.id} [{storable(found.path)}]", found.path, reason)
 
 
 def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
@@ -103,6 +100,9 @@ def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
             yield from _records(hub.records(source), source, format)
             continue
         for place in places(source, format, beside):
+            if not isinstance(place, _Place):
+                yield place
+                continue
             key = hash(place.path)
             if key in visited:  # named twice, or below a folder named before
                 continue
@@ -121,7 +121,9 @@ def _common_folder(sources: Sequence[str]) -> Path | None:
     return Path(os.path.commonpath(folders)) if folders else None
 
 
-def places(source: str, format: str = "auto", beside: Path | None = None) -> Iterator[_Place]:
+def places(
+    source: str, format: str = "auto", beside: Path | None = None
+) -> Iterator[_Place | Unreadable | Ignored]:
     """Yield the run folders and files below one source, sorted, without opening them.
 
     ``beside``: the folder below which a file given by itself is named.
@@ -159,14 +161,19 @@ def _fixed_part(pattern: str) -> Path:
 
 
 def _file(path: Path, root: Path, format: str, *, given: bool = False) -> _Place:
-    """Return the place of one file; a conversation.json stands for its run folder.
+    """Return the place of one file; a file of a run folder stands for the run.
 
     Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
     """
-    if path.name == "conversation.json" and _folder_reader(_names(path.parent), format):
+    if _folder_reader(path.parent, _names(path.parent), format):
         return _run(path.parent, root, path.parent)
+    place = _document(path, root)
+    return replace(place, id=None) if given else place
+
+
+def _document(path: Path, root: Path) -> _Place:
     below = storable(path.relative_to(root).as_posix())
-    return _Place(path, None if given else below, below)
+    return _Place(path, below, below)
 
 
 def _run(folder: Path, root: Path, inside: Path) -> _Place:
@@ -189,31 +196,47 @@ def _link(path: Path, inside: Path) -> str | None:
 
 
 def _names(folder: Path) -> frozenset[str]:
-    with os.scandir(folder) as entries:
-        return frozenset(one.name for one in entries if not one.is_dir(follow_symlinks=False))
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(one.name for one in entries if not one.is_dir(follow_symlinks=False))
+    except OSError:  # a file can be readable in a folder that is not
+        return frozenset()
 
 
-def _folder_reader(files: frozenset[str], format: str) -> ModuleType | None:
+def _folder_reader(folder: Path, files: frozenset[str], format: str) -> ModuleType | None:
     candidates = (one for one in FOLDER_FORMATS if format in ("auto", one.name))
-    return next((one for one in candidates if one.claims(files)), None)
+    return next((one for one in candidates if one.claims(folder.name, files)), None)
 
 
-def _walk(top: Path, root: Path, format: str) -> Iterator[_Place]:
+def _walk(top: Path, root: Path, format: str) -> Iterator[_Place | Unreadable | Ignored]:
     """Yield what lies below ``top``; ids are paths below ``root``."""
-
-    def refused(error: OSError) -> None:
-        raise AnnotatorError(f"{error.filename}: {error.strerror}")
-
-    for current, folders, files in os.walk(top, onerror=refused):
+    closed: list[OSError] = []
+    for current, folders, files in os.walk(top, onerror=closed.append):
+        folder, names = Path(current), frozenset(files)
         folders.sort()
-        folder = Path(current)
-        if _folder_reader(frozenset(files), format):
+        yield from _closed(closed, root)
+        for name in folders:
+            if (folder / name).is_symlink():
+                yield Ignored(str(folder / name), "a link to a folder; name it to have it read")
+        if {"run.json", "annotations.jsonl"} <= names:
+            folders.clear()
+            yield Ignored(current, "a run directory")
+        elif _folder_reader(folder, names, format):
             yield _run(folder, root, top)
         elif format not in {one.name for one in FOLDER_FORMATS}:
             for name in sorted(files):
                 if name.endswith(_SUFFIXES):
-                    place = _file(folder / name, root, format)
+                    place = _document(folder / name, root)
                     yield replace(place, bad_link=_link(place.path, top))
+    yield from _closed(closed, root)
+
+
+def _closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:
+    """Yield the folders that could not be opened: there may be traces in them."""
+    while errors:
+        error = errors.pop()
+        below = storable(os.path.relpath(error.filename, root))
+        yield Unreadable(below, str(error.filename), f"folder: {error.strerror or error}")
 
 
 def _run_id(folder: Path, root: Path) -> str:
@@ -228,7 +251,7 @@ def _run_id(folder: Path, root: Path) -> str:
 
 def _read_folder(place: _Place, format: str) -> Found:
     trace_id = place.name
-    reader = _folder_reader(place.files or frozenset(), format)
+    reader = _folder_reader(place.path, place.files or frozenset(), format)
     try:
         if place.bad_link:
             raise UnreadableTrace(place.bad_link)
@@ -355,6 +378,9 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
     total = 0
     for source in sources:
         for place in () if source.startswith("hf://") else places(source, format):
-            lines = place.files is None and place.path.suffix != ".json"
-            total += sum(1 for _ in _lines(place.path)) if lines else 1
+            if isinstance(place, _Place) and place.files is None and place.path.suffix != ".json":
+                with suppress(UnreadableTrace):
+                    total += sum(1 for _ in _lines(place.path))
+            else:
+                total += 1
     return total

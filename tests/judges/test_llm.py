@@ -243,7 +243,10 @@ STOPS = {
 def test_what_no_trace_can_pass_stops_the_run(
     trace: Trace, rubric: Rubric, reply: Reply, reason: str
 ) -> None:
-    with OpenAIServer(scripted(reply)) as server, pytest.raises(JudgeStopped, match=reason):
+    with (
+        OpenAIServer(scripted(reply), probe=scripted(reply)) as server,
+        pytest.raises(JudgeStopped, match=reason),
+    ):
         judged(server, trace, rubric, mode="tools")
 
 
@@ -260,6 +263,7 @@ ENDPOINTS = {
     "ignores tools": (("json_schema",), "ignore", "json_schema", 2),
     "rejects tools": (("json_schema",), "400", "json_schema", 2),
     "500 on tools": (("json_schema",), "500", "json_schema", 3),
+    "404 on tools": (("json_schema",), "404", "json_schema", 2),
     "plain text only": ((), "ignore", "plain", 2),
     "rejects both": ((), "400", "plain", 2),
     "500 on both": ((), "500", "plain", 4),
@@ -286,10 +290,10 @@ def test_auto_finds_the_form_once_and_stays_with_it(
         assert len(server.probes) == probes == overhead
 
 
-@pytest.mark.parametrize("fence", ["```json\n{}\n```", "Here it is:\n{}\nDone."])
-def test_plain_mode_reads_fenced_and_surrounded_json(
-    trace: Trace, rubric: Rubric, fence: str
-) -> None:
+@pytest.mark.parametrize(
+    "fence", ["{}", " {}\n", "```json\n{}\n```", "It is [1]:\n```\n{}\n```\nSee [2]."]
+)
+def test_plain_mode_reads_bare_and_fenced_json(trace: Trace, rubric: Rubric, fence: str) -> None:
     text = fence.replace("{}", json.dumps(RIGHT.answer))
     with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         assert judged(server, trace, rubric, mode="json").primary == "C1b"

@@ -1,6 +1,8 @@
 """The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
 
+import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,8 +19,10 @@ from annotator.judges.llm.endpoint import (
     DEFAULT_URL,
     CallFailed,
     Endpoint,
+    Malformed,
     ModeRefused,
     api_key,
+    checked_url,
     without_secrets,
 )
 from annotator.judges.llm.schema import Judgement, Probe, answer_model, current
@@ -65,14 +69,14 @@ class LLMJudge:
     """Judges with a language model; its answers are checked and, where wrong, asked for again.
 
     Raises:
-        AnnotatorError: no API key for a URL that is not on this machine.
+        AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.mode: Mode = options.mode
         self._overhead = Usage()
-        self._key = api_key(options.base_url, options.api_key_env)
+        self._key = api_key(checked_url(options.base_url), options.api_key_env)
 
     @property
     def id(self) -> str:
@@ -142,23 +146,22 @@ class LLMJudge:
         self.mode = "json"
 
     async def _answers_in(self, mode: str) -> bool:
-        task = (
-            'Set "answer" to "ready" and "number" to 7.',
-            "Give your answer in the form you are asked for.",
-        )
-        messages = [{"role": "user", "content": " ".join(task)}]
+        """Ask a tiny question in one form; return whether the answer came in it."""
+        messages = [{"role": "user", "content": 'Set "answer" to "ready" and "number" to 7.'}]
+        token = current.set(None)
         try:
             await self._ask[mode](response_model=Probe, messages=messages, max_retries=0)
         except InstructorRetryException as error:
-            if isinstance(error.__cause__, JudgeStopped):
-                raise error.__cause__ from error
-            if isinstance(error.__cause__, CallFailed) and not isinstance(
-                error.__cause__, ModeRefused
-            ):
-                raise JudgeStopped(f"the endpoint does not answer: {error.__cause__}") from error
+            cause = error.__cause__
+            if isinstance(cause, JudgeStopped):
+                raise cause from error
+            if isinstance(cause, CallFailed) and not isinstance(cause, ModeRefused | Malformed):
+                raise JudgeStopped(f"the endpoint does not answer: {cause}") from error
             return False
         except IncompleteOutputException:
             return False
+        finally:
+            current.reset(token)
         return True
 
     async def close(self) -> None:
@@ -172,6 +175,9 @@ class LLMJudge:
         token = current.set(judgement)
         try:
             return await self._judge(judgement)
+        except BaseException:  # stopped or cancelled: what it cost is in no annotation
+            self._overhead += judgement.usage
+            raise
         finally:
             current.reset(token)
 
@@ -193,19 +199,20 @@ class LLMJudge:
         except IncompleteOutputException:
             return Verdict(usage=judgement.usage, error="the answer was cut off at the token limit")
         except InstructorRetryException as error:
-            return self._given_up(error, judgement)
+            return await self._given_up(error, judgement)
         verdict: Verdict = answer.verdict(judgement.usage)
         return verdict
 
-    def _given_up(self, error: InstructorRetryException, judgement: Judgement) -> Verdict:
+    async def _given_up(self, error: InstructorRetryException, judgement: Judgement) -> Verdict:
         """Return the verdict after the last re-ask.
 
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
         findings that do not stand will be rejected. Anything else is a failure.
         """
         cause = error.__cause__
-        if isinstance(cause, ModeRefused) and cause.status < 500 and not self._endpoint.worked:
-            raise JudgeStopped(str(cause)) from error  # so it would be for every trace
+        refused = isinstance(cause, ModeRefused) and cause.status < 500
+        if refused and not self._endpoint.worked and not await self._answers_in(self.mode):
+            raise JudgeStopped(str(cause)) from error  # it would be so for every trace
         if isinstance(cause, JudgeStopped):
             raise cause from error
         if isinstance(cause, AnnotatorError):
@@ -223,9 +230,11 @@ class LLMJudge:
         judgement = current.get()
 
         def count(usage: Usage) -> None:
-            priced = replace(usage, cost_usd=self._cost(usage))
+            known = usage.cost_usd is not None
+            priced = replace(usage, cost_usd=self._cost(usage) if known else None)
             if judgement:
                 judgement.usage += priced
+                judgement.last_input = usage.input_tokens
             else:
                 self._overhead += priced
 
@@ -242,7 +251,11 @@ class LLMJudge:
             raise CallFailed("the server's content filter stopped the answer")
         calls = choice.message.tool_calls or []
         if len(calls) > 1:
-            raise CallFailed(f"malformed answer: {len(calls)} tool calls where one was asked for")
+            raise Malformed(f"malformed answer: {len(calls)} tool calls where one was asked for")
+        if judgement:
+            _read_in_full(request["messages"], judgement)
+            if self.mode == "json" and choice.finish_reason != "length":
+                choice.message.content = _only_answer(choice.message.content or "")
         return completion
 
     def _cost(self, usage: Usage) -> float | None:
@@ -251,6 +264,38 @@ class LLMJudge:
             return None
         tokens = usage.input_tokens * options.price_in + usage.output_tokens * options.price_out
         return tokens / 1_000_000
+
+
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+
+def _only_answer(text: str) -> str:
+    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+
+    Anything else is "". instructor would take the last JSON of any text; but a model that refuses
+    and quotes the trace, or says what it would else have answered, gives a JSON that is not its
+    answer.
+    """
+    blocks = _FENCED.findall(text)
+    answer = blocks[0] if len(blocks) == 1 else text
+    try:
+        return answer if isinstance(json.loads(answer), dict) else ""
+    except (ValueError, RecursionError):
+        return ""
+
+
+_MOST_PER_TOKEN = 12  # characters: no tokenizer averages that over a trace
+
+
+def _read_in_full(messages: list[dict[str, Any]], judgement: Judgement) -> None:
+    """Raise :class:`CallFailed` if the server cut the prompt off without a word, as some do."""
+    longest = max(len(one.get("content") or "") for one in messages if one["role"] == "user")
+    tokens = judgement.last_input
+    if tokens and longest > 20_000 and longest > _MOST_PER_TOKEN * tokens:
+        raise CallFailed(
+            f"the server read {tokens} tokens of a trace of {longest} characters:"
+            " its context is too small for it"
+        )
 
 
 def _described(error: Any) -> str:

@@ -18,9 +18,14 @@ from annotator.rubrics import NONE, Rubric
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
-LONGEST_QUOTE = 600
-LONGEST_RATIONALE = 800
-LONGEST_SOURCE = 120
+
+
+def _text(most: int, description: str) -> Any:
+    """Return a text type: the schema says ``most`` characters, a little more is no error."""
+    shown: Any = {"maxLength": most}
+    field = Field(max_length=20_000, description=description, json_schema_extra=shown)
+    return Annotated[str, field]
+
 
 _CONFIG = ConfigDict(hide_input_in_errors=True, json_schema_extra={"additionalProperties": False})
 
@@ -32,6 +37,7 @@ class Judgement:
     trace: Trace
     rubric: Rubric
     usage: Usage = field(default_factory=Usage)
+    last_input: int = 0  # tokens of the last prompt, as the server counted them
     answer: "Answer | None" = None  # the last answer of the right form, right or wrong
 
 
@@ -44,8 +50,8 @@ class AnswerQuote(BaseModel):
     """A passage of the run."""
 
     model_config = _CONFIG
-    source: Annotated[str, Field(max_length=LONGEST_SOURCE, description="id in the part's header")]
-    text: Annotated[str, Field(max_length=LONGEST_QUOTE, description="copied word for word")]
+    source: _text(120, "id in the part's header")  # type: ignore[valid-type]
+    text: _text(600, "copied word for word")  # type: ignore[valid-type]
 
 
 class Answer(OpenAISchema):
@@ -81,7 +87,7 @@ class Answer(OpenAISchema):
         if not wrong:
             judgement.answer = self
             for claim in self.verdict(Usage()).claims:
-                wrong += verify(claim, judgement.trace, judgement.rubric)[1]
+                wrong += verify(claim, judgement.trace, judgement.rubric, hints=True)[1]
         if wrong:
             raise ValueError("; ".join(wrong) + _ADVICE)
         return self
@@ -120,9 +126,9 @@ def answer_model(rubric: Rubric) -> type[Answer]:
         __config__=_CONFIG,
         code=(code_type, ...),
         quotes=(Annotated[list[AnswerQuote], Field(min_length=1, max_length=MOST_QUOTES)], ...),
-        rationale=(Annotated[str, Field(max_length=LONGEST_RATIONALE)], ...),
+        rationale=(_text(800, "what the quotes show"), ...),
     )
-    most = 1 if rubric.choice == "one" else min(len(codes), 12)
+    most = 1 if rubric.choice == "one" else len(codes)
     findings: Any = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
     labels = ("some", NONE) if rubric.choice == "many" else (*codes, NONE)
     label_type: Any = Literal[labels]

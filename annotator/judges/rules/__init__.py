@@ -1,6 +1,7 @@
 """The built-in judge that needs no model: a table of small rules per rubric."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from annotator.annotations import Verdict
@@ -58,14 +59,15 @@ class RulesJudge(LocalJudge):
         """Return what the rules find in a trace, with quotes taken from it word for word."""
         if reason := self.unsupported(rubric):
             return Verdict(error=reason)
-        return replace(_RUBRICS[rubric.id][1](trace), truncated=dict(_unread(trace)))
+        return replace(_RUBRICS[rubric.id][1](trace), truncated=_unread(trace))
 
 
-def _unread(trace: Trace) -> Iterator[tuple[str, int]]:
-    """Yield the sources that are longer than what the rules read, and by how many characters."""
+def _unread(trace: Trace) -> dict[str, int]:
+    """Return the sources that are longer than what the rules read, and by how many characters."""
     lengths = [(f"message:{one.n}", len(one.text), MOST_TEXT) for one in spoken(trace)]
     lengths += [(f"patch:{agent}", len(text), MOST_PATCH) for agent, text in trace.patches.items()]
     lengths += [("outcome", len(one.output), MOST_OUTPUT) for one in trace.outcome.features]
+    left: Counter[str] = Counter()
     for source, length, most in lengths:
-        if length > most:
-            yield source, length - most
+        left[source] += max(0, length - most)
+    return dict(+left)

@@ -1,0 +1,29 @@
+"""Results on stdout."""
+
+import os
+import sys
+
+import click
+
+from annotator.errors import AnnotatorError
+
+
+def say(text: str) -> bool:
+    """Print ``text``; return whether anybody still reads.
+
+    A closed pipe (``| head``) is no error, and does not change what a command has to say about its
+    work by its exit code.
+
+    Raises:
+        AnnotatorError: stdout cannot be written, a full disk say.
+    """
+    try:
+        click.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise AnnotatorError(f"cannot write the output: {error.strerror or error}") from error
+    return True

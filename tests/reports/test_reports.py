@@ -1,0 +1,226 @@
+"""The frequency table: the right counts over the right n, the same digits in every format."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.annotations import Annotation, Evidence, Finding, Rejected
+from annotator.reports.frequency import frequency_tables
+from annotator.reports.writers import WRITERS
+from annotator.rubrics import load_rubric
+from tests.conftest import ROOT, Done
+
+Cli = Callable[..., Done]
+
+
+def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> Annotation:
+    codes = ((primary,) if primary else ()) + secondary
+    evidence = (Evidence("quoted here", "message:1", 0, 11, "exact"),)
+    fields = {
+        "trace_id": f"t{n}",
+        "rubric": "symptoms",
+        "rubric_sha256": "x",
+        "judge": "llm:m",
+        "status": "labelled" if codes else "none",
+        "primary": primary,
+        "secondary": secondary,
+        "findings": tuple(Finding(code, "because", evidence) for code in codes),
+        "attributes": {"passed": False},
+    }
+    return Annotation(**(fields | more))
+
+
+def write(folder: Path, annotations: list[Annotation], **changes: object) -> Path:
+    """A run directory as a run would have left it."""
+    rubric = load_rubric("symptoms")
+    known = changes.pop("known", {code.id for code in rubric.codes})
+    manifest = {
+        "id": "r1",
+        "status": "finished",
+        "judge": {"id": "llm:m"},
+        "limit": None,
+        "rubrics": [
+            {
+                "id": rubric.id,
+                "version": rubric.version,
+                "sha256": rubric.sha256,
+                "title": rubric.title,
+                "choice": rubric.choice,
+                "applies_to": {"passed": False},
+                "codes": [
+                    {"id": code.id, "name": code.name, "judged": code.id in known}
+                    for code in rubric.codes
+                ],
+            }
+        ],
+        "totals": {"annotations": len(annotations)},
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(manifest | changes))
+    lines = "".join(one.to_json() + "\n" for one in annotations)
+    (folder / "annotations.jsonl").write_text(lines)
+    return folder
+
+
+@pytest.fixture
+def fifty(tmp_path: Path) -> Path:
+    """48 of 50 judged runs have work_overlap as primary (the paper's 48 of 50), and there are 5
+    skipped and 3 failed ones besides.
+    """
+    ones = [annotation(n, "work_overlap", "repetition") for n in range(8)]
+    ones += [annotation(n, "work_overlap") for n in range(8, 48)]
+    ones += [annotation(48, "repetition"), annotation(49, None)]
+    ones += [annotation(n, None, status="skipped", reason="passed") for n in range(50, 55)]
+    ones += [annotation(n, None, status="failed", error="refused") for n in range(55, 58)]
+    return write(tmp_path / "run", ones)
+
+
+def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
+    """Wilson for 48 of 50: [0.8654, 0.9890] (CooperBench, arXiv 2601.13295, prints 86 to 99)."""
+    [table] = frequency_tables(fifty)
+    row = next(row for row in table.rows if row.code == "work_overlap")
+    text = WRITERS["table"]([table])
+    assert (table.judged, table.skipped, table.failed) == (50, 5, 3)
+    assert row.share is not None
+    assert (row.share.k, row.share.n, row.anywhere) == (48, 50, 48)
+    [line] = [line for line in text.splitlines() if line.startswith("work_overlap")]
+    assert line.split() == ["work_overlap", "48", "50", "96.0", "[86.5,", "98.9]", "48"]
+
+
+def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
+    [table] = frequency_tables(fifty)
+    assert [row.code for row in table.rows] == [
+        *(code.id for code in load_rubric("symptoms").codes),
+        "none",
+    ]
+    assert sum(row.share.k for row in table.rows if row.share) == 50
+    repetition = next(row for row in table.rows if row.code == "repetition")
+    assert (repetition.share.k, repetition.anywhere) == (1, 9)
+
+
+def test_all_formats_print_the_same_digits(fifty: Path) -> None:
+    [table] = frequency_tables(fifty)
+    shown: dict[str, list[list[str]]] = {}
+    rows = list(csv.DictReader(io.StringIO(WRITERS["csv"]([table]))))
+    shown["csv"] = [
+        [r["code"], r["count"], r["n"], r["percent"], f"[{r['low']}, {r['high']}]"] for r in rows
+    ]
+    [value] = json.loads(WRITERS["json"]([table]))
+    shown["json"] = [
+        [r["code"], str(r["k"]), str(r["n"]), r["percent"], r["interval_percent"]]
+        for r in value["rows"]
+    ]
+    lines = [line for line in WRITERS["md"]([table]).splitlines() if line.startswith("| ")][2:]
+    shown["md"] = [[cell.strip() for cell in line.split("|")[1:6]] for line in lines]
+    lines = WRITERS["table"]([table]).splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("---")) + 1
+    body = [line for line in lines[first : first + 13] if not line.startswith("---")]
+    shown["table"] = [
+        [p[0], p[1], p[2], p[3], f"{p[4]} {p[5]}"] for p in (line.split() for line in body)
+    ]
+    assert shown["csv"] == shown["json"] == shown["md"] == shown["table"]
+    assert all("sampling error only" in WRITERS[name]([table]) for name in WRITERS)
+
+
+def test_a_code_without_a_rule_is_unknown_in_every_format(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", [annotation(1, "work_overlap")], known={"work_overlap"})
+    [table] = frequency_tables(run)
+    [value] = json.loads(WRITERS["json"]([table]))
+    row = next(row for row in value["rows"] if row["code"] == "repetition")
+    assert (row["k"], row["value"], row["low"], row["n"]) == (None, None, None, 1)
+    assert row["reason"]
+    cells = next(
+        row
+        for row in csv.DictReader(io.StringIO(WRITERS["csv"]([table])))
+        if row["code"] == "repetition"
+    )
+    assert (cells["count"], cells["percent"], cells["low"]) == ("", "", "")
+    [line] = [r for r in WRITERS["table"]([table]).splitlines() if r.startswith("repetition")]
+    assert line.split() == ["repetition", "-", "1", "-", "-", "-"]
+    assert "not 0, but not known" in WRITERS["md"]([table])
+
+
+def test_nothing_judged_gives_no_share(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", [annotation(1, None, status="skipped")])
+    [table] = frequency_tables(run)
+    text = WRITERS["table"]([table])
+    assert "nan" not in text.lower()
+    assert "0.0" not in text
+    assert all(row.share is None or row.share.value is None for row in table.rows)
+
+
+def test_limits_never_look_closed_when_they_are_not(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", [annotation(n, "work_overlap") for n in range(6000)])
+    text = WRITERS["table"](frequency_tables(run))
+    assert "[99.9, 100.0]" in text  # 6000 of 6000: from 99.94 to exactly 100
+    assert "[0.0, <0.1]" not in text  # 0 of 6000: to 0.064, which is 0.1
+    run = write(tmp_path / "more", [annotation(n, "work_overlap") for n in range(12_000)])
+    text = WRITERS["table"](frequency_tables(run))
+    assert "[>99.9, 100.0]" in text
+    assert "[0.0, <0.1]" in text
+
+
+def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
+    rejected = (Rejected("work_overlap", "not found", ("made up",)),)
+    run = write(tmp_path / "run", [annotation(1, None, rejected=rejected)])
+    assert "1 of the traces counted as none had findings" in WRITERS["table"](frequency_tables(run))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
+        (lambda lines: [*lines, lines[0]], "stands twice"),
+        (lambda lines: [lines[0], "{}", lines[2]], "line 2"),
+        (lambda lines: [lines[0].replace('"work_overlap"', '"made_up"'), *lines[1:]], "made_up"),
+        (lambda lines: [lines[0].replace('"symptoms"', '"other"'), *lines[1:]], "'other'"),
+        (lambda lines: [lines[0].replace('"passed": false', '"passed": [1]')[:-9]], "line 1"),
+    ],
+)
+def test_a_damaged_run_is_not_reported(
+    annotate_cli: Cli, tmp_path: Path, change: Callable[[list[str]], list[str]], said: str
+) -> None:
+    run = write(tmp_path / "run", [annotation(n, "work_overlap") for n in range(3)])
+    file = run / "annotations.jsonl"
+    file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
+    done = annotate_cli("report", run)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"rubrics": [{}]}', '{"rubrics": ["x"]}'])
+def test_a_folder_that_is_no_run_is_an_error(
+    annotate_cli: Cli, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "run.json").write_text(content)
+    done = annotate_cli("report", tmp_path)
+    assert (done.code, "run.json" in done.err) == (2, True)
+    assert annotate_cli("report", tmp_path / "nowhere").code == 2
+
+
+def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", [annotation(1, None)], limit=5, status="interrupted")
+    for name, writer in WRITERS.items():
+        text = writer(frequency_tables(run))
+        assert "Only the first 5 traces" in text, name
+        assert "not finished" in text, name
+
+
+def test_nobody_reading_is_no_failure(fifty: Path) -> None:
+    command = f"{sys.executable} -m annotator report {fifty} | head -c 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1].endswith("0")
+    assert done.stderr == ""
+
+
+def test_a_full_disk_under_the_output_is_one_line(fifty: Path) -> None:
+    command = f"{sys.executable} -m annotator report {fifty} > /dev/full"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: cannot write the output")
