@@ -1,16 +1,19 @@
 """``annotate rubric``."""
 
 import json
+import re
+from pathlib import Path
 
 import click
 
 from annotator.cli.output import say
+from annotator.errors import AnnotatorError
 from annotator.rubrics import Rubric, built_in, load_rubric
 
 
 @click.group("rubric")
 def command() -> None:
-    """List, show and check rubric files."""
+    """List, show, check and start rubric files."""
 
 
 @command.command("list")
@@ -43,6 +46,46 @@ def check(rubrics: tuple[str, ...]) -> None:
             f"{name}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
             f" sha256 {rubric.sha256[:12]}"
         )
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def new(file: Path) -> None:
+    """Write a rubric to start from to FILE, which must not exist."""
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(_TEMPLATE.format(id=re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")))
+    except FileExistsError as error:
+        raise AnnotatorError(f"{file}: exists already") from error
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    load_rubric(str(file))
+    say(f"{file}: written; edit it, and try it with: annotate rubric check {file}")
+
+
+_TEMPLATE = """\
+id: {id}
+version: 1                      # raise it when the meaning changes
+title: What this rubric finds
+source: our own
+applies_to: {{min_agents: 2}}     # add passed: false for failed runs only
+choice: primary                 # one | primary | many
+min_quotes: 2
+quote_from: [messages, patches, outcome]   # of messages, patches, outcome, steps, tools
+instructions: |
+  When a code applies and when not, exclusions, how to choose between codes.
+codes:
+  - id: first_code
+    name: First code
+    definition: What has to be the case.
+    evidence: What the quotes must show.
+    not: Near misses that are not this code.
+    must_quote: [messages]
+    example:
+      quotes: ["Shall I take the parser?", "The printer is done."]
+      why: The question is never answered.
+precedence: [first_code]        # strongest first, every code
+"""
 
 
 def _lines(rubric: Rubric) -> list[str]:

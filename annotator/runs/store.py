@@ -230,14 +230,15 @@ class RunDirectory:
         recorded is removed.
         """
         try:
-            self._settle()
-            self.save(**changes)
-            os.fsync(self._fd)
-            if self._size == 0 and changes.get("status") != "finished":
-                for name in (_ANNOTATIONS, "run.json", _LOCK):
-                    (self.folder / name).unlink(missing_ok=True)
-                with suppress(OSError):
-                    self.folder.rmdir()
+            with _writing(self.folder):
+                self._settle()
+                self.save(**changes)
+                os.fsync(self._fd)
+                if self._size == 0 and changes.get("status") != "finished":
+                    for name in (_ANNOTATIONS, "run.json", _LOCK):
+                        (self.folder / name).unlink(missing_ok=True)
+                    with suppress(OSError):
+                        self.folder.rmdir()
         finally:
             os.close(self._fd)
             os.close(self._lock)
@@ -247,8 +248,13 @@ class RunDirectory:
         aside = self.folder / _ASIDE
         if not aside.exists():
             return
+        settled: set[bytes] = set()  # a process killed while setting aside leaves a line twice
         for annotation in read_annotations(aside):
-            if self.is_done(annotation.trace_id, annotation.rubric):
+            key = _key(annotation.trace_id, annotation.rubric)
+            if key in settled:
+                continue
+            settled.add(key)
+            if key in self._done:
                 self._before += annotation.usage
             else:
                 self.append(annotation)

@@ -1,0 +1,106 @@
+"""The commands around a run: rubrics, traces, help, and the short form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.rubrics import built_in, load_rubric
+from tests.conftest import EXAMPLES, Done, run_name, write_run
+
+Cli = Callable[..., Done]
+
+
+def test_rubric_list_names_every_built_in_one(annotate_cli: Cli) -> None:
+    done = annotate_cli("rubric", "list")
+    assert [line.split()[0] for line in done.out.splitlines()] == [path.stem for path in built_in()]
+
+
+def test_rubric_show_says_everything_a_labeller_needs(annotate_cli: Cli) -> None:
+    done = annotate_cli("rubric", "show", "comm_errors")
+    for code in load_rubric("comm_errors").codes:
+        assert code.definition in done.out
+        assert code.evidence in done.out
+    value = json.loads(annotate_cli("rubric", "show", "comm_errors", "--json").out)
+    assert [code["id"] for code in value["codes"]] == [
+        code.id for code in load_rubric("comm_errors").codes
+    ]
+
+
+def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path: Path) -> None:
+    assert annotate_cli("rubric", "new", "my own.yaml").code == 0
+    assert load_rubric(str(tmp_path / "my own.yaml")).id == "my_own"
+    assert annotate_cli("rubric", "check", "my own.yaml", "symptoms").code == 0
+    again = annotate_cli("rubric", "new", "my own.yaml")
+    assert (again.code, "exists already" in again.err) == (2, True)
+    assert annotate_cli("rubric", "new", "nowhere/x.yaml").code == 2
+
+
+def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Path) -> None:
+    text = (next(iter(built_in()))).read_text().replace("definition:", "defintion:", 1)
+    (tmp_path / "broken.yaml").write_text(text)
+    done = annotate_cli("rubric", "check", "broken.yaml")
+    assert done.code == 2
+    assert "broken.yaml: codes.expectation" in done.err
+    assert "did you mean 'definition'?" in done.err
+
+
+def test_traces_counts_what_is_there(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / run_name(1))
+    write_run(tmp_path / run_name(2), passed=True, merge="clean", talk=[])
+    (tmp_path / "logs" / "notes.json").write_text('{"a": 1}')
+    (tmp_path / "logs" / "broken.json").write_text("{")
+    done = annotate_cli("traces", "logs", "--json")
+    records = [json.loads(line) for line in done.out.splitlines()]
+    summary = records[-1]["summary"]
+    assert done.code == 1  # broken.json may be a trace
+    assert (summary["traces"], summary["unreadable"], summary["ignored"]) == (2, 1, 1)
+    assert summary["outcomes"] == {"failed": 1, "passed": 1}
+    assert summary["merges"] == {"conflicts": 1, "clean": 1}
+    assert (summary["messages"], summary["without_messages"]) == (4, 1)
+    problems = [problem for record in records[:-1] for problem in record["problems"]]
+    assert any("not valid JSON" in problem for problem in problems)
+    assert any("not a trace" in problem for problem in problems)
+
+
+def test_traces_lists_broken_trajectories(annotate_cli: Cli, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / run_name(1))
+    (folder / "agent1_traj.json").write_text("{")
+    done = annotate_cli("traces", "logs")
+    assert "steps cannot be read: agent1_traj.json" in done.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (EXAMPLES, "--rubric", "comm_errors"),
+        ("--rubric", "comm_errors", EXAMPLES),
+        ("run", EXAMPLES, "--rubric", "comm_errors"),
+        ("run", "--rubric", "comm_errors", EXAMPLES),
+    ],
+)
+def test_the_short_form_is_run(annotate_cli: Cli, arguments: tuple[object, ...]) -> None:
+    done = annotate_cli(*arguments, "--out", "out", "--json")
+    assert done.code == 0
+    [table] = json.loads(done.out)
+    assert (table["rubric"], table["judged"]) == ("comm_errors", 17)
+
+
+def test_a_folder_named_like_a_command(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / "traces" / "logs" / run_name(1))
+    done = annotate_cli("traces", "--rubric", "symptoms")
+    assert (done.code, "annotate run traces" in done.err) == (2, True)
+    assert annotate_cli("traces/", "--rubric", "symptoms", "--out", "out").code == 0
+
+
+def test_quiet_prints_the_table_only(annotate_cli: Cli) -> None:
+    done = annotate_cli(EXAMPLES, "--rubric", "comm_errors", "--out", "out", "--quiet")
+    assert done.err == ""
+    assert "C1a" in done.out
+
+
+def test_a_default_run_directory_is_new_each_time(annotate_cli: Cli, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert annotate_cli(EXAMPLES, "--rubric", "comm_errors").code == 0
+    assert len(list((tmp_path / "runs").glob("comm_errors-*"))) == 2
