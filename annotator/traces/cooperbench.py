@@ -28,16 +28,21 @@ _TALK = "conversation.json"
 _PAIR = re.compile(r"f\d+(_f\d+)*")
 
 
+def owns(file: str) -> bool:
+    """Whether a file of this name is one that the runner writes."""
+    return file == _TALK or _MARK.fullmatch(file) is not None
+
+
 def claims(folder: str, files: frozenset[str]) -> bool:
     """Whether a folder of this name with these files is a run.
 
     It is if it is named like one or holds two of the runner's files. A conversation.json alone
     makes a run only if no other JSON lies beside it.
     """
-    marks = sum(1 for one in files if _MARK.fullmatch(one))
-    talk = _TALK in files
-    alone = talk and not any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
-    return alone or marks + talk >= (1 if _PAIR.fullmatch(folder) else 2)
+    own = sum(map(owns, files))
+    others = any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
+    alone = _TALK in files and not others
+    return alone or own >= (1 if _PAIR.fullmatch(folder) else 2)
 
 
 def read(folder: Path, trace_id: str) -> Trace:
@@ -65,7 +70,7 @@ def read(folder: Path, trace_id: str) -> Trace:
     problems += [
         f"{path.name}: not a file of the runner, not read"
         for path in sorted(folder.glob("*.json*"))
-        if path.name != _TALK and not _MARK.fullmatch(path.name)
+        if not owns(path.name)
     ]
     sent = result.get("messages_sent")
     if isinstance(sent, int) and sent != len(messages):

@@ -165,7 +165,9 @@ def _file(path: Path, root: Path, format: str, *, given: bool = False) -> _Place
 
     Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
     """
-    if _folder_reader(path.parent, _names(path.parent), format):
+    # The folder is looked at for a file of a runner only: thousands of others may lie in it.
+    owned = any(one.owns(path.name) for one in FOLDER_FORMATS)
+    if owned and _folder_reader(path.parent, _names(path.parent), format):
         return _run(path.parent, root, path.parent)
     place = _document(path, root)
     return replace(place, id=None) if given else place
