@@ -178,7 +178,7 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
 def _tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
     """Return the words and marks of a quote, with one spelling for what may differ."""
     text = re.sub(_ESCAPE, "", re.sub(_BLANK, " ", quote))
-    text = re.sub(_EMPHASIS, "", text) if emphasis else text
+    text = re.sub(_EMPHASIS, "", text.strip().strip("*~`")) if emphasis else text
     text = "".join(_SAME.get(char, char) for char in text)
     return tuple(_TOKEN.findall(text))
 

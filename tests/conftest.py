@@ -121,7 +121,7 @@ def annotations(folder: Path) -> dict[tuple[str, str], Annotation]:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The real runs; a test that needs them is skipped where they are not."""
     folder = Path(os.environ.get("ANNOTATOR_TEST_DATA") or ROOT.parent / "shared" / "data")

@@ -1,24 +1,10 @@
 """What the tests of the readers share: the real runs, and run folders made here."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="session")
-def data():
-    """Return the folder of real runs, or skip the test where there is none."""
-    named = os.environ.get("ANNOTATOR_TEST_DATA")
-    folder = Path(named) if named else CHECKOUT.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no real runs at {folder}: set ANNOTATOR_TEST_DATA to the folder with them")
-    return folder
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from annotator.traces import Trace, Unreadable, count_traces, read_traces
 
 
 @pytest.fixture(scope="module")
-def runs(data):
+def runs(shared_data):
     """Return what is found below the real runs' logs; their texts take some ten megabytes."""
-    return list(read_traces([str(data / "cooperbench" / "logs")]))
+    return list(read_traces([str(shared_data / "cooperbench" / "logs")]))
 
 
 @pytest.fixture(scope="module")
-def files(data):
+def files(shared_data):
     """Return each run's folder by its trace id, found without the readers."""
-    logs = data / "cooperbench" / "logs"
+    logs = shared_data / "cooperbench" / "logs"
     return {
         path.parent.relative_to(logs).as_posix(): path.parent for path in logs.rglob("result.json")
     }
@@ -39,8 +39,8 @@ def test_nothing_about_them_is_a_problem(runs):
     assert {run.id: run.problems for run in runs if run.problems} == {}
 
 
-def test_count_agrees(data, runs):
-    assert count_traces([str(data / "cooperbench" / "logs")]) == len(runs)
+def test_count_agrees(shared_data, runs):
+    assert count_traces([str(shared_data / "cooperbench" / "logs")]) == len(runs)
 
 
 def test_every_agent_has_a_patch_and_it_is_its_own(runs, files):
@@ -114,8 +114,8 @@ def test_trajectories_and_tasks_can_be_read(runs, files):
         assert all(run.tasks.values()), run.id
 
 
-def test_magentic_traces(data):
-    found = list(read_traces([str(data / "agentrx" / "traces")]))
+def test_magentic_traces(shared_data):
+    found = list(read_traces([str(shared_data / "agentrx" / "traces")]))
     traces = [one for one in found if isinstance(one, Trace)]
     assert len(traces) == 58
     assert {one.format for one in traces} == {"generic"}
