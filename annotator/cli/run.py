@@ -1,31 +1,26 @@
 """``annotate run``, the default command."""
 
 import asyncio
-import os
-import re
 import shlex
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from annotator import __version__
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
 from annotator.errors import AnnotatorError, Interrupted
-from annotator.judges.base import Judge
+from annotator.judges.base import MODES, Judge, Mode
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import Rubric, built_in, load_rubric
 from annotator.runs.execute import Only, Plan, Seen, execute
-from annotator.runs.store import RunDirectory, now, read_manifest
-from annotator.text import one_line, storable
+from annotator.runs.manifest import new_manifest, now, read_manifest
+from annotator.runs.store import RunDirectory
+from annotator.text import one_line
 from annotator.traces import FORMATS, count_traces, exists
-
-_MODES = ("auto", "tools", "json_schema", "json")
 
 
 @click.command("run", context_settings={"show_default": True})
@@ -58,7 +53,7 @@ _MODES = ("auto", "tools", "json_schema", "json")
 )
 @click.option(
     "--mode",
-    type=click.Choice(_MODES),
+    type=click.Choice(MODES),
     default="auto",
     help="How the model is made to answer in form; auto asks the endpoint once.",
 )
@@ -160,7 +155,16 @@ def command(
             raise AnnotatorError(reason)
     plan = Plan(traces, rubrics, judge, format_, limit, only, concurrency)
     folder = out or _new_folder(rubrics)
-    manifest = _manifest(plan)
+    manifest = new_manifest(
+        rubrics=rubrics,
+        judge=judge,
+        sources=traces,
+        format=format_,
+        only=only,
+        limit=limit,
+        concurrency=concurrency,
+        command=shlex.join(["annotate", *sys.argv[1:]]),
+    )
     run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     notice(_who(judge, folder))
@@ -213,12 +217,12 @@ def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
 
 
 def _judge(
-    known_mode: str | None,
+    known_mode: Any,
     *,
     judge_name: str | None,
     model: str | None,
     base_url: str | None,
-    mode: str,
+    mode: Mode,
     **options: Any,
 ) -> Judge:
     if (judge_name or ("llm" if model else "rules")) == "rules":
@@ -227,14 +231,12 @@ def _judge(
         return RulesJudge()
     if not model:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    from annotator.judges.llm import LLMJudge, Mode, Options
+    from annotator.judges.llm import LLMJudge, Options
     from annotator.judges.llm.endpoint import DEFAULT_URL
 
-    judge = LLMJudge(
-        Options(model=model, base_url=base_url or DEFAULT_URL, mode=mode, **options)  # type: ignore[arg-type]
-    )
-    if mode == "auto" and known_mode in get_args(Mode):
-        judge.mode = known_mode  # type: ignore[assignment]
+    judge = LLMJudge(Options(model=model, base_url=base_url or DEFAULT_URL, mode=mode, **options))
+    if mode == "auto" and known_mode in MODES:
+        judge.mode = known_mode
     return judge
 
 
@@ -246,52 +248,6 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
         n += 1
         folder = Path("runs") / f"{name}-{n}"
     return folder
-
-
-def _manifest(plan: Plan) -> dict[str, Any]:
-    from annotator.prompts import prompt_sha256
-
-    return {
-        "id": uuid.uuid4().hex,
-        "tool": f"failure-annotator {__version__}",
-        "command": _without_secrets(shlex.join(["annotate", *sys.argv[1:]])),
-        "rubrics": [
-            {
-                "id": rubric.id,
-                "version": rubric.version,
-                "sha256": rubric.sha256,
-                "title": rubric.title,
-                "choice": rubric.choice,
-                "applies_to": rubric.applies_to.model_dump(),
-                "codes": [
-                    {"id": one.id, "name": one.name, "judged": one.id in plan.judge.codes(rubric)}
-                    for one in rubric.codes
-                ],
-            }
-            for rubric in plan.rubrics
-        ],
-        "prompt_sha256": prompt_sha256() if plan.judge.id != "rules" else None,
-        "judge": {"id": plan.judge.id, **plan.judge.settings},
-        "sources": [_absolute(source) for source in plan.sources],
-        "format": plan.format,
-        "only": plan.only,
-        "limit": plan.limit,
-        "concurrency": plan.concurrency,
-        "cwd": storable(str(Path.cwd())),
-        "started": now(),
-        "ended": None,
-        "status": "running",
-    }
-
-
-def _absolute(source: str) -> str:
-    """Return a source as it is known from any folder."""
-    return source if source.startswith("hf://") else storable(os.path.abspath(source))
-
-
-def _without_secrets(command: str) -> str:
-    """Return a command line without the user, password and query of its URLs."""
-    return storable(re.sub(r"(https?://)(?:[^/@\s]*@)?([^\s?]*)(?:\?[^\s']*)?", r"\1\2", command))
 
 
 def _who(judge: Judge, folder: Path) -> str:

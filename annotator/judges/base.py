@@ -5,11 +5,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from annotator.annotations import Usage, Verdict
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
+
+Mode = Literal["auto", "tools", "json_schema", "json"]
+MODES: tuple[Mode, ...] = ("auto", "tools", "json_schema", "json")
+"""The forms in which a model can be made to answer; ``auto`` finds one that works."""
 
 
 class LocalJudge(ABC):

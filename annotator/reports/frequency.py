@@ -9,7 +9,7 @@ from typing import Any
 from annotator.annotations import Annotation, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE
-from annotator.runs.store import read_manifest
+from annotator.runs.manifest import read_manifest
 from validation import Interval, wilson
 
 SAMPLING_ONLY = (

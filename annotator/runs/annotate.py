@@ -1,6 +1,6 @@
 """One trace and one rubric: asked, checked, and put into the form that is recorded."""
 
-from typing import Any
+from dataclasses import replace
 
 from annotator.annotations import Annotation, Finding, Rejected, Verdict
 from annotator.evidence import check
@@ -26,17 +26,9 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
     A rubric of ``many`` codes has no primary one.
     """
-    common: dict[str, Any] = {
-        "trace_id": trace.id,
-        "rubric": rubric.id,
-        "rubric_sha256": rubric.sha256,
-        "judge": judge,
-        "attributes": dict(trace.attributes),
-        "usage": verdict.usage,
-        "truncated": verdict.truncated,
-    }
+    blank = replace(_blank(trace, rubric, judge), usage=verdict.usage, truncated=verdict.truncated)
     if verdict.error is not None:
-        return Annotation(status="failed", error=verdict.error, **common)
+        return replace(blank, status="failed", error=verdict.error)
     findings, rejected = check(verdict, trace, rubric)
     codes = sorted((finding.code for finding in findings), key=rubric.rank)
     primary = None
@@ -47,14 +39,19 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
         rejected += [_surplus(finding, primary) for finding in surplus]
         findings = [finding for finding in findings if finding.code == primary]
         codes = codes[:0] if primary is None else [primary]
-    return Annotation(
+    return replace(
+        blank,
         status="labelled" if codes else "none",
         primary=primary,
         secondary=tuple(code for code in codes if code != primary),
         findings=tuple(findings),
         rejected=tuple(rejected),
-        **common,
     )
+
+
+def _blank(found: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
+    attributes = dict(found.attributes) if isinstance(found, Trace) else {}
+    return Annotation(found.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
 
 
 def _surplus(finding: Finding, primary: str | None) -> Rejected:
@@ -64,24 +61,10 @@ def _surplus(finding: Finding, primary: str | None) -> Rejected:
 
 def skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
     """Return the annotation of a trace that the rubric is not for."""
-    return Annotation(
-        trace_id=trace.id,
-        rubric=rubric.id,
-        rubric_sha256=rubric.sha256,
-        judge=judge,
-        status="skipped",
-        attributes=dict(trace.attributes),
-        reason=reason,
-    )
+    return replace(_blank(trace, rubric, judge), status="skipped", reason=reason)
 
 
 def unreadable(found: Unreadable, rubric: Rubric, judge: str) -> Annotation:
     """Return the annotation of a trace that could not be read."""
-    return Annotation(
-        trace_id=found.id,
-        rubric=rubric.id,
-        rubric_sha256=rubric.sha256,
-        judge=judge,
-        status="failed",
-        error=f"unreadable: {found.reason}",
-    )
+    error = f"unreadable: {found.reason}"
+    return replace(_blank(found, rubric, judge), status="failed", error=error)

@@ -7,14 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
+from annotator.runs.manifest import now, read_manifest
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
@@ -22,72 +20,6 @@ _LOCK = ".lock"
 
 # What a resumed run must have in common with the run that it resumes.
 _SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "only")
-
-
-class _Code(BaseModel):
-    id: str
-    name: str
-    judged: bool
-
-
-class _Rubric(BaseModel):
-    id: str
-    version: int
-    sha256: str
-    title: str
-    choice: Literal["one", "primary", "many"]
-    applies_to: dict[str, Any]
-    codes: list[_Code]
-
-
-class _Judge(BaseModel):
-    id: str
-
-
-class _Manifest(BaseModel):
-    """The parts of ``run.json`` that are read again."""
-
-    id: str
-    status: str
-    rubrics: list[_Rubric]
-    judge: _Judge
-    limit: int | None = None
-    overhead: dict[str, float | None] = {}
-    learned: dict[str, Any] = {}
-    resumed: list[str] = []
-    totals: dict[str, Any] = {}
-
-
-def now() -> str:
-    """Return the time as ISO 8601, UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return ``run.json`` of a run directory.
-
-    Raises:
-        AnnotatorError: there is none, or it is not what this tool writes.
-    """
-    file = folder / "run.json"
-    try:
-        value = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
-    try:
-        _Manifest.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise AnnotatorError(
-            f"{file}: not the manifest of a run: {where}: {first['msg']}"
-        ) from error
-    manifest: dict[str, Any] = value
-    return manifest
 
 
 class RunDirectory:

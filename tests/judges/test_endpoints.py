@@ -4,32 +4,17 @@ import asyncio
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.llm import LLMJudge, Options
-from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
-from annotator.traces import Message, Trace, read_traces
-from tests.conftest import write_run
+from annotator.traces import Message, Trace
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, judged, options, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    [found] = read_traces([str(write_run(tmp_path / "one"))])
-    assert isinstance(found, Trace)
-    return found
-
-
-@pytest.fixture(scope="module")
-def rubric() -> Rubric:
-    return load_rubric("comm_errors")
-
 
 MESSAGE = {"role": "assistant", "content": json.dumps(RIGHT.answer)}
 ODD_BODIES = {

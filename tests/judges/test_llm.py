@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,25 +12,13 @@ from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.llm import LLMJudge, Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
-from annotator.traces import Message, Trace, read_traces
-from tests.conftest import TALK, write_run
+from annotator.traces import Message, Trace
+from tests.conftest import TALK
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
 
 QUESTION = ("message:1", "Which field holds the unit?")
 IGNORED = ("message:2", "I am adding the printer now")
 RIGHT = finding("C1b", QUESTION, IGNORED)
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    [found] = read_traces([str(write_run(tmp_path / "one"))])
-    assert isinstance(found, Trace)
-    return found
-
-
-@pytest.fixture(scope="module")
-def rubric() -> Rubric:
-    return load_rubric("comm_errors")
 
 
 def options(server: OpenAIServer, **changes: object) -> Options:

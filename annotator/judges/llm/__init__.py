@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import instructor
 from instructor.core import IncompleteOutputException, InstructorRetryException
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from annotator.annotations import Usage, Verdict
 from annotator.errors import AnnotatorError, JudgeStopped, UnreadableTrace
+from annotator.judges.base import Mode
 from annotator.judges.llm.endpoint import (
     DEFAULT_URL,
     CallFailed,
@@ -26,13 +27,11 @@ from annotator.judges.llm.endpoint import (
     without_secrets,
 )
 from annotator.judges.llm.schema import Judgement, Probe, answer_model, current
-from annotator.prompts import render
+from annotator.prompts import prompt_sha256, render
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
 
-Mode = Literal["auto", "tools", "json_schema", "json"]
-MODES: tuple[Mode, ...] = ("auto", "tools", "json_schema", "json")
 _INSTRUCTOR = {
     "tools": instructor.Mode.TOOLS,
     "json_schema": instructor.Mode.JSON_SCHEMA,
@@ -92,6 +91,7 @@ class LLMJudge:
             "mode": self.options.mode,
             "reasks": self.options.reasks,
             "max_output_tokens": self.options.max_output_tokens,
+            "prompt_sha256": prompt_sha256(),
         }
 
     @property
@@ -139,13 +139,14 @@ class LLMJudge:
         """
         if self.mode != "auto":
             return
-        for mode in ("tools", "json_schema"):
+        forms: tuple[Mode, ...] = ("tools", "json_schema")
+        for mode in forms:
             if await self._answers_in(mode):
                 self.mode = mode
                 return
         self.mode = "json"
 
-    async def _answers_in(self, mode: str) -> bool:
+    async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
         messages = [{"role": "user", "content": 'Set "answer" to "ready" and "number" to 7.'}]
         token = current.set(None)

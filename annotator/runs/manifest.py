@@ -1,0 +1,140 @@
+"""``run.json``: what a run was asked to do, by whom, and how it went."""
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from annotator import __version__
+from annotator.errors import AnnotatorError
+from annotator.judges.base import Judge
+from annotator.rubrics import Rubric
+from annotator.text import storable
+
+
+class _Code(BaseModel):
+    id: str
+    name: str
+    judged: bool
+
+
+class _Rubric(BaseModel):
+    id: str
+    version: int
+    sha256: str
+    title: str
+    choice: Literal["one", "primary", "many"]
+    applies_to: dict[str, Any]
+    codes: list[_Code]
+
+
+class _Judge(BaseModel):
+    id: str
+
+
+class _Manifest(BaseModel):
+    """The parts of ``run.json`` that are read again."""
+
+    id: str
+    status: str
+    rubrics: list[_Rubric]
+    judge: _Judge
+    limit: int | None = None
+    overhead: dict[str, float | None] = {}
+    learned: dict[str, Any] = {}
+    resumed: list[str] = []
+    totals: dict[str, Any] = {}
+
+
+def now() -> str:
+    """Return the time as ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return ``run.json`` of a run directory.
+
+    Raises:
+        AnnotatorError: there is none, or it is not what this tool writes.
+    """
+    file = folder / "run.json"
+    try:
+        value = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
+    try:
+        _Manifest.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise AnnotatorError(
+            f"{file}: not the manifest of a run: {where}: {first['msg']}"
+        ) from error
+    manifest: dict[str, Any] = value
+    return manifest
+
+
+def new_manifest(
+    *,
+    rubrics: Sequence[Rubric],
+    judge: Judge,
+    sources: Sequence[str],
+    format: str,
+    only: str,
+    limit: int | None,
+    concurrency: int,
+    command: str,
+) -> dict[str, Any]:
+    """Return the manifest of a run that begins now; it holds no secrets."""
+    settings = dict(judge.settings)
+    return {
+        "id": uuid.uuid4().hex,
+        "tool": f"failure-annotator {__version__}",
+        "command": _without_secrets(command),
+        "rubrics": [
+            {
+                "id": rubric.id,
+                "version": rubric.version,
+                "sha256": rubric.sha256,
+                "title": rubric.title,
+                "choice": rubric.choice,
+                "applies_to": rubric.applies_to.model_dump(),
+                "codes": [
+                    {"id": code.id, "name": code.name, "judged": code.id in judge.codes(rubric)}
+                    for code in rubric.codes
+                ],
+            }
+            for rubric in rubrics
+        ],
+        "prompt_sha256": settings.pop("prompt_sha256", None),
+        "judge": {"id": judge.id, **settings},
+        "sources": [_absolute(source) for source in sources],
+        "format": format,
+        "only": only,
+        "limit": limit,
+        "concurrency": concurrency,
+        "cwd": storable(str(Path.cwd())),
+        "started": now(),
+        "ended": None,
+        "status": "running",
+    }
+
+
+def _absolute(source: str) -> str:
+    """Return a source as it is known from any folder."""
+    return source if source.startswith("hf://") else storable(os.path.abspath(source))
+
+
+def _without_secrets(command: str) -> str:
+    """Return a command line without the user, password and query of its URLs."""
+    return storable(re.sub(r"(https?://)(?:[^/@\s]*@)?([^\s?]*)(?:\?[^\s']*)?", r"\1\2", command))
