@@ -145,6 +145,7 @@ COMM_CASES = {
     "other words": ("C4a", f"a: {FACT}", f"a: {FACT.replace('comes', 'goes')}"),
     "other sender": (None, f"a: {FACT}", f"b: {FACT}"),
     "a new number": (None, f"a: {FACT} Row 3.", f"a: {FACT} Row 4."),
+    "a new name": (None, f"a: {FACT} Ask Nora.", f"a: {FACT} Ask Theo."),
     "new text": (None, f"a: {FACT}", "a: The lighthouse is closed, so its row is gone by now."),
     "short": (None, "a: Understood, thanks.", "a: Understood, thanks."),
     "a hole filled": (None, f"a: {FACT.replace('pier', ' ')}", f"a: {FACT}"),

@@ -30,7 +30,9 @@ _REPORT = re.compile(
     r"\b(?:done|finished|implemented|landed|completed?|merged|applied|status|progress|pass(?:es|ed)?)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d+")
+# Words that name something: with a capital, a digit or an underscore ("Elizabeth", "row_2").
+_NAME = re.compile(r"\b(?=\w*[A-Z\d_])\w+")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,9 @@ def _body(message: Message) -> str:
 
 
 def _near_duplicate(before: str, after: str) -> bool:
-    # A new number is a new fact, however alike the rest is.
-    if set(_NUMBER.findall(after)) - set(_NUMBER.findall(before)):
+    # A new name or number is a new fact, however alike the rest is.
+    known = set(map(str.lower, _WORD.findall(before)))
+    if any(name.lower() not in known for name in _NAME.findall(after)):
         return False
     return fuzz.ratio(before, after, score_cutoff=_SAME) >= _SAME
 
