@@ -32,12 +32,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that."""
+    """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that.
+
+    ``unreported_calls`` ended without an answer (a timeout, a dropped connection): what the server
+    charges for them, if anything, is not known, and the cost is "at least".
+    """
 
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     calls: int = 0
+    unreported_calls: int = 0
     cost_usd: float | None = 0.0
     seconds: float = 0.0
 
@@ -48,6 +53,7 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
             self.calls + other.calls,
+            self.unreported_calls + other.unreported_calls,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             self.seconds + other.seconds,
         )

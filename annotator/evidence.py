@@ -23,7 +23,7 @@ _LONGEST = 1_000  # longer quotes must stand exactly
 _NEAR_LIMIT = 100_000  # characters that are searched for a similar passage
 
 # What may stand between two words or marks besides what the quote has there.
-_BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\\[nrt])"
+_BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]|\\[nrt])"
 # Marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
 _EMPHASIS = (
     r"(?:`|(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
@@ -40,13 +40,17 @@ _CLASSES = {
 }
 _SAME = dict.fromkeys("‘’‚‛′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("–—―", "—")
 _SAME |= dict.fromkeys("‐‑‒−", "-") | {"…": "..."}
-_TOKEN = re.compile(r"\w+|\.\.\.|--|[^\w\s]")
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+|\.\.\.|--|[^\w\s]")
 # No dash leads: it may be the sign of a patch line.
 _LEADING = frozenset(["'", '"', "(", "[", "...", ".", ",", ";", ":"])
 _TRAILING = _LEADING | frozenset([")", "]", "!", "?", "—"])
 _WORD = re.compile(r"\w+")
 # Where a word may begin and end: "can" does not end in "can't", nor "row" in "row_count".
 _BEGIN, _END = r"(?<!\w)(?<!\w['’])", r"(?!\w)(?!['’]\w)"
+# Scripts that write without spaces: Thai to Myanmar, Khmer, Han and kana.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 _WHOLE = 6  # whole words that must be left of a quote whose ends cut words
 
 
@@ -79,7 +83,9 @@ def spans_in(quote: str, source: Source) -> list[Span]:
     quote = quote.strip()
     if not _WORD.search(quote):
         return []
-    found = _exact(quote, source) or _tolerant(quote, source)
+    found = _exact(quote, source)
+    for form in (quote, *(unicodedata.normalize(form, quote) for form in ("NFC", "NFD"))):
+        found = found or _tolerant(form, source)
     if not found and (untagged := _without_speaker(quote, source.agent)):
         found = [replace(span, match="typography") for span in _exact(untagged, source)]
         found = found or _tolerant(untagged, source)
@@ -115,23 +121,31 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Whether the two characters around offset ``at`` belong to one word.
+    """Whether the two characters around offset ``at`` belong to one word or number.
 
-    An apostrophe between letters does. The letter of an escape that stands in the text (backslash
-    and n) belongs to no word, and scripts that write without spaces (category Lo) have no word ends
-    to respect.
+    An apostrophe or a hyphen between letters, a point or comma between digits and the sign of a
+    number do. The letter of an escape that stands in the text (backslash and n) belongs to no word,
+    and scripts that write without spaces have no word ends to respect.
     """
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
-    if before in "nrt" and text[max(0, at - 2) : at - 1] == "\\":
+    far, next_ = text[max(0, at - 2) : at - 1], text[at + 1 : at + 2]
+    if before in "nrt" and far == "\\":
         return False
-    if after in "'’":
-        return before.isalpha() and text[at + 1 : at + 2].isalpha()
-    if before in "'’":
-        return after.isalpha() and text[max(0, at - 2) : at - 1].isalpha()
-    pair = (before, after)
-    return all((c.isalnum() or c == "_") and unicodedata.category(c) != "Lo" for c in pair)
+    for mark, left, right in ((after, before, next_), (before, far, after)):
+        if mark in "'’-" and left.isalpha() and right.isalpha():
+            return True
+        if mark in ".," and left.isdigit() and right.isdigit():
+            return True
+        if mark == "-" and left in (" ", "(", "=") and right.isdigit() and mark == before:
+            return True
+    pair = before + after
+    return all(map(_in_word, pair)) and not _UNSPACED.search(pair)
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
 
 
 def _crosses(source: Source, start: int, end: int) -> bool:
@@ -141,7 +155,7 @@ def _crosses(source: Source, start: int, end: int) -> bool:
 def _identifies(span: Span, text: str) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
     words = _WORD.findall(span.quote)
-    if len(words) >= 2 or len(words[0]) >= 12:
+    if len(words) >= 2 or len(words[0]) >= 12 or len(_UNSPACED.findall(span.quote)) >= 4:
         return True
     line_start = text.rfind("\n", 0, span.start) + 1
     line_end = text.find("\n", span.end)
@@ -154,6 +168,8 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
     if len(quote) > _LONGEST:
         return []
     emphasis = source.origin not in ("patches", "outcome")  # a star is an operator in code
+    # Added lines that are quoted without their signs.
+    unsigned = source.origin == "patches" and "\n" in quote and "\n+" not in quote
     tokens = _tokens(quote, emphasis)
     lowered = source.text.lower()
     if any(one.isascii() and one.lower() not in lowered for one in tokens if _is_word(one)):
@@ -163,10 +179,11 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
             continue
         for underscores in (False, True) if emphasis and "_" in source.text else (False,):
             spans = []
-            for match in _pattern(variant, emphasis, underscores).finditer(source.text):
+            for match in _pattern(variant, emphasis, underscores, unsigned).finditer(source.text):
                 start, end = match.span()
+                whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
                 balanced = not underscores or _paired(match.groups())
-                if balanced and not _crosses(source, start, end):
+                if whole and balanced and not _crosses(source, start, end):
                     spans.append(Span(source.id, start, end, match.group(), "typography"))
                 if len(spans) == _MOST_SPANS:
                     break
@@ -194,12 +211,15 @@ def _trimmed(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _pattern(tokens: tuple[str, ...], emphasis: bool, underscores: bool) -> re.Pattern[str]:
+def _pattern(
+    tokens: tuple[str, ...], emphasis: bool, underscores: bool, unsigned: bool
+) -> re.Pattern[str]:
     """Return the pattern that finds the tokens with nothing but typography between them."""
     marks = f"{_EMPHASIS}|{_ESCAPE}" if emphasis else _ESCAPE
+    blank = rf"(?:\n\+|{_BLANK})" if unsigned else _BLANK
     # Bounded and possessive, so that no hostile text is looked at again and again.
-    gap = rf"(?:{_BLANK}|{marks}){{0,200}}+"
-    word_gap = rf"(?:{marks}){{0,9}}+{_BLANK}{gap}"
+    gap = rf"(?:{blank}|{marks}){{0,200}}+"
+    word_gap = rf"(?:{marks}){{0,9}}+{blank}{gap}"
     parts = [_BEGIN if _is_word(tokens[0]) else ""]
     for n, token in enumerate(tokens):
         if n:
@@ -344,12 +364,14 @@ def source_id(given: str) -> str:
     """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
     the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
     """
-    given = given.strip().strip("[]()#`'\" ")
+    given = re.sub(r"^\[*(?:[0-9a-f]{24}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
     form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
     number = re.fullmatch(form, given, re.IGNORECASE)
     if number:
         return f"message:{int(number.group(1))}"
-    return re.sub(r"\s*[:\s]\s*", ":", given.removesuffix(", empty"))
+    given = re.sub(r"\s*[:\s]\s*", ":", given.removesuffix(", empty"))
+    kind, colon, name = given.partition(":")
+    return kind.lower() + colon + name
 
 
 def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from annotator.annotations import Claim, Evidence, Quote, Verdict
-from annotator.evidence import check, locate, verify
+from annotator.evidence import check, locate, source_id, verify
 from annotator.rubrics import Rubric
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
 
@@ -92,6 +92,13 @@ ACCEPTED = {
     "two patch lines": ("-x = 1 +x = 2", "-x = 1\n+x = 2", None),
     "whole line of one word": ("done", "I said\ndone\nand left", "done"),
     "long word": ("implementation", "the implementation is here", "implementation"),
+    "Chinese clause": ("我会修改解析器", "好的。我会修改解析器。", "我会修改解析器"),
+    "composed accents": (
+        "le café est prêt",
+        "le cafe\u0301 est pre\u0302t ici",
+        "le cafe\u0301 est pre\u0302t",
+    ),
+    "emoji without its form": ("done \u2714 and merged", "done \u2714\ufe0f and merged", None),
     "long quote that cuts words": (
         "ble to say that the parser and the printer work toge",
         "I am unable to say that the parser and the printer work together",
@@ -155,6 +162,14 @@ REFUSED = {
     "another ending": ("The tests pass", "The tests passed"),
     "up to an apostrophe": ("your branch I can", "your branch I can't see"),
     "from an apostrophe": ("t see your branch", "I can't see your branch"),
+    "half of a number": ("all of it passes 1", "all of it passes 1,000 of 2,000"),
+    "before the point": ("the coverage is 9", "the coverage is 9.5%"),
+    "without its sign": ("1 lines removed", "net -1 lines removed"),
+    "from a hyphen": ("blocking call is fine", "a non-blocking call is fine"),
+    "up to a hyphen": ("it is thread", "it is thread-unsafe"),
+    "Hebrew word cut": ("אני לא ראי", "אני לא ראיתי את זה"),
+    "Hindi word cut": ("मैं बदल", "मैं बदलूंगा"),
+    "another number": ("3.5 tests fail", "row 3. 5 tests fail"),
     "part of a name": ("I rename row", "I rename row_count"),
     "stars that a patch has": ("def parse(args) now", "def parse(~args) now"),
     "mark alone": ("***", "I *** it"),
@@ -752,3 +767,27 @@ def test_what_is_accepted_stands_in_its_source(text, quote, source):
     assert bool(evidence) is not bool(wrong)
     for one in evidence:
         assert trace.source(one.source).text[one.start : one.end] == one.quote
+
+
+def test_added_lines_may_be_quoted_without_their_signs():
+    patch = "@@ -1,2 +1,4 @@\n-old line\n+first = 1\n+second = 2\n kept = 3\n"
+    trace = Trace("t", "x", "", patches={"agent1": patch})
+    (span,) = locate("first = 1\nsecond = 2", trace)
+    assert (span.quote, span.source) == ("first = 1\n+second = 2", "patch:agent1")
+    assert patch[span.start : span.end] == span.quote
+    assert locate("old line\nsecond = 2", trace) == []
+    assert locate("- first = 1\n- second = 2", trace) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("[[0123456789abcdef01234567 message:3 from a to b]]", "message:3"),
+        ("Outcome", "outcome"),
+        ("message:3.", "message:3"),
+        ("patch:Agent1", "patch:Agent1"),
+        ("Patch: agent1", "patch:agent1"),
+    ],
+)
+def test_sources_are_understood_as_judges_write_them(given, meant):
+    assert source_id(given) == meant

@@ -46,7 +46,8 @@ class Progress:
             return
         counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
         usage = run.usage
-        cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
+        least = "at least " if usage.unreported_calls else ""
+        cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
         done = sum(run.counts.values())
         self._bar.update(

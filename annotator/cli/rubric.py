@@ -64,7 +64,7 @@ def new(file: Path) -> None:
 
 
 _TEMPLATE = """\
-id: {id}
+id: "{id}"
 version: 1                      # raise it when the meaning changes
 title: What this rubric finds
 source: our own

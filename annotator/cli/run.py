@@ -197,11 +197,11 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
         return seen
     except KeyboardInterrupt:
         ended["status"] = "interrupted"
-        kept = sum(run.counts.values())
-        again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
-        raise Interrupted(again if kept else "nothing was judged yet") from None
     finally:
         run.close(ended=now(), **ended)
+    kept = sum(run.counts.values())
+    again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
+    raise Interrupted(again if kept else "nothing was judged yet")
 
 
 def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:

@@ -112,7 +112,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     finally:
         run.spent(plan.judge.overhead, plan.judge.learned)
         await plan.judge.close()
-    if seen.traces == seen.unreadable:
+    if seen.traces == seen.unreadable and seen.traces != plan.limit:
         raise AnnotatorError(_nothing(plan.sources, seen))
     return seen
 

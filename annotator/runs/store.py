@@ -3,8 +3,9 @@
 import fcntl
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -78,22 +79,21 @@ class RunDirectory:
                 the message), another process is writing it, or a line is damaged.
         """
         before = read_manifest(folder)
+        old, new = _settings(before), _settings(manifest)
         differences = [
-            f"{key}: {_difference(before.get(key), manifest.get(key))}"
-            for key in _SAME
-            if before.get(key) != manifest.get(key)
+            f"{key}: {_difference(old[key], new[key])}" for key in _SAME if old[key] != new[key]
         ]
         if differences:
             raise AnnotatorError(
                 f"{folder} cannot be resumed, its settings were others: {'; '.join(differences)}"
             )
+        if manifest["limit"] is not None and manifest["limit"] < (before.get("limit") or math.inf):
+            limit = before.get("limit")
+            was = "had no --limit" if limit is None else f"had --limit {limit}"
+            raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
         kept = ("id", "started", "overhead")
         merged = manifest | {key: before[key] for key in kept if key in before}
         merged["resumed"] = [*before.get("resumed", []), now()]
-        if before.get("limit") is None or manifest["limit"] is None:
-            merged["limit"] = None
-        else:
-            merged["limit"] = max(before["limit"], manifest["limit"])
         with _writing(folder):
             lock = _locked(folder)
             _set_failures_aside(folder)
@@ -180,18 +180,23 @@ class RunDirectory:
         aside = self.folder / _ASIDE
         if not aside.exists():
             return
-        settled: set[bytes] = set()  # a process killed while setting aside leaves a line twice
-        for annotation in read_annotations(aside):
+        last = {_key(one.trace_id, one.rubric): n for n, one in enumerate(read_annotations(aside))}
+        for n, annotation in enumerate(read_annotations(aside)):
             key = _key(annotation.trace_id, annotation.rubric)
-            if key in settled:
-                continue
-            settled.add(key)
-            if key in self._done:
+            if key in self._done or last[key] != n:
                 self._before += annotation.usage
             else:
                 self.append(annotation)
         self.save(overhead=asdict(self._before + self._overhead))
         aside.unlink()
+
+
+def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what a resumed run must have in common with the run that it resumes."""
+    rubrics = {
+        one["id"]: f"version {one['version']}, {one['sha256']}" for one in manifest["rubrics"]
+    }
+    return {key: manifest.get(key) for key in _SAME} | {"rubrics": rubrics}
 
 
 def _usage(value: Any) -> Usage:
@@ -251,21 +256,34 @@ def _write_json(file: Path, value: dict[str, Any]) -> None:
 
 
 def _set_failures_aside(folder: Path) -> None:
-    """Move ``failed`` lines into a file of their own and drop a torn last line."""
-    file, aside, part = (folder / name for name in (_ANNOTATIONS, _ASIDE, f"{_ANNOTATIONS}.part"))
+    """Move ``failed`` lines into a file of their own and drop a torn last line.
+
+    The file of failures is whole before a line is taken out; one that a killed process has already
+    moved is not moved twice.
+    """
+    file, aside = folder / _ANNOTATIONS, folder / _ASIDE
     if not file.exists():
         return
-    with part.open("wb") as kept, aside.open("ab") as failed:
-        for annotation in read_annotations(file):
-            out = failed if annotation.status == "failed" else kept
-            out.write(annotation.to_json().encode() + b"\n")
-        for out in (failed, kept):
-            out.flush()
-            os.fsync(out.fileno())
-        changed = kept.tell() != file.stat().st_size
-    if changed:
-        part.replace(file)
-    else:
-        part.unlink()
-    if not aside.stat().st_size:
-        aside.unlink()
+    waiting = dict.fromkeys(_lines(aside)) if aside.exists() else {}
+    failed = waiting | dict.fromkeys(_lines(file, failed=True))
+    if len(failed) > len(waiting):
+        _rewrite(aside, failed)
+    _rewrite(file, _lines(file, failed=False))
+
+
+def _lines(file: Path, failed: bool | None = None) -> Iterator[str]:
+    """Yield the lines of a file of annotations: all, those that failed, or the others."""
+    for annotation in read_annotations(file):
+        if failed is None or failed == (annotation.status == "failed"):
+            yield annotation.to_json()
+
+
+def _rewrite(file: Path, lines: Iterable[str]) -> None:
+    """Write a file of lines anew in one step."""
+    part = file.with_name(f"{file.name}.part")
+    with part.open("wb") as out:
+        for line in lines:
+            out.write(line.encode() + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)

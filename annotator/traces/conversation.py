@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
-from annotator.traces.document import kind, mapping, text_of, time_of
+from annotator.traces.document import kind as kind_of
+from annotator.traces.document import mapping, text_of, time_of
 from annotator.traces.model import Message, Step, joined
 
 _SENDER = ("from", "sender", "sender_id", "name", "role")
@@ -14,7 +15,8 @@ _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
 _EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
-_NOT_AN_AGENT = {"tool", "function", "ipython", "environment", "system", "developer"}
+_TOOLS = {"tool", "function", "ipython", "environment"}
+_NOT_AN_AGENT = _TOOLS | {"system", "developer"}
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 
@@ -76,15 +78,16 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: step {n}")
         pieces, has_tool_text, _ = _pieces(fields)
-        text = "\n".join(pieces)
+        text, breaks = joined(pieces)
         role = text_of(fields.get("role"))
         call = _CALL.match(text)
+        kind: Literal["agent", "tool", "task"] = "task"
         if role == "assistant":
-            steps.append(Step(n, "agent", text, call.group(1) if call else None))
-        elif has_tool_text or role in _NOT_AN_AGENT - {"system", "developer"}:
-            steps.append(Step(n, "tool", text))
-        else:
-            steps.append(Step(n, "tool" if text.startswith("[tool_result]") else "task", text))
+            kind = "agent"
+        elif has_tool_text or role in _TOOLS or text.startswith("[tool_result]"):
+            kind = "tool"
+        name = call.group(1) if call and kind == "agent" else None
+        steps.append(Step(n, kind, text, name, breaks))
     return tuple(steps)
 
 
@@ -100,7 +103,7 @@ def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
 
 def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
     """Return a message's texts, whether a tool wrote any of them, and what is not text."""
-    content = next((fields[key] for key in _TEXT if fields.get(key) is not None), None)
+    content = next((fields[key] for key in _TEXT if fields.get(key)), None)
     pieces: list[str] = []
     left_out: list[str] = []
     has_tool_text = False
@@ -115,7 +118,7 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
             if not texts:
                 left_out.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
         elif part is not None:
-            left_out.append(kind(part))
+            left_out.append(kind_of(part))
     calls = fields.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):

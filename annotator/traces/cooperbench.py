@@ -21,9 +21,8 @@ from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, T
 
 name = "cooperbench"
 
-_MARK = re.compile(
-    r"(result|eval|independent)\.json|(agent\d+|solo)(\.patch|_traj\.json)|\w+_(session|sent)\.jsonl"
-)
+_MARK = re.compile(r"(result|eval|independent)\.json|(agent\d+|solo)(\.patch|_traj\.json)")
+_RAW = re.compile(r"\w+_(session|sent)\.jsonl")  # the same messages again, as they were sent
 _TALK = "conversation.json"
 _PAIR = re.compile(r"f\d+(_f\d+)*")
 
@@ -36,13 +35,16 @@ def owns(file: str) -> bool:
 def claims(folder: str, files: frozenset[str]) -> bool:
     """Whether a folder of this name with these files is a run.
 
-    It is if it is named like one or holds two of the runner's files. A conversation.json alone
-    makes a run only if no other JSON lies beside it.
+    It is if it is named like one and holds any of the runner's files, or if a conversation, a patch
+    or a trajectory lies in it with another of them. A conversation.json alone makes a run only if
+    no other JSON lies beside it.
     """
-    own = sum(map(owns, files))
+    own = {one for one in files if owns(one)}
+    if _PAIR.fullmatch(folder) or not own:
+        return bool(own)
     others = any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
-    alone = _TALK in files and not others
-    return alone or own >= (1 if _PAIR.fullmatch(folder) else 2)
+    told = any(one == _TALK or one.startswith(("agent", "solo")) for one in own)
+    return (_TALK in own and not others) or (told and len(own) >= 2)
 
 
 def read(folder: Path, trace_id: str) -> Trace:
@@ -70,7 +72,7 @@ def read(folder: Path, trace_id: str) -> Trace:
     problems += [
         f"{path.name}: not a file of the runner, not read"
         for path in sorted(folder.glob("*.json*"))
-        if not owns(path.name)
+        if not owns(path.name) and not _RAW.fullmatch(path.name)
     ]
     sent = result.get("messages_sent")
     if isinstance(sent, int) and sent != len(messages):

@@ -38,13 +38,15 @@ class Step:
     """One step of an agent's own trajectory; ``n`` counts from 1 in the order of the file.
 
     ``role`` is ``agent`` (the model wrote it), ``tool`` (a tool returned it) or ``task`` (the
-    prompt it was given). ``tool`` is the name of the tool called, if the step is a call.
+    prompt it was given). ``tool`` is the name of the tool called, if the step is a call;
+    ``breaks`` as in :class:`Message`.
     """
 
     n: int
     role: Literal["agent", "tool", "task"]
     text: str
     tool: str | None = None
+    breaks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,8 @@ class Trace:
                 for step in steps:
                     origin = "steps" if step.role == "agent" else "tools"
                     if origin in wanted:
-                        yield Source(f"step:{agent}:{step.n}", step.text, origin, agent)
+                        name = f"step:{agent}:{step.n}"
+                        yield Source(name, step.text, origin, agent, step.breaks)
 
     def source(self, source_id: str) -> Source | None:
         """Return the text named by ``source_id``, or None; steps are read only if it names one."""

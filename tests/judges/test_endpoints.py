@@ -144,9 +144,6 @@ ONE_TRACE_ONLY = {
         status=400, error={"message": "The prompt (length 9000) is longer than the maximum model"}
     ),
     "413": Reply(status=413, error={"message": "payload"}),
-    "overflow as 500": Reply(
-        status=500, error={"message": "the request exceeds the available context size"}
-    ),
 }
 
 
@@ -226,3 +223,28 @@ def test_the_whole_header_is_understood_as_a_source(trace: Trace, rubric: Rubric
     )
     with OpenAIServer(scripted(answer)) as server:
         assert judged(server, trace, rubric).status == "labelled"
+
+
+def test_a_slow_server_is_not_a_long_trace(trace: Trace, rubric: Rubric) -> None:
+    slow = Reply(
+        status=504, error={"message": "upstream took too long"}, headers={"Retry-After": "0"}
+    )
+    with OpenAIServer(scripted(slow, RIGHT)) as server:
+        assert judged(server, trace, rubric, mode="tools").status == "labelled"
+
+
+def test_calls_without_an_answer_are_said_to_be_unpriced(trace: Trace, rubric: Rubric) -> None:
+    with OpenAIServer(scripted(Reply(drop=True), RIGHT)) as server:
+        one = judged(server, trace, rubric, mode="tools", price_in=1.0, price_out=1.0)
+        known = (server.tokens_in + server.tokens_out) / 1e6
+    assert (one.usage.calls, one.usage.unreported_calls) == (2, 1)
+    assert one.usage.cost_usd == pytest.approx(known)
+
+
+def test_an_answer_with_a_fence_in_a_quote_is_read(rubric: Rubric) -> None:
+    first = Message(1, "a", (), "Run it with ``` as the fence, can you?")
+    fenced = Trace("t", "generic", "", (first, Message(2, "b", (), "I went on.")))
+    answer = finding("C1b", ("message:1", first.text), ("message:2", "I went on."))
+    reply = Reply(text=f"```json\n{json.dumps(answer.answer, indent=1)}\n```")
+    with OpenAIServer(scripted(reply), forms=()) as server:
+        assert judged(server, fenced, rubric, mode="json").status == "labelled"

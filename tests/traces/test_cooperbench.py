@@ -6,7 +6,9 @@ import os
 import pytest
 
 from annotator.errors import UnreadableTrace
-from annotator.traces import AgentEnd, Feature, Trace, Unreadable
+from annotator.evidence import locate
+from annotator.traces import AgentEnd, Feature, Trace, Unreadable, cooperbench
+from annotator.traces.conversation import read_steps
 
 RUN = "logs/run_a/coop/bakery/12/f3_f7"
 
@@ -612,3 +614,29 @@ def test_format_cooperbench_reads_nothing_else(write, found, tmp_path):
     write(RUN, **files())
     write("elsewhere", **{"talk.json": [message()]})
     assert [one.format for one in found(tmp_path, format="cooperbench")] == ["cooperbench"]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "is_run"),
+    [
+        ("f1_f2", {"result.json"}, True),
+        ("f1_f2", {"notes.txt"}, False),
+        ("x", {"conversation.json"}, True),
+        ("x", {"conversation.json", "other.json"}, False),
+        ("x", {"conversation.json", "eval.json", "other.json"}, True),
+        ("x", {"result.json", "eval.json"}, False),
+        ("x", {"result.json", "eval.json", "solo.patch"}, True),
+        ("x", {"result.json", "agent3_traj.json"}, True),
+        ("x", {"alice_session.jsonl", "bob_session.jsonl"}, False),
+    ],
+)
+def test_what_is_taken_for_a_run_folder(name, files, is_run):
+    assert cooperbench.claims(name, frozenset(files)) == is_run
+
+
+def test_no_quote_runs_across_the_parts_of_a_step(tmp_path):
+    parts = [{"type": "text", "text": "I will never"}, {"type": "text", "text": "touch your file"}]
+    steps = read_steps([{"role": "assistant", "content": parts}], "traj")
+    trace = Trace("t", "x", "", read_steps=lambda: {"agent1": steps})
+    assert [span.source for span in locate("I will never", trace)] == ["step:agent1:1"]
+    assert locate("never touch your file", trace) == []

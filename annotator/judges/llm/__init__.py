@@ -128,7 +128,7 @@ class LLMJudge:
         }
 
     async def open(self) -> None:
-        """Find out, with at most two tiny calls, in which form this endpoint answers.
+        """Find out, with two tiny questions at most, in which form this endpoint answers.
 
         Named tools first, then a JSON schema; plain JSON with the schema in the prompt asks nothing
         of a server and needs no call. A server can fail at a form in three ways: an error, a 500,
@@ -250,9 +250,8 @@ class LLMJudge:
             raise CallFailed(f"the model refuses: {one_line(choice.message.refusal, 300)}")
         if choice.finish_reason == "content_filter":
             raise CallFailed("the server's content filter stopped the answer")
-        calls = choice.message.tool_calls or []
-        if len(calls) > 1:
-            raise Malformed(f"malformed answer: {len(calls)} tool calls where one was asked for")
+        if len(choice.message.tool_calls or []) > 1:
+            choice.message.tool_calls = None  # not one answer: instructor would read the first
         if judgement:
             _read_in_full(request["messages"], judgement)
             if self.mode == "json" and choice.finish_reason != "length":
@@ -267,7 +266,8 @@ class LLMJudge:
         return tokens / 1_000_000
 
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"(?ims)^```(?:json)?[ \t]*\n?(.*?)\n?```[ \t]*$")
 
 
 def _only_answer(text: str) -> str:
@@ -277,6 +277,7 @@ def _only_answer(text: str) -> str:
     and quotes the trace, or says what it would else have answered, gives a JSON that is not its
     answer.
     """
+    text = _THOUGHT.sub("", text)
     blocks = _FENCED.findall(text)
     answer = blocks[0] if len(blocks) == 1 else text
     try:

@@ -31,6 +31,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
+_SETTING = re.compile(r"(unsupported|unknown|unrecognized|invalid).{0,20}parameter", re.IGNORECASE)
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
 
 
@@ -169,7 +170,7 @@ class Endpoint:
         self, body: dict[str, Any], count: Callable[[Usage], None]
     ) -> ChatCompletion:
         begun = time.monotonic()
-        usage = Usage(calls=1)
+        usage = Usage(calls=1, unreported_calls=1)
         try:
             # The client's own timeout is for each read: a server that sends a blank now and then
             # would never meet it.
@@ -178,6 +179,7 @@ class Endpoint:
             usage = _usage(answer)
             return _completion(answer)
         except openai.APIStatusError as error:
+            usage = Usage(calls=1)  # an error is not charged
             raise _meaning(error) from error
         except TimeoutError as error:
             raise _Transient("no answer in time") from error
@@ -274,9 +276,10 @@ def _meaning(error: openai.APIStatusError) -> Exception:
     said = one_line(str(body.get("message") or error.message), 300)
     words = f"HTTP {status}: {said}"
     text = f"{code} {said}"
-    if status == 413 or (status not in _TRANSIENT and _OVERFLOW.search(text)):
+    request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
+    if status == 413 or (request and _OVERFLOW.search(text) and not _SETTING.search(said)):
         return CallFailed(f"the trace is too long for the model: {words}")
-    if status < 500 and status not in _TRANSIENT and _FILTERED.search(text):
+    if request and _FILTERED.search(text):
         return CallFailed(f"the server refuses the content: {words}")
     if status in (401, 402, 403) or code == "insufficient_quota":
         return JudgeStopped(f"the server refuses the key or the account: {words}")

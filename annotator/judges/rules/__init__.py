@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+from annotator import __version__
 from annotator.annotations import Verdict
 from annotator.judges.base import LocalJudge
 from annotator.judges.rules import comm_errors, symptoms
@@ -35,6 +37,7 @@ class RulesJudge(LocalJudge):
     """
 
     id = "rules"
+    settings = MappingProxyType({"version": __version__})
 
     def unsupported(self, rubric: Rubric) -> str | None:
         """Return why this judge cannot use a rubric, or None if it can."""
