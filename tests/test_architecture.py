@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import annotator
 from tests.conftest import ROOT
 
 # All that `annotate --help` may load besides the standard library.
@@ -45,3 +46,12 @@ def test_imports_go_one_way() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_can_be_used() -> None:
+
+    assert annotator.__all__
+    for name in annotator.__all__:
+        assert getattr(annotator, name) is not None
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = annotator.nothing_like_it

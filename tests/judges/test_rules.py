@@ -369,7 +369,7 @@ SYMPTOM_CASES = {
     "other place": (["implementation_failure"], conflict(patches=both(two=ELSEWHERE))),
     "other file": (["implementation_failure"], conflict(patches=both(two=OTHER_FILE))),
     "clean, same place": (
-        ["implementation_failure"],
+        [],
         run(patches=both(), passed=False, merge="clean", features=alone(True, True)),
     ),
     "open question": (
@@ -381,7 +381,7 @@ SYMPTOM_CASES = {
         conflict("a: Which unit does your tide use?", "b: The tide is in metres."),
     ),
     "open question, clean merge": (
-        ["implementation_failure"],
+        [],
         run(
             "b: I add the moon.",
             "a: Which unit does your tide use?",
@@ -425,7 +425,7 @@ def test_the_failed_test_is_quoted():
 
 def test_a_failing_feature_that_passes_alone_is_not_called_the_agents_own():
     mixed = run(*CHAT, passed=False, merge="clean", features=alone(False, True))
-    assert "fails alone" not in decide(mixed, SYMPTOMS).claims[0].rationale
+    assert decide(mixed, SYMPTOMS).claims == ()
     for merge in ("clean", "identical"):
         own = run(*CHAT, passed=False, merge=merge, features=alone(False, False))
         assert "fails alone" in decide(own, SYMPTOMS).claims[0].rationale

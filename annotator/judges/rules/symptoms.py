@@ -103,8 +103,15 @@ def repetition(trace: Trace) -> Claim | None:
 
 
 def unexplained(trace: Trace) -> Claim | None:
-    """implementation_failure: the run failed, and no other rule says why."""
-    if trace.outcome.passed is not False:
+    """implementation_failure: the run failed, and no other rule says why.
+
+    Not where patches that work alone fail together without a conflict: that is lost meaning, for
+    which there is no rule here.
+    """
+    outcome = trace.outcome
+    failing = [one for one in outcome.features if one.passed is False]
+    together = outcome.merge in ("clean", "identical") and any(one.passed_alone for one in failing)
+    if outcome.passed is not False or together:
         return None
     texts = [one.output for one in trace.outcome.features if one.passed is not True]
     shown = _telling_line([*texts, trace.outcome.error or ""])
