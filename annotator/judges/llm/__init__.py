@@ -20,8 +20,8 @@ from annotator.judges.llm.endpoint import (
     DEFAULT_URL,
     CallFailed,
     Endpoint,
-    Malformed,
     ModeRefused,
+    Unavailable,
     api_key,
     checked_url,
     without_secrets,
@@ -156,7 +156,7 @@ class LLMJudge:
             cause = error.__cause__
             if isinstance(cause, JudgeStopped):
                 raise cause from error
-            if isinstance(cause, CallFailed) and not isinstance(cause, ModeRefused | Malformed):
+            if isinstance(cause, Unavailable):
                 raise JudgeStopped(f"the endpoint does not answer: {cause}") from error
             return False
         except IncompleteOutputException:

@@ -47,8 +47,8 @@ class ModeRefused(CallFailed):
         self.status = status
 
 
-class Malformed(CallFailed):
-    """The server answered, with something that is no answer."""
+class Unavailable(CallFailed):
+    """The server did not answer, however often it was asked."""
 
 
 class _Transient(Exception):
@@ -162,7 +162,7 @@ class Endpoint:
                 raise JudgeStopped(f"{without_secrets(self.url)}: {words}") from error
             if error.status in (500, 501):
                 raise ModeRefused(words, error.status) from error
-            raise CallFailed(words) from error
+            raise Unavailable(words) from error
         self.worked = self.worked or not probe
         return completion
 
