@@ -63,6 +63,7 @@ class Span:
     end: int
     quote: str
     match: Literal["exact", "typography"]
+    origin: Origin
 
 
 def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
@@ -84,8 +85,9 @@ def spans_in(quote: str, source: Source) -> list[Span]:
     if not _WORD.search(quote):
         return []
     found = _exact(quote, source)
-    for form in (quote, *(unicodedata.normalize(form, quote) for form in ("NFC", "NFD"))):
-        found = found or _tolerant(form, source)
+    composed, decomposed = (unicodedata.normalize(form, quote) for form in ("NFC", "NFD"))
+    for spelling in dict.fromkeys((quote, composed, decomposed)):
+        found = found or _tolerant(spelling, source)
     if not found and (untagged := _without_speaker(quote, source.agent)):
         found = [replace(span, match="typography") for span in _exact(untagged, source)]
         found = found or _tolerant(untagged, source)
@@ -102,7 +104,7 @@ def _exact(quote: str, source: Source) -> list[Span]:
         enough = not cut or len(text[start:end].split()) >= _WHOLE
         if enough and not _crosses(source, start, end):
             match: Literal["exact", "typography"] = "typography" if cut else "exact"
-            spans.append(Span(source.id, start, end, text[start:end], match))
+            spans.append(Span(source.id, start, end, text[start:end], match, source.origin))
         at = text.find(quote, at + len(quote))
     return spans
 
@@ -184,7 +186,9 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
                 whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
                 balanced = not underscores or _paired(match.groups())
                 if whole and balanced and not _crosses(source, start, end):
-                    spans.append(Span(source.id, start, end, match.group(), "typography"))
+                    passage = match.group()
+                    span = Span(source.id, start, end, passage, "typography", source.origin)
+                    spans.append(span)
                 if len(spans) == _MOST_SPANS:
                     break
             if spans:
@@ -306,7 +310,7 @@ def verify(
     if not wrong and len(evidence) < needed:
         wrong.append(f"{claim.code}: {len(evidence)} quote(s), {needed} separate passages needed")
     must = rubric.code(claim.code).must_quote
-    origins = {_origin(one.source, trace) for one in evidence}
+    origins = {span.origin for span in spans.values()}
     if not wrong and must and not origins & set(must):
         wrong.append(f"{claim.code}: at least one quote must come from the {' or '.join(must)}")
     return evidence, wrong
@@ -314,11 +318,6 @@ def verify(
 
 def _shown(quote: str) -> str:
     return f'"{one_line(quote, 120)}"'
-
-
-def _origin(source_id: str, trace: Trace) -> Origin | None:
-    source = trace.source(source_id)
-    return source.origin if source else None
 
 
 def _resolve(

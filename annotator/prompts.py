@@ -19,12 +19,11 @@ _FILES = ("system.j2", "trace.j2")
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """``system`` is the same for every trace of a rubric, so that providers can cache it;
-    ``user`` holds the trace and nothing of ours but markers.
+    ``user`` holds the trace between its markers.
     """
 
     system: str
     user: str
-    nonce: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def render(trace: Trace, rubric: Rubric) -> Prompt:
     nonce = hashlib.blake2b(content, key=key, digest_size=12).hexdigest()
     closed = [part.id for part in parts if part.closed]
     user = _environment().get_template("trace.j2").render(nonce=nonce, parts=parts, closed=closed)
-    return Prompt(_system(rubric), user, nonce)
+    return Prompt(_system(rubric), user)
 
 
 @lru_cache(maxsize=1)

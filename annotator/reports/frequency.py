@@ -38,7 +38,6 @@ class FrequencyTable:
 
     rubric: str
     version: int
-    title: str
     rubric_sha256: str
     choice: str
     judge: str
@@ -154,7 +153,6 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
     table = FrequencyTable(
         rubric=rubric["id"],
         version=rubric["version"],
-        title=rubric["title"],
         rubric_sha256=rubric["sha256"],
         choice=rubric["choice"],
         judge=manifest["judge"]["id"],

@@ -34,11 +34,10 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     primary = None
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]
-    if rubric.choice == "one":
-        surplus = [finding for finding in findings if finding.code != primary]
-        rejected += [_surplus(finding, primary) for finding in surplus]
-        findings = [finding for finding in findings if finding.code == primary]
-        codes = codes[:0] if primary is None else [primary]
+    if primary and rubric.choice == "one":
+        rejected += [_surplus(one, primary) for one in findings if one.code != primary]
+        findings = [one for one in findings if one.code == primary]
+        codes = [primary]
     return replace(
         blank,
         status="labelled" if codes else "none",
@@ -54,7 +53,7 @@ def _blank(found: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
     return Annotation(found.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
 
 
-def _surplus(finding: Finding, primary: str | None) -> Rejected:
+def _surplus(finding: Finding, primary: str) -> Rejected:
     reason = f"the rubric allows one code, and {primary} is it"
     return Rejected(finding.code, reason, tuple(one.quote for one in finding.evidence))
 

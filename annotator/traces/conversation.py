@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from annotator.traces.document import kind as kind_of
-from annotator.traces.document import mapping, text_of, time_of
+from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Message, Step, joined
 
 _SENDER = ("from", "sender", "sender_id", "name", "role")
@@ -81,13 +80,13 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
         text, breaks = joined(pieces)
         role = text_of(fields.get("role"))
         call = _CALL.match(text)
-        kind: Literal["agent", "tool", "task"] = "task"
+        author: Literal["agent", "tool", "task"] = "task"
         if role == "assistant":
-            kind = "agent"
+            author = "agent"
         elif has_tool_text or role in _TOOLS or text.startswith("[tool_result]"):
-            kind = "tool"
-        name = call.group(1) if call and kind == "agent" else None
-        steps.append(Step(n, kind, text, name, breaks))
+            author = "tool"
+        name = call.group(1) if call and author == "agent" else None
+        steps.append(Step(n, author, text, name, breaks))
     return tuple(steps)
 
 
@@ -118,7 +117,7 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
             if not texts:
                 left_out.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
         elif part is not None:
-            left_out.append(kind_of(part))
+            left_out.append(kind(part))
     calls = fields.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +53,7 @@ class _Place:
     path: Path
     id: str | None
     name: str
-    files: frozenset[str] | None = None  # of a run folder
+    reader: ModuleType | None = None  # of a run folder
     bad_link: str | None = None  # what is wrong with a link among the files
 
 
@@ -107,8 +107,8 @@ def _read_all(sources: Sequence[str], format: str) -> Iterator[Found]:
             if key in visited:  # named twice, or below a folder named before
                 continue
             visited.add(key)
-            if place.files is not None:
-                yield _read_folder(place, format)
+            if place.reader:
+                yield _read_folder(place, place.reader)
             elif place.path.suffix == ".json":
                 yield from _read_json(place, format)
             else:
@@ -167,8 +167,9 @@ def _file(path: Path, root: Path, format: str, *, given: bool = False) -> _Place
     """
     # The folder is looked at for a file of a runner only: thousands of others may lie in it.
     owned = any(one.owns(path.name) for one in FOLDER_FORMATS)
-    if owned and _folder_reader(path.parent, _names(path.parent), format):
-        return _run(path.parent, root, path.parent)
+    reader = _folder_reader(path.parent, _names(path.parent), format) if owned else None
+    if reader:
+        return _run(path.parent, reader, root, path.parent)
     place = _document(path, root)
     return replace(place, id=None) if given else place
 
@@ -178,12 +179,11 @@ def _document(path: Path, root: Path) -> _Place:
     return _Place(path, below, below)
 
 
-def _run(folder: Path, root: Path, inside: Path) -> _Place:
+def _run(folder: Path, reader: ModuleType, root: Path, inside: Path) -> _Place:
     """Return the place of a run folder, whose files must not be links out of ``inside``."""
-    names = _names(folder)
-    links = (_link(folder / name, inside) for name in sorted(names))
+    bad_links = (_link(folder / name, inside) for name in sorted(_names(folder, links=True)))
     trace_id = _run_id(folder, root)
-    return _Place(folder, trace_id, trace_id, names, next(filter(None, links), None))
+    return _Place(folder, trace_id, trace_id, reader, next(filter(None, bad_links), None))
 
 
 def _link(path: Path, inside: Path) -> str | None:
@@ -197,10 +197,12 @@ def _link(path: Path, inside: Path) -> str | None:
     return f"{path.name}: a link that leaves the given folder" if leaves else None
 
 
-def _names(folder: Path) -> frozenset[str]:
+def _names(folder: Path, *, links: bool = False) -> frozenset[str]:
+    """Return the names in a folder that are no folders themselves, or only the links of them."""
     try:
         with os.scandir(folder) as entries:
-            return frozenset(one.name for one in entries if not one.is_dir(follow_symlinks=False))
+            files = [one for one in entries if not one.is_dir(follow_symlinks=False)]
+            return frozenset(one.name for one in files if one.is_symlink() or not links)
     except OSError:  # a file can be readable in a folder that is not
         return frozenset()
 
@@ -223,8 +225,8 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[_Place | Unreadable | 
         if {"run.json", "annotations.jsonl"} <= names:
             folders.clear()
             yield Ignored(current, "a run directory")
-        elif _folder_reader(folder, names, format):
-            yield _run(folder, root, top)
+        elif reader := _folder_reader(folder, names, format):
+            yield _run(folder, reader, root, top)
         elif format not in {one.name for one in FOLDER_FORMATS}:
             for name in sorted(files):
                 if name.endswith(_SUFFIXES):
@@ -251,16 +253,13 @@ def _run_id(folder: Path, root: Path) -> str:
     return storable(folder.name if below == "." else below)
 
 
-def _read_folder(place: _Place, format: str) -> Found:
-    trace_id = place.name
-    reader = _folder_reader(place.path, place.files or frozenset(), format)
+def _read_folder(place: _Place, reader: ModuleType) -> Found:
     try:
         if place.bad_link:
             raise UnreadableTrace(place.bad_link)
-        assert reader is not None  # noqa: S101 - a folder is a place only if a reader claims it
-        trace: Trace = reader.read(place.path, trace_id)
+        trace: Trace = reader.read(place.path, place.name)
     except UnreadableTrace as error:
-        return Unreadable(trace_id, str(place.path), str(error))
+        return Unreadable(place.name, str(place.path), str(error))
     return trace
 
 
@@ -316,15 +315,15 @@ def _read_jsonl(place: _Place, format: str) -> Iterator[Found]:
             document = [parse(line, name, line=n) for n, line in _lines(place.path)]
             yield _read_document(document, fallback, str(place.path), format)
             return
-        records = ((n, _Line(line)) for n, line in _lines(place.path))
-        yield from _records(records, str(place.path), format, fallback)
+        yield from _records(
+            _lines(place.path),
+            str(place.path),
+            format,
+            fallback,
+            load=lambda n, line: parse(line, fallback, line=n),
+        )
     except UnreadableTrace as error:
         yield Unreadable(fallback, str(place.path), str(error))
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    text: str
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -350,16 +349,21 @@ def _first_line(path: Path) -> Any:
 
 
 def _records(
-    records: Iterable[tuple[int, Any]], path: str, format: str, name: str | None = None
+    records: Iterable[tuple[int, Any]],
+    path: str,
+    format: str,
+    name: str | None = None,
+    load: Callable[[int, Any], Any] = lambda _, record: record,
 ) -> Iterator[Found]:
-    """Yield one trace per record, named by its own id or by ``name:number``."""
+    """Yield one trace per record, named by its own id or by ``name:number``.
+
+    ``load`` makes a document of a numbered record; it may raise :class:`UnreadableTrace`.
+    """
     for n, record in records:
         fallback = f"{name or path}:{n}"
         where = f"{path}:{n}"
         try:
-            document = record
-            if isinstance(record, _Line):
-                document = parse(record.text, name or path, line=n)
+            document = load(n, record)
         except UnreadableTrace as error:
             yield Unreadable(fallback, where, str(error))
             continue
@@ -380,7 +384,7 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
     total = 0
     for source in sources:
         for place in () if source.startswith("hf://") else places(source, format):
-            if isinstance(place, _Place) and place.files is None and place.path.suffix != ".json":
+            if isinstance(place, _Place) and place.reader is None and place.path.suffix != ".json":
                 with suppress(UnreadableTrace):
                     total += sum(1 for _ in _lines(place.path))
             else:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -410,12 +409,11 @@ def test_a_missing_key_is_an_error_before_any_call(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    make: Callable[[], LLMJudge] = lambda: LLMJudge(Options("m", url))  # noqa: E731
     if fine:
-        assert make().id == "llm:m"
+        assert LLMJudge(Options("m", url)).id == "llm:m"
     else:
         with pytest.raises(AnnotatorError, match="OPENAI_API_KEY"):
-            make()
+            LLMJudge(Options("m", url))
 
 
 def test_the_key_is_sent_and_stands_in_no_setting(

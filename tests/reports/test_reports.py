@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation, Evidence, Finding, Rejected
+from annotator.judges.llm import LLMJudge, Options
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import load_rubric
+from annotator.runs.manifest import new_manifest
 from tests.conftest import ROOT, Done
 
 Cli = Callable[..., Done]
@@ -38,29 +40,21 @@ def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> 
 
 def write(folder: Path, annotations: list[Annotation], **changes: object) -> Path:
     """A run directory as a run would have left it."""
-    rubric = load_rubric("symptoms")
-    known = changes.pop("known", {code.id for code in rubric.codes})
-    manifest = {
-        "id": "r1",
-        "status": "finished",
-        "judge": {"id": "llm:m"},
-        "limit": None,
-        "rubrics": [
-            {
-                "id": rubric.id,
-                "version": rubric.version,
-                "sha256": rubric.sha256,
-                "title": rubric.title,
-                "choice": rubric.choice,
-                "applies_to": {"passed": False},
-                "codes": [
-                    {"id": code.id, "name": code.name, "judged": code.id in known}
-                    for code in rubric.codes
-                ],
-            }
-        ],
-        "totals": {"annotations": len(annotations)},
-    }
+    manifest = new_manifest(
+        rubrics=[load_rubric("symptoms")],
+        judge=LLMJudge(Options("m", "http://127.0.0.1:1/v1")),
+        sources=["logs"],
+        format="auto",
+        only="rubric",
+        limit=None,
+        concurrency=1,
+        command="annotate logs --rubric symptoms",
+    )
+    [rubric] = manifest["rubrics"]
+    known = changes.pop("known", {code["id"] for code in rubric["codes"]})
+    for code in rubric["codes"]:
+        code["judged"] = code["id"] in known
+    manifest |= {"status": "finished", "totals": {"annotations": len(annotations)}}
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text(json.dumps(manifest | changes))
     lines = "".join(one.to_json() + "\n" for one in annotations)
