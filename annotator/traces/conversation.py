@@ -102,7 +102,7 @@ def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
 
 def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
     """Return a message's texts, whether a tool wrote any of them, and what is not text."""
-    content = next((fields[key] for key in _TEXT if fields.get(key)), None)
+    content = next((fields[key] for key in _TEXT if fields.get(key) not in (None, "", [])), None)
     pieces: list[str] = []
     left_out: list[str] = []
     has_tool_text = False

@@ -650,3 +650,17 @@ def test_hub_that_cannot_be_loaded(hub, found, name):
     with pytest.raises(AnnotatorError, match=f"hf://{name}: cannot be loaded: ") as error:
         found(f"hf://{name}")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"message": "", "content": "the text"}, "the text"),
+        ({"message": None, "text": "the text"}, "the text"),
+        ({"content": [], "text": "the text"}, "the text"),
+        ({"content": 0}, "0"),
+    ],
+)
+def test_the_first_field_that_holds_a_text_is_the_text(write, trace, message, text):
+    folder = write("in", **{"a.json": [{"from": "alice"} | message, {"from": "bob", "text": "x"}]})
+    assert trace(folder).messages[0].text == text
