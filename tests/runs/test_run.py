@@ -1,0 +1,617 @@
+"""Whole runs through the command line: directories, statuses, resuming, stopping, bad input."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.annotations import Annotation
+from annotator.rubrics import load_rubric
+from annotator.traces import Trace, read_traces
+from tests.conftest import ROOT, TALK, Done, annotations, run_name, write_run
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+RIGHT = finding("C1b", ("message:1", "Which field holds the unit?"), ("message:2", TALK[1][1]))
+
+
+def statuses(folder: Path) -> Counter[str]:
+    return Counter(one.status for one in annotations(folder).values())
+
+
+def llm(server: OpenAIServer, *more: str) -> tuple[str, ...]:
+    return ("--model", "m", "--base-url", server.url, "--attempts", "2", *more)
+
+
+def test_the_default_command_and_the_manifest(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    done = annotate_cli(runs(3), "--rubric", "symptoms", "--out", "out")
+    assert done.code == 0, done.err
+    assert "judge rules" in done.out
+    assert "judge: rules" in done.err
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    rubric = load_rubric("symptoms")
+    [used] = manifest["rubrics"]
+    assert (used["id"], used["version"], used["sha256"]) == ("symptoms", 1, rubric.sha256)
+    assert manifest["status"] == "finished"
+    assert manifest["totals"]["annotations"] == 3
+    assert {"id", "tool", "command", "started", "ended", "sources"} <= manifest.keys()
+    assert set(annotations(tmp_path / "out")) == {
+        (run_name(n).removeprefix("logs/"), "symptoms") for n in (1, 2, 3)
+    }
+
+
+def test_the_four_statuses_are_kept_apart(annotate_cli: Cli, tmp_path: Path) -> None:
+    for n, options in enumerate(
+        ({}, {"talk": [("agent1", "Hello."), ("agent2", "Hello!")]}, {"passed": True}, {}), 1
+    ):
+        write_run(tmp_path / run_name(n), **options)
+    (tmp_path / run_name(4) / "eval.json").write_text("{")
+
+    def responder(request: Request) -> Reply:
+        if "Hello" in request.part("message:1"):
+            return NOTHING
+        quotes = (("message:4", TALK[3][1]), ("patch:agent2", "+UNIT = 'lb'"))
+        return finding("unverifiable_claims", *quotes)
+
+    with OpenAIServer(responder) as server:
+        done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out", *llm(server))
+    found = {key[0].split("/")[-2]: one for key, one in annotations(tmp_path / "out").items()}
+    assert {n: one.status for n, one in found.items()} == {
+        "1": "labelled",
+        "2": "none",
+        "3": "skipped",
+        "4": "failed",
+    }
+    assert found["3"].reason == "the run passed"
+    assert "eval.json" in (found["4"].error or "")
+    assert done.code == 1
+    assert "shop_task/4/f1_f2: unreadable: eval.json" in done.err
+    assert "judged 2 (labelled 1, none 1)  skipped 1  failed 1" in done.out
+
+
+def test_every_rubric_gets_a_line_for_every_trace(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    args = ("--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out")
+    done = annotate_cli(runs(4), *args)
+    assert done.code == 0
+    assert len(annotations(tmp_path / "out")) == 8
+    assert done.out.count("judge rules") == 2
+
+
+@pytest.mark.parametrize(("flag", "skipped"), [(None, 1), ("--all", 0), ("--failed-only", 1)])
+def test_which_outcomes_are_judged(
+    annotate_cli: Cli, tmp_path: Path, flag: str | None, skipped: int
+) -> None:
+    write_run(tmp_path / run_name(1))
+    write_run(tmp_path / run_name(2), passed=True, merge="clean")
+    args = ("logs", "--rubric", "symptoms", "--out", "out", *([flag] if flag else []))
+    assert annotate_cli(*args).code == 0
+    assert statuses(tmp_path / "out")["skipped"] == skipped
+
+
+def test_failed_only_holds_for_rubrics_of_all_runs(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / run_name(1), passed=True)
+    write_run(tmp_path / run_name(2))
+    annotate_cli("logs", "--rubric", "comm_errors", "--out", "out", "--failed-only")
+    assert statuses(tmp_path / "out")["skipped"] == 1
+
+
+def test_an_unknown_outcome_is_judged_and_said(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / run_name(1), passed=None)
+    done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
+    assert statuses(tmp_path / "out")["skipped"] == 0
+    assert "1 judged traces do not tell whether the run passed" in done.out
+
+
+class TestResume:
+    def test_a_second_run_into_a_directory_is_refused(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (runs(2), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        before = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+        done = annotate_cli(*args)
+        assert (done.code, done.out) == (2, "")
+        assert "out holds a finished run" in done.err
+        assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == before
+
+    def test_what_failed_is_tried_again_and_nothing_else(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        down = {"now": True}
+
+        def responder(request: Request) -> Reply:
+            third = "agent2" in request.part("facts") and len(server.seen) > 2
+            return Reply(status=500) if third and down["now"] else RIGHT
+
+        args = (runs(4), "--rubric", "comm_errors", "--out", "out")
+        with OpenAIServer(responder) as server:
+            more = llm(server, "--concurrency", "1", "--mode", "tools", "--price-in", "1")
+            more += ("--price-out", "1")
+            first = annotate_cli(*args, *more)
+            assert (first.code, statuses(tmp_path / "out")["failed"]) == (1, 2)
+            calls = server.calls
+            down["now"] = False
+            second = annotate_cli(*args, *more, "--resume")
+            assert server.calls == calls + 2
+            manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert second.code == 0, second.err
+        assert statuses(tmp_path / "out") == {"labelled": 4}
+        assert manifest["totals"]["calls"] == server.calls
+        assert manifest["totals"]["input_tokens"] == server.tokens_in
+        billed = (server.tokens_in + server.tokens_out) / 1e6
+        assert manifest["totals"]["cost_usd"] == pytest.approx(billed)
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            (("--model", "other"), 'model was "m", is now "other"'),
+            (("--reasks", "1"), "reasks was 2, is now 1"),
+            (("--all",), 'only: was "rubric", is now "all"'),
+            (("--judge", "rules"), "judge"),
+        ],
+    )
+    def test_other_settings_are_refused_with_the_difference(
+        self, annotate_cli: Cli, runs: Runs, change: tuple[str, ...], said: str
+    ) -> None:
+        args = (runs(2), "--rubric", "symptoms", "--out", "out")
+        with OpenAIServer() as server:
+            annotate_cli(*args, *llm(server))
+            done = annotate_cli(*args, *llm(server), *change, "--resume")
+        assert done.code == 2
+        assert "cannot be resumed" in done.err
+        assert said in done.err
+
+    def test_a_torn_last_line_is_judged_again(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (runs(3), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        file = tmp_path / "out" / "annotations.jsonl"
+        whole = file.read_bytes()
+        for cut in (1, 40, len(whole) // 2, len(whole)):
+            file.write_bytes(whole[:-cut])
+            assert annotate_cli(*args, "--resume").code == 0
+            assert sorted(without_time(file)) == sorted(without_time_of(whole))
+
+    def test_a_damaged_line_is_named_and_nothing_is_overwritten(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (runs(3), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        file = tmp_path / "out" / "annotations.jsonl"
+        lines = file.read_bytes().splitlines(keepends=True)
+        lines[1] = b'{"trace_id": 1}\n'
+        file.write_bytes(b"".join(lines))
+        done = annotate_cli(*args, "--resume")
+        assert done.code == 2
+        assert "annotations.jsonl, line 2" in done.err
+        assert file.read_bytes() == b"".join(lines)
+
+    def test_resume_needs_a_run(self, annotate_cli: Cli, runs: Runs) -> None:
+        logs = runs(1)
+        done = annotate_cli(logs, "--rubric", "symptoms", "--resume")
+        assert (done.code, "--out" in done.err) == (2, True)
+        done = annotate_cli(logs, "--rubric", "symptoms", "--resume", "--out", "nothing")
+        assert (done.code, "not a run directory" in done.err) == (2, True)
+
+
+def without_time(file: Path) -> list[str]:
+    return without_time_of(file.read_bytes())
+
+
+def without_time_of(data: bytes) -> list[str]:
+    """The annotations without the seconds they took."""
+    lines = []
+    for line in data.decode().splitlines():
+        value = json.loads(line)
+        value["usage"].pop("seconds")
+        lines.append(json.dumps(value))
+    return lines
+
+
+def start(*arguments: str, cwd: Path, **more: object) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "annotator", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=cwd, env=env, **pipes, **more)
+
+
+def wait_for_lines(file: Path, count: int) -> None:
+    until = time.monotonic() + 60
+    while not (file.exists() and file.read_bytes().count(b"\n") >= count):
+        assert time.monotonic() < until, f"{file} never had {count} lines"
+        time.sleep(0.01)
+
+
+def slow(request: Request) -> Reply:
+    return Reply(answer=RIGHT.answer, wait=0.05)
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_a_stopped_run_goes_on_as_if_nothing_had_been(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, signal_: signal.Signals
+) -> None:
+    logs = runs(40)
+    with OpenAIServer(slow) as server:
+        args = (str(logs), "--rubric", "comm_errors", *llm(server, "--concurrency", "4"))
+        assert annotate_cli(*args, "--out", "whole").code == 0
+        undisturbed = server.calls
+        file = tmp_path / "out" / "annotations.jsonl"
+        for lines, more in ((5, ()), (15, ("--resume",)), (25, ("--resume",))):
+            process = start(*args, "--out", "out", *more, cwd=tmp_path)
+            wait_for_lines(file, lines)
+            process.send_signal(signal_)
+            _, err = process.communicate(timeout=30)
+            if signal_ is signal.SIGINT:
+                assert process.returncode == 130, err
+                assert "--resume" in err
+                assert "Traceback" not in err
+                manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+                assert manifest["status"] == "interrupted"
+        done = annotate_cli(*args, "--out", "out", "--resume")
+        repeated = server.calls - undisturbed - undisturbed
+    assert done.code == 0, done.err
+    assert sorted(without_time(file)) == sorted(
+        without_time(tmp_path / "whole" / "annotations.jsonl")
+    )
+    assert repeated <= 3 * 4  # at most the calls in flight at each stop
+
+
+def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    with OpenAIServer(slow) as server:
+        args = (str(runs(60)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
+        process = start(*args, "--out", "out", cwd=tmp_path)
+        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 2)
+        done = annotate_cli(*args, "--out", "out", "--resume")
+        process.kill()
+        process.communicate()
+    assert done.code == 2
+    assert "another process is writing" in done.err
+
+
+def test_a_full_disk_is_one_line_and_the_run_can_go_on(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    logs = runs(30)
+
+    def limit() -> (
+        None
+    ):  # the same error path as a full disk: a write that takes a part, then fails
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    args = (str(logs), "--rubric", "symptoms", "--out", "out")
+    process = start(*args, cwd=tmp_path, preexec_fn=limit)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert "Traceback" not in err
+    assert "cannot write in out" in err
+    data = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+    assert data.endswith(b"\n")
+    kept = data.count(b"\n")
+    assert 0 < kept < 30
+    assert annotate_cli(*args, "--resume").code == 0
+    assert len(annotations(tmp_path / "out")) == 30
+
+
+def test_a_run_that_the_judge_stops_keeps_what_is_done(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    def responder(request: Request) -> Reply:
+        return RIGHT if len(server.seen) <= 3 else Reply(status=401, error={"message": "expired"})
+
+    with OpenAIServer(responder) as server:
+        more = llm(server, "--concurrency", "1")
+        done = annotate_cli(runs(8), "--rubric", "comm_errors", "--out", "out", *more)
+    assert done.code == 2
+    assert "expired" in done.err
+    assert statuses(tmp_path / "out") == {"labelled": 3}
+
+
+def bad_folder(tmp_path: Path, name: str, content: bytes) -> Path:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    return folder
+
+
+BAD_INPUT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty folder": (lambda tmp: (tmp / "empty").mkdir() or tmp / "empty", "no traces in"),
+    "missing folder": (lambda tmp: tmp / "nowhere", "no such file or folder"),
+    "no match": (lambda tmp: str(tmp / "*.jsonl"), "no file matches"),
+    "broken JSON": (lambda tmp: bad_folder(tmp, "a.json", b'{"messages": ['), "not valid JSON"),
+    "binary file": (lambda tmp: bad_folder(tmp, "a.json", bytes(range(256)) * 9), "binary data"),
+    "not a trace": (lambda tmp: bad_folder(tmp, "a.json", b'{"a": 1}'), "not a trace"),
+    "empty file": (lambda tmp: bad_folder(tmp, "a.jsonl", b""), "empty file"),
+    "deep JSON": (lambda tmp: bad_folder(tmp, "a.json", b"[" * 200_000), "nested too deeply"),
+    "no such data set": (lambda tmp: "hf://nobody/nothing", "hf://nobody/nothing"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_unreadable_input_is_one_line_and_exit_code_2(
+    annotate_cli: Cli,
+    tmp_path: Path,
+    make: Callable[[Path], object],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    done = annotate_cli(make(tmp_path), "--rubric", "comm_errors", "--out", "out")
+    assert (done.code, done.out) == (2, "")
+    errors = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1
+    assert said in errors[0]
+
+
+USAGE = {
+    "no rubric": ((), "--rubric is missing"),
+    "unknown rubric": (("--rubric", "symptom"), "did you mean symptoms?"),
+    "rubric twice": (("--rubric", "symptoms", "--rubric", "symptoms"), "two rubrics have the id"),
+    "no rules for it": (("--rubric", "causes"), "no rules for"),
+    "llm without model": (("--rubric", "symptoms", "--judge", "llm"), "needs --model"),
+    "unknown option": (("--rubric", "symptoms", "--nonsense"), "No such option"),
+    "unknown format": (("--rubric", "symptoms", "--format", "xml"), "Invalid value"),
+    "no key": (("--rubric", "symptoms", "--model", "m"), "no API key"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE.values(), ids=USAGE)
+def test_wrong_usage_is_exit_code_2_and_leaves_nothing(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = annotate_cli(runs(1), "--out", "out", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_permission_to_write(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "file/out")
+    assert done.code == 2
+    assert "cannot write in" in done.err
+
+
+def test_an_unreadable_file_fails_its_trace_only(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    conversation = tmp_path / run_name(1) / "conversation.json"
+    conversation.unlink()
+    conversation.mkdir()  # root may read any file, so not by its mode
+    os.mkfifo(tmp_path / run_name(2) / "agent3.patch")
+    done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
+    assert done.code in (0, 1)
+    assert "Traceback" not in done.err
+
+
+def test_a_message_of_50_megabytes_is_judged_or_failed(annotate_cli: Cli, tmp_path: Path) -> None:
+    talk = [("agent1", "word " * 10_000_000), ("agent2", "Yes.")]
+    write_run(tmp_path / run_name(1), talk)
+    done = annotate_cli("logs", "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "out")
+    assert done.code in (0, 1), done.err
+    assert len(annotations(tmp_path / "out")) == 2
+
+
+def test_null_fields_and_double_ids_are_listed(annotate_cli: Cli, tmp_path: Path) -> None:
+    records = [
+        {"id": "a", "messages": [{"from": None, "message": None}, {"from": "x", "message": "Hi"}]},
+        {"id": "a", "messages": [{"from": "x", "message": "Other"}]},
+    ]
+    lines = "\n".join(map(json.dumps, records))
+    (tmp_path / "all.jsonl").write_text(lines)
+    done = annotate_cli("all.jsonl", "--rubric", "comm_errors", "--out", "out")
+    assert done.code == 1
+    assert "message 1 has no text" in done.err
+    assert "a second trace with the id 'a'" in done.err
+    found = annotations(tmp_path / "out")
+    second = f"a [{tmp_path}/all.jsonl:2]"
+    assert {key[0]: one.status for key, one in found.items()} == {"a": "none", second: "failed"}
+
+
+def test_hostile_names_do_not_reach_the_terminal(annotate_cli: Cli, tmp_path: Path) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\u202eevil"
+    record = {"id": evil, "messages": [{"from": evil, "message": None}], "attributes": {evil: 1}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n{broken\n")
+    done = annotate_cli("a.jsonl", "--rubric", "comm_errors", "--out", "out")
+    seen = annotate_cli("traces", "a.jsonl", "--list")
+    for text in (done.out, done.err, seen.out, seen.err):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def true_everywhere(found: Annotation, trace: Trace) -> None:
+    for one in found.findings:
+        for evidence in one.evidence:
+            source = trace.source(evidence.source)
+            assert source is not None
+            assert source.text[evidence.start : evidence.end] == evidence.quote
+
+
+def test_every_accepted_quote_stands_in_its_source(annotate_cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    examples = ROOT / "examples" / "traces"
+    args = ("--rubric", "symptoms", "--rubric", "comm_errors", "--out", out)
+    assert annotate_cli(examples, *args).code == 0
+    traces = {one.id: one for one in read_traces([str(examples)]) if isinstance(one, Trace)}
+    found = annotations(out)
+    assert len(found) == 2 * len(traces)
+    assert sum(len(one.findings) for one in found.values()) >= len(traces) / 2
+    for one in found.values():
+        true_everywhere(one, traces[one.trace_id])
+
+
+class TestWhatReviewersFound:
+    def test_two_resumes_at_once_lose_nothing(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (str(runs(120)), "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "out")
+        annotate_cli(*args)
+        file = tmp_path / "out" / "annotations.jsonl"
+        whole = sorted(without_time(file))
+        file.write_bytes(file.read_bytes()[: -len(whole[-1]) * 60])
+        processes = [start(*args, "--resume", cwd=tmp_path) for _ in range(4)]
+        codes = [(process.wait(60), process.communicate()[1]) for process in processes]
+        assert any(code == 0 for code, _ in codes)
+        assert all("another process is writing" in err for code, err in codes if code)
+        assert sorted(without_time(file)) == whole
+
+    def test_a_smaller_limit_is_refused(self, annotate_cli: Cli, runs: Runs) -> None:
+        args = (runs(4), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args, "--limit", "3")
+        smaller = annotate_cli(*args, "--resume", "--limit", "2")
+        assert (smaller.code, "had --limit 3" in smaller.err) == (2, True)
+        assert "judged 3" in annotate_cli(*args, "--resume", "--limit", "3").out
+        assert "judged 4" in annotate_cli(*args, "--resume").out
+        limited = annotate_cli(*args, "--resume", "--limit", "4")
+        assert (limited.code, "had no --limit" in limited.err) == (2, True)
+
+    def test_failures_that_are_not_reached_again_come_back(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        """A resume that stops early keeps old failures, and what every attempt has cost."""
+        answers = {"now": Reply(status=500)}
+
+        def responder(request: Request) -> Reply:
+            return answers["now"]
+
+        args = (runs(3), "--rubric", "comm_errors", "--out", "out")
+        with OpenAIServer(responder) as server:
+            more = llm(server, "--concurrency", "1", "--mode", "tools", "--attempts", "1")
+            assert annotate_cli(*args, *more).code == 1
+            assert statuses(tmp_path / "out") == {"failed": 3}
+            answers["now"] = Reply(status=401)
+            assert annotate_cli(*args, *more, "--resume").code == 2
+            assert statuses(tmp_path / "out") == {"failed": 3}
+            aside = tmp_path / "out" / "failed-before.jsonl"
+            assert not aside.exists()
+            # What a process killed while setting failures aside leaves behind.
+            lines = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+            aside.write_bytes(lines[: len(lines) // 2])
+            answers["now"] = RIGHT
+            assert annotate_cli(*args, *more, "--resume").code == 0
+            manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+            assert manifest["totals"]["calls"] == server.calls
+        assert statuses(tmp_path / "out") == {"labelled": 3}
+        assert not aside.exists()
+
+    def test_a_relative_source_is_not_another_one_elsewhere(
+        self, annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for place in ("a", "b"):
+            write_run(tmp_path / place / run_name(1))
+        monkeypatch.chdir(tmp_path / "a")
+        out = tmp_path / "out"
+        assert annotate_cli("logs", "--rubric", "symptoms", "--out", out).code == 0
+        monkeypatch.chdir(tmp_path / "b")
+        done = annotate_cli("logs", "--rubric", "symptoms", "--out", out, "--resume")
+        assert (done.code, "cannot be resumed" in done.err) == (2, True)
+        monkeypatch.chdir(tmp_path / "a")
+        again = annotate_cli(
+            tmp_path / "a" / "logs", "--rubric", "symptoms", "--out", out, "--resume"
+        )
+        assert again.code == 0
+
+    @pytest.mark.parametrize("pattern", ["logs/**/*.json", "logs/**", "logs/night/coop/*/*"])
+    def test_a_glob_finds_runs_and_not_their_files(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, pattern: str
+    ) -> None:
+        runs(3)
+        for n in (1, 2, 3):
+            steps = {"messages": [{"role": "assistant", "content": "a"}] * 2}
+            (tmp_path / run_name(n) / "agent1_traj.json").write_text(json.dumps(steps))
+        assert annotate_cli(pattern, "--rubric", "symptoms", "--out", "out").code == 0
+        assert {key[0] for key in annotations(tmp_path / "out")} == {
+            run_name(n).removeprefix("logs/") for n in (1, 2, 3)
+        }
+
+    def test_another_file_in_a_run_folder_changes_nothing(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        runs(1)
+        (tmp_path / run_name(1) / "config.json").write_text('{"a": 1}')
+        done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
+        assert len(annotations(tmp_path / "out")) == 1
+        assert "config.json: not a file of the runner" in done.err
+
+    def test_ctrl_c_is_heard_while_nothing_is_judged(self, tmp_path: Path) -> None:
+        record = {"messages": [{"from": "a", "message": "x"}], "attributes": {"passed": True}}
+        line = json.dumps(record) + "\n"
+        (tmp_path / "all.jsonl").write_text(line * 60_000)
+        args = ("all.jsonl", "--rubric", "symptoms", "--out", "out")
+        process = start(*args, cwd=tmp_path)
+        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 50)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        kept = (tmp_path / "out" / "annotations.jsonl").read_bytes().count(b"\n")
+        assert process.returncode == 130
+        assert kept < 60_000
+
+    def test_an_error_line_holds_no_escape(self, annotate_cli: Cli, tmp_path: Path) -> None:
+        (tmp_path / "a.json").write_text(json.dumps({"\x1b[2Jkey\u202e\nnext": 1}))
+        done = annotate_cli("a.json", "--rubric", "comm_errors", "--out", "out")
+        assert done.code == 2
+        assert done.err.count("\n") == 2
+        assert "\u202e" not in done.err
+        assert "\\u001b" in ascii(done.err) or "\x1b" not in done.err
+
+    def test_the_command_in_the_manifest_holds_no_password(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        with OpenAIServer() as server:
+            url = server.url.replace("http://", "http://me:secret@") + "?key=secret"
+            annotate_cli(runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url,
+                         "--out", "out", "--attempts", "1")
+        manifest = tmp_path / "out" / "run.json"
+        assert not manifest.exists() or "secret" not in manifest.read_text()
+
+    def test_its_own_run_directory_is_not_read_as_traces(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (runs(2), "--rubric", "symptoms", "--out", tmp_path / "logs" / "out")
+        annotate_cli(*args)
+        done = annotate_cli("traces", "logs", "--json")
+        assert json.loads(done.out.splitlines()[-1])["summary"]["traces"] == 2
+
+
+ALWAYS = {
+    "refusal": Reply(refusal="I will not."),
+    "refusal in prose": Reply(text="I'm sorry, I can't help with that."),
+    "empty": Reply(text=""),
+    "malformed": Reply(text='{"findings": [{'),
+    "another shape": Reply(text='{"verdict": "none"}'),
+    "nothing but none": Reply(text="none"),
+    "cut off": Reply(text="{", finish="length"),
+    "content filter": Reply(text="", finish="content_filter"),
+    "overflow": Reply(
+        status=400, error={"message": "too many tokens", "code": "context_length_exceeded"}
+    ),
+    "500": Reply(status=500, error={"message": "boom"}),
+}
+
+
+@pytest.mark.parametrize("reply", ALWAYS.values(), ids=ALWAYS)
+def test_an_endpoint_that_only_does_this_fails_every_trace(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, reply: Reply
+) -> None:
+    """Whatever it is asked, also when the form of answers is sought: failed, and never none."""
+    with OpenAIServer(lambda _: reply, probe=lambda _: reply) as server:
+        done = annotate_cli(runs(3), "--rubric", "comm_errors", "--out", "out", *llm(server))
+    assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 3}), done.err
+    assert all(one.error for one in annotations(tmp_path / "out").values())
+    assert "judged 0 (labelled 0, none 0)  skipped 0  failed 3" in done.out
