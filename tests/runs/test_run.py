@@ -575,8 +575,8 @@ class TestWhatReviewersFound:
     ) -> None:
         with OpenAIServer() as server:
             url = server.url.replace("http://", "http://me:secret@") + "?key=secret"
-            annotate_cli(runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url,
-                         "--out", "out", "--attempts", "1")
+            args = (runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url)
+            annotate_cli(*args, "--out", "out", "--attempts", "1")
         manifest = tmp_path / "out" / "run.json"
         assert not manifest.exists() or "secret" not in manifest.read_text()
 
