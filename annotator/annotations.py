@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,15 +34,22 @@ class Claim:
 class Usage:
     """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that.
 
-    ``unreported_calls`` ended without an answer (a timeout, a dropped connection): what the server
-    charges for them, if anything, is not known, and the cost is "at least".
+    ``cached_tokens`` are those of the input that the provider had in its own cache,
+    ``reasoning_tokens`` those of the output that are not in the answer. ``retries`` are the calls
+    that repeat one (after an error, or because the answer was wrong). ``unreported_calls`` ended
+    without an answer (a timeout, a dropped connection): what the server charges for them, if
+    anything, is not known, and the cost is "at least". ``cache_hits`` are answers that were already
+    on this machine: no calls, and no cost.
     """
 
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
     calls: int = 0
+    retries: int = 0
     unreported_calls: int = 0
+    cache_hits: int = 0
     cost_usd: float | None = 0.0
     seconds: float = 0.0
 
@@ -52,8 +59,11 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
             self.calls + other.calls,
+            self.retries + other.retries,
             self.unreported_calls + other.unreported_calls,
+            self.cache_hits + other.cache_hits,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             self.seconds + other.seconds,
         )
@@ -65,7 +75,8 @@ class Verdict:
 
     No claims and no ``error``: the judge says that nothing applies. With ``error``: it could not
     judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
-    ``truncated``: the sources that it did not read in full, with the characters left out.
+    ``truncated``: the sources that it did not read in full, with the characters left out. A judge
+    that asks several times or several models says nothing itself and gives their ``ballots``.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -73,6 +84,16 @@ class Verdict:
     usage: Usage = Usage()
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
+    ballots: tuple["Ballot", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What one of several voters says: ``judge`` asked for the ``sample``-th time, from 1."""
+
+    judge: str
+    sample: int
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +114,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A code with the evidence it rests on."""
+    """A code with the evidence it rests on.
+
+    ``votes``: how many of several voters found it with verified quotes; None if there was one judge
+    only. The rationale and the evidence are those of the first of them.
+    """
 
     code: str
     rationale: str
     evidence: tuple[Evidence, ...]
+    votes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +136,33 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote:
+    """What one of several voters found, after its quotes were checked; as in Annotation."""
+
+    judge: str
+    sample: int
+    status: Status
+    primary: str | None = None
+    secondary: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Every code found."""
+        return frozenset((*((self.primary,) if self.primary else ()), *self.secondary))
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation:
     """One line of ``annotations.jsonl``: what one judge found in one trace by one rubric.
 
     ``none`` is a judged trace without an accepted finding, ``skipped`` one the rubric is not for
     (``reason`` says why), ``failed`` one that could not be judged (``error`` says why).
     ``truncated``: the sources that the judge did not read in full, with the characters left out.
+
+    Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
+    the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what stood
+    level (codes or ``none``) and therefore is no finding.
     """
 
     trace_id: str
@@ -132,6 +179,9 @@ class Annotation:
     reason: str | None = None
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
+    votes: tuple[Vote, ...] = ()
+    agreement: float | None = None
+    tie: tuple[str, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -141,7 +191,8 @@ class Annotation:
 
     def to_json(self) -> str:
         """Return the annotation as one line of JSON, without the line end."""
-        return storable(json.dumps(asdict(self), ensure_ascii=False, allow_nan=False))
+        line = json.dumps(_fields(self), default=_fields, ensure_ascii=False, allow_nan=False)
+        return storable(line)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Annotation":
@@ -161,6 +212,13 @@ class Annotation:
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
         return annotation
+
+
+def _fields(value: Any) -> Any:
+    """Return the fields of a value of this module; ``asdict`` would copy all that is in them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: getattr(value, name) for name in value.__slots__}
 
 
 _adapter: Any = None  # built when the first line is read

@@ -26,3 +26,13 @@ class RubricError(AnnotatorError):
 
 class JudgeStopped(AnnotatorError):
     """The judge cannot go on with any trace: a refused key, an unknown model, a bad setting."""
+
+
+class BudgetReached(AnnotatorError):
+    """The next call might cost more than is left; the run can be resumed with more."""
+
+    exit_code = 3
+
+
+class Pending(AnnotatorError):
+    """The answer is not there yet: it has been asked for in a batch."""

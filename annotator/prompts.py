@@ -1,41 +1,33 @@
 """What a model is asked: the templates in /prompts, filled with a rubric and a trace."""
 
 import hashlib
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from annotator.fitting import Part, fit, windows
 from annotator.resources import folder
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Feature, Origin, Trace
 
 _FILES = ("system.j2", "trace.j2")
+_WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
+_NOTE = 200  # characters of a note in the facts, with a margin
+_KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """``system`` is the same for every trace of a rubric, so that providers can cache it;
-    ``user`` holds the trace between its markers.
+    ``user`` holds the trace between its markers, without the characters of ``truncated``.
     """
 
     system: str
     user: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    id: str
-    more: str
-    text: str
-    closed: bool = False
-
-    @property
-    def header(self) -> str:
-        return self.id + self.more + (" (context, not to be quoted)" if self.closed else "")
+    truncated: Mapping[str, int] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
@@ -47,8 +39,11 @@ def prompt_sha256() -> str:
     return digest.hexdigest()
 
 
-def render(trace: Trace, rubric: Rubric) -> Prompt:
-    """Return the prompt that judges ``trace`` by ``rubric``; the trace is complete in it.
+def render(trace: Trace, rubric: Rubric, most: int | None = None) -> Prompt:
+    """Return the prompt that judges ``trace`` by ``rubric``.
+
+    The trace is complete in it, or, where its part of the prompt would be longer than ``most``
+    characters, as much of it as fits (:func:`annotator.fitting.fit`).
 
     The markers around the trace carry a tag, the keyed hash of the templates, the rubric and the
     trace. Judging the same trace again gives the same tag (answers can be cached), and a trace
@@ -57,13 +52,72 @@ def render(trace: Trace, rubric: Rubric) -> Prompt:
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
+    return _fitted(list(_parts(trace, rubric)), rubric, most)
+
+
+def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
+    """Return prompts of at most ``most`` characters that together show the whole conversation.
+
+    Each shows the facts, a stretch of the conversation that overlaps with the next, and, in at most
+    half of the room, as much of the rest of the trace as fits. One prompt if the trace fits.
+
+    Raises:
+        UnreadableTrace: as :func:`render`.
+    """
     parts = list(_parts(trace, rubric))
-    content = json.dumps([(part.header, part.text) for part in parts]).encode()
+    room = most - _WRAPPER
+    talk = [part for part in parts if part.kind == "messages"]
+    others = [part for part in parts if part.kind != "messages"]
+    if sum(part.size for part in parts) <= room:
+        return [_fitted(parts, rubric, most)]
+    rest, missing = fit(others, min(sum(part.size for part in others), room // 2))
+    gone = len(others) - len(rest)
+    talk_room = room - sum(part.size for part in rest) - _NOTE
+    talk = [part.cut_to(talk_room) for part in talk]
+    stretches = windows(talk, talk_room)
+    prompts = []
+    for n, stretch in enumerate(stretches, 1):
+        shown = [talk[at] for at in stretch]
+        note = f"window {n} of {len(stretches)}: {shown[0].id} to {shown[-1].id} of {len(talk)}"
+        parts = _noted([*rest, *shown], note + _gone(gone))
+        cut = {part.id: part.left_out for part in shown if part.left_out}
+        prompts.append(_filled(parts, rubric, missing | cut))
+    return prompts or [_fitted(parts, rubric, most)]
+
+
+def _fitted(parts: list[Part], rubric: Rubric, most: int | None) -> Prompt:
+    if most is None or sum(part.size for part in parts) <= most - _WRAPPER:
+        return _filled(parts, rubric, {})
+    kept, missing = fit(parts, most - _WRAPPER - _NOTE)
+    return _filled(_noted(kept, _gone(len(parts) - len(kept))), rubric, missing)
+
+
+def _filled(parts: list[Part], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
     key = hashlib.sha256(f"{prompt_sha256()} {rubric.sha256}".encode()).digest()
-    nonce = hashlib.blake2b(content, key=key, digest_size=12).hexdigest()
+    digest = hashlib.blake2b(key=key, digest_size=12)
+    for part in parts:
+        for text in (part.header, part.text, part.tail):
+            data = text.encode(errors="surrogatepass")
+            digest.update(len(data).to_bytes(8))
+            digest.update(data)
+    nonce = digest.hexdigest()
     closed = [part.id for part in parts if part.closed]
     user = _environment().get_template("trace.j2").render(nonce=nonce, parts=parts, closed=closed)
-    return Prompt(_system(rubric), user)
+    return Prompt(_system(rubric), user, missing)
+
+
+def _gone(parts: int) -> str:
+    return f"\nnot shown, for want of room: {parts} parts" if parts else ""
+
+
+def _noted(parts: list[Part], note: str) -> list[Part]:
+    """Return the parts with a note in the facts, which come first."""
+    return [
+        replace(part, text=f"{part.text}\n{note.strip()}")
+        if part.kind == "facts" and note
+        else part
+        for part in parts
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -81,11 +135,11 @@ def _system(rubric: Rubric) -> str:
     return _environment().get_template("system.j2").render(rubric=rubric)
 
 
-def _parts(trace: Trace, rubric: Rubric) -> Iterator[_Part]:
+def _parts(trace: Trace, rubric: Rubric) -> Iterator[Part]:
     """Yield the parts of the prompt in reading order: facts, tasks, then every source to quote."""
-    yield _Part("facts", "", "\n".join(_facts(trace)), closed=True)
+    yield Part("facts", "facts", "\n".join(_facts(trace)), closed=True)
     for agent, task in trace.tasks.items():
-        yield _Part(f"task:{one_line(agent, 60)}", "", task, closed=True)
+        yield Part(f"task:{one_line(agent, 60)}", "task", task, closed=True)
     origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
     if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
         rubric.quote_from
@@ -103,7 +157,9 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[_Part]:
             more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
         if source.origin == "patches" and not source.text.strip():
             more += ", empty"
-        yield _Part(one_line(source.id, 120), more, source.text, source.origin not in wanted)
+        shown = one_line(source.id, 120)
+        kind = _KINDS[shown.partition(":")[0]]
+        yield Part(shown, kind, source.text, more, source.origin not in wanted)
 
 
 def _facts(trace: Trace) -> Iterator[str]:

@@ -14,12 +14,12 @@ def storable(text: str) -> str:
 
     The length is unchanged, and so are all character offsets.
     """
-    return _SURROGATES.sub("\ufffd", text)
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def decoded(data: bytes) -> str:
     """Return bytes as text: UTF-8, a leading byte order mark dropped, bad bytes as U+FFFD."""
-    return data.decode("utf-8-sig", errors="replace")
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
 def one_line(text: str, limit: int = 300) -> str:
@@ -27,5 +27,7 @@ def one_line(text: str, limit: int = 300) -> str:
 
     Control characters and direction marks become U+FFFD; what is cut is marked with an ellipsis.
     """
+    if len(text) <= limit and text.isprintable() and text.strip() == text and "  " not in text:
+        return text  # the common case: a name, an id
     text = " ".join(_UNPRINTABLE.sub("\ufffd", storable(text.replace("\r", "\n"))).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -71,13 +71,24 @@ def run_name(n: int, root: str = "logs") -> str:
     return f"{root}/night/coop/shop_task/{n}/f1_f2"
 
 
+@pytest.fixture(autouse=True)
+def answer_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of answers of each test's own; it is there once something was asked."""
+    file = tmp_path / "cache" / "answers.sqlite"
+    monkeypatch.setenv("ANNOTATOR_CACHE", str(file))
+    return file
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Callable[..., Path]:
-    """Write several equal runs below ``tmp_path/logs`` and return that folder."""
+    """Write several runs below ``tmp_path/logs`` and return that folder; unless their ``talk`` is
+    given, they differ in the last words of their last message.
+    """
 
     def write(count: int = 1, **options: Any) -> Path:
         for n in range(1, count + 1):
-            write_run(tmp_path / run_name(n), **options)
+            own = [*TALK[:-1], (TALK[-1][0], f"{TALK[-1][1]} This was run {n}.")]
+            write_run(tmp_path / run_name(n), **{"talk": own} | options)
         return tmp_path / "logs"
 
     return write

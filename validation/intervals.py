@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
+from validation.checks import whole
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -46,10 +48,7 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     Source: E. B. Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212. Own code: scipy's ``binomtest``
     gives the same limits, but takes over 0.1 s to import and raises for n = 0.
     """
-    for name, number in (("k", k), ("n", n)):
-        whole = hasattr(number, "__index__") or getattr(number, "is_integer", bool)()
-        if isinstance(number, bool) or not whole:
-            raise ValueError(f"{name} must be a whole number, not {number!r}")
+    k, n = whole("k", k), whole("n", n)
     if not 0 <= k <= n:
         raise ValueError(f"k must be between 0 and n, not {k} of {n}")
     if not 0 < confidence < 1:
@@ -63,4 +62,4 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     # At the ends the limit is the end itself; rounding would leave 1e-17 of it.
     low = 0.0 if k == 0 else max(0.0, centre - half)
     high = 1.0 if k == n else min(1.0, centre + half)
-    return Interval(share, low, high, int(k), int(n), confidence, "wilson")
+    return Interval(share, low, high, k, n, confidence, "wilson")

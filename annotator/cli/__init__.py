@@ -17,6 +17,7 @@ _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
     "report": "Print the frequency tables of finished runs.",
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
+    "cache": "Show or drop the answers of models kept on this machine.",
     "rubric": "List, show, check and start rubric files.",
 }
 

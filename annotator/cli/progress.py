@@ -40,8 +40,8 @@ class Progress:
         if self._shown:
             self._bar.stop()
 
-    def show(self, run: RunDirectory) -> None:
-        """Show what the run has recorded so far."""
+    def show(self, run: RunDirectory, state: str) -> None:
+        """Show what the run has recorded so far, and the state of its judge."""
         if not self._shown:
             return
         counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
@@ -51,5 +51,7 @@ class Progress:
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
         done = sum(run.counts.values())
         self._bar.update(
-            self._task, completed=done, description=counts + (tokens if usage.calls else "")
+            self._task,
+            completed=done,
+            description=counts + (tokens if usage.calls else "") + (state and f"  {state}"),
         )

@@ -1,26 +1,31 @@
 """``annotate run``, the default command."""
 
 import asyncio
+import json
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from annotator.cli.judges import Chosen, choose, judge_options
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
-from annotator.errors import AnnotatorError, Interrupted
-from annotator.judges.base import MODES, Judge, Mode
+from annotator.errors import AnnotatorError, BudgetReached, Interrupted
+from annotator.judges.base import Judge
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import Rubric, built_in, load_rubric
-from annotator.runs.execute import Only, Plan, Seen, execute
+from annotator.runs.execute import Only, Plan, Seen, execute_in_batches, forecast
 from annotator.runs.manifest import new_manifest, now, read_manifest
-from annotator.runs.store import RunDirectory
+from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
 from annotator.traces import FORMATS, count_traces, exists
+
+if TYPE_CHECKING:
+    from annotator.judges.llm.batch import FileOutbox
 
 
 @click.command("run", context_settings={"show_default": True})
@@ -38,60 +43,13 @@ from annotator.traces import FORMATS, count_traces, exists
     type=click.Choice(["rules", "llm"]),
     help="Who decides. Default: llm if a model is given, else rules (no key, no network).",
 )
-@click.option("--model", envvar="ANNOTATOR_MODEL", help="Model of the llm judge.")
-@click.option(
-    "--base-url",
-    envvar="OPENAI_BASE_URL",
-    metavar="URL",
-    help="OpenAI-compatible endpoint.  [default: OpenAI's]",
-)
-@click.option(
-    "--api-key-env",
-    default="OPENAI_API_KEY",
-    metavar="NAME",
-    help="Environment variable that holds the key.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(MODES),
-    default="auto",
-    help="How the model is made to answer in form; auto asks the endpoint once.",
-)
-@click.option(
-    "--reasks",
-    type=click.IntRange(0, 10),
-    default=2,
-    metavar="N",
-    help="How often a model may answer again after a wrong quote or a malformed answer.",
-)
-@click.option(
-    "--attempts",
-    type=click.IntRange(1, 50),
-    default=5,
-    metavar="N",
-    help="How often a call is tried on errors that may pass (429, 5xx, dropped connections).",
-)
-@click.option(
-    "--timeout", type=click.FloatRange(1), default=120.0, metavar="S", help="Seconds per call."
-)
-@click.option(
-    "--max-output-tokens", type=click.IntRange(16), metavar="N", help="Longest answer of the model."
-)
-@click.option(
-    "--price-in", type=click.FloatRange(0), metavar="USD", help="Dollars per million input tokens."
-)
-@click.option(
-    "--price-out",
-    type=click.FloatRange(0),
-    metavar="USD",
-    help="Dollars per million output tokens.",
-)
+@judge_options
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 512),
     default=8,
     metavar="N",
-    help="Traces judged side by side.",
+    help="Most calls in flight.",
 )
 @click.option(
     "--out",
@@ -119,20 +77,28 @@ from annotator.traces import FORMATS, count_traces, exists
     help="Skip passed runs whatever the rubric says, or judge passed and failed ones alike."
     "  [default: as the rubric says]",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
+    " nothing, write nothing.",
+)
 @click.option("--quiet", is_flag=True, help="No progress and no notices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
 def command(
     traces: tuple[str, ...],
     rubric_names: tuple[str, ...],
+    judge_name: str | None,
     out: Path | None,
     resume: bool,
     limit: int | None,
     format_: str,
     failed_only: bool | None,
     concurrency: int,
+    dry_run: bool,
     quiet: bool,
     as_json: bool,
-    **judge_options: Any,
+    **options: Any,
 ) -> None:
     """Judge every trace in TRACES by a rubric and print how often each code was found.
 
@@ -140,20 +106,26 @@ def command(
     run directory at once; a stopped run goes on with --resume.
 
     Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
-    2 wrong usage or unreadable input; 130 interrupted.
+    2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
     rubrics = _rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     for source in traces:
         exists(source)
+    notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    before = read_manifest(out) if resume and out else {}
-    judge = _judge(before.get("learned", {}).get("mode"), **judge_options)
+    chosen = choose(judge_name, concurrency, options, notice)
+    judge = chosen.judge
+    if resume and out:
+        judge.recall(read_manifest(out).get("learned", {}))
     for rubric in rubrics:
         if reason := judge.unsupported(rubric):
             raise AnnotatorError(reason)
     plan = Plan(traces, rubrics, judge, format_, limit, only, concurrency)
+    if dry_run:
+        _forecast(plan, chosen, out if resume else None, as_json)
+        return
     folder = out or _new_folder(rubrics)
     manifest = new_manifest(
         rubrics=rubrics,
@@ -166,10 +138,16 @@ def command(
         command=shlex.join(["annotate", *sys.argv[1:]]),
     )
     run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
-    notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     notice(_who(judge, folder))
-    seen = _execute(plan, run, quiet)
+    try:
+        seen = _execute(plan, run, chosen, quiet, notice)
+    except BudgetReached as error:
+        say(WRITERS["json" if as_json else "table"](frequency_tables(folder)))
+        raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
     _notices(seen, folder, notice)
+    if seen.pending and chosen.outbox:
+        _say_where(chosen.outbox, folder, notice)
+        return
     tables = frequency_tables(folder)
     say(WRITERS["json" if as_json else "table"](tables))
     if any(table.failed for table in tables):
@@ -177,7 +155,9 @@ def command(
         raise SystemExit(1)
 
 
-def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
+def _execute(
+    plan: Plan, run: RunDirectory, chosen: Chosen, quiet: bool, notice: Callable[[str], None]
+) -> Seen:
     """Execute the plan; whatever happens, the manifest says how it ended."""
     ended: dict[str, Any] = {"status": "stopped"}
 
@@ -186,10 +166,14 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
         return min(found, plan.limit or found) * len(plan.rubrics)
 
     try:
+        chosen.begin(run, notice)
         with Progress(quiet, count) as progress:
-            seen = asyncio.run(execute(plan, run, lambda _: progress.show(run)))
+            work = execute_in_batches(
+                plan, run, lambda _: progress.show(run, plan.judge.state), chosen.settle
+            )
+            seen = asyncio.run(work)
         ended = {
-            "status": "finished",
+            "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
             "ignored": seen.ignored,
             "problems": seen.examples,
@@ -198,10 +182,48 @@ def _execute(plan: Plan, run: RunDirectory, quiet: bool) -> Seen:
     except KeyboardInterrupt:
         ended["status"] = "interrupted"
     finally:
+        chosen.end()
         run.close(ended=now(), **ended)
     kept = sum(run.counts.values())
     again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
-    raise Interrupted(again if kept else "nothing was judged yet")
+    raise Interrupted(again if kept or run.folder.exists() else "nothing was judged yet")
+
+
+def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -> None:
+    """Print what the run would take."""
+    chosen.preview()
+    try:
+        expected = forecast(plan, recorded(resumed) if resumed else lambda trace_id, rubric: False)
+    finally:
+        chosen.end()
+    usage = expected.usage
+    shown = {
+        "traces": expected.traces,
+        "unreadable": expected.unreadable,
+        "skipped": expected.skipped,
+        "done_before": expected.done,
+        "to_judge": expected.judged,
+        "calls": usage.calls,
+        "answers_known": usage.cache_hits,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": usage.cost_usd,
+        "assumption": plan.judge.assumption,
+    }
+    if as_json:
+        say(json.dumps(shown, indent=2))
+        return
+    cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
+    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in shown.items()][:-2]
+    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{shown['assumption']}"]))
+
+
+def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
+    if outbox.file:
+        notice(
+            f"{outbox.written} requests are in {outbox.file}; when they are answered, go on with"
+            f" {_again(folder)} --batch-results FILE"
+        )
 
 
 def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
@@ -214,30 +236,6 @@ def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
         if ids.count(one) > 1:
             raise click.UsageError(f"--rubric: two rubrics have the id {one!r}")
     return rubrics
-
-
-def _judge(
-    known_mode: Any,
-    *,
-    judge_name: str | None,
-    model: str | None,
-    base_url: str | None,
-    mode: Mode,
-    **options: Any,
-) -> Judge:
-    if (judge_name or ("llm" if model else "rules")) == "rules":
-        from annotator.judges.rules import RulesJudge
-
-        return RulesJudge()
-    if not model:
-        raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    from annotator.judges.llm import LLMJudge, Options
-    from annotator.judges.llm.endpoint import DEFAULT_URL
-
-    judge = LLMJudge(Options(model=model, base_url=base_url or DEFAULT_URL, mode=mode, **options))
-    if mode == "auto" and known_mode in MODES:
-        judge.mode = known_mode
-    return judge
 
 
 def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:

@@ -23,6 +23,8 @@ class LocalJudge(ABC):
     settings: Mapping[str, Any] = MappingProxyType({})
     overhead = Usage()
     learned: Mapping[str, Any] = MappingProxyType({})
+    state = ""
+    assumption = "no model is called"
 
     @abstractmethod
     def unsupported(self, rubric: Rubric) -> str | None:
@@ -41,6 +43,13 @@ class LocalJudge(ABC):
         begun = time.monotonic()
         verdict = self.decide(trace, rubric)
         return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))
+
+    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+        """As in :class:`Judge`."""
+        return Usage()
+
+    def recall(self, learned: Mapping[str, Any]) -> None:  # noqa: B027 - nothing was learned
+        """As in :class:`Judge`."""
 
     async def open(self) -> None:  # noqa: B027 - nothing to make ready
         """As in :class:`Judge`."""
@@ -71,11 +80,25 @@ class Judge(Protocol):
     def learned(self) -> Mapping[str, Any]:
         """What it found out when it was opened, for the manifest and a resumed run."""
 
+    @property
+    def state(self) -> str:
+        """What there is to say about it on the progress line now, or ""."""
+
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        """Take up what it had learned in the run that is resumed."""
+
     def unsupported(self, rubric: Rubric) -> str | None:
         """Return why it cannot judge by this rubric, or None if it can."""
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find; the share of any other is not known, never 0."""
+
+    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+        """Return what judging a trace is expected to use, without any call."""
+
+    @property
+    def assumption(self) -> str:
+        """What :meth:`expects` assumes, in words."""
 
     async def open(self) -> None:
         """Make ready. Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all."""
@@ -84,7 +107,9 @@ class Judge(Protocol):
         """Return the verdict on one trace.
 
         What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
-        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged.
+        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged,
+        :class:`~annotator.errors.BudgetReached` if there is no money left for this one, and
+        :class:`~annotator.errors.Pending` if the answer comes later.
         """
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from annotator.annotations import Annotation, read_annotations
 from annotator.errors import AnnotatorError
+from annotator.reports.votes import VoteCounts, Votes
 from annotator.rubrics import NONE
 from annotator.runs.manifest import read_manifest
 from validation import Interval, wilson
@@ -54,6 +55,7 @@ class FrequencyTable:
     emptied: int
     outcome_unknown: int
     truncated: int
+    votes: Votes | None
     failures: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -80,10 +82,12 @@ class _Counts:
     emptied: int = 0
     outcome_unknown: int = 0
     truncated: int = 0
+    votes: VoteCounts = field(default_factory=VoteCounts)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, annotation: Annotation) -> None:
         self.status[annotation.status] += 1
+        self.votes.add(annotation)
         self.primary[annotation.primary or ""] += 1
         self.anywhere.update(set(annotation.codes))
         self.rejected += len(annotation.rejected)
@@ -169,6 +173,7 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         emptied=counts.emptied,
         outcome_unknown=counts.outcome_unknown,
         truncated=counts.truncated,
+        votes=counts.votes.summary([code["id"] for code in rubric["codes"]], labelled=not many),
         failures=tuple(counts.failures),
         notes=tuple(_notes(manifest, rubric, counts)),
     )
@@ -196,6 +201,13 @@ def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
             f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
             f" is for {which} runs."
         )
+    if counts.votes.ties:
+        yield (
+            f"{counts.votes.ties} of the traces counted as none had no majority among the votes"
+            " (tie)."
+        )
+    if counts.votes.failed:
+        yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
     if counts.truncated:
         yield (
             f"{counts.truncated} judged traces were longer than what the judge reads; what it left"

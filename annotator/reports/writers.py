@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from annotator.reports.frequency import FrequencyTable, Row
+from annotator.reports.votes import Votes
 from annotator.text import one_line
-from validation import Interval
+from validation import Agreement, Interval
 
 UNDEFINED = "-"
 
@@ -77,7 +78,34 @@ def _text(table: FrequencyTable) -> str:
     ]
     lines.insert(1, "-" * max(map(len, lines)))
     lines.insert(len(lines) - 1, "-" * len(lines[1]))
-    return "\n".join([heading(table), "", *lines, "", *table.notes])
+    votes = ["", *_votes(table.votes)] if table.votes else []
+    return "\n".join([heading(table), "", *lines, *votes, "", *table.notes])
+
+
+def _votes(votes: Votes) -> list[str]:
+    """Return how far the votes agree, a line each."""
+    lines = [f"votes unanimous  {_share(votes.unanimous)} of the judged traces"]
+    for pair in votes.pairs:
+        kappa = pair.kappa
+        shown = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
+        reason = f" ({kappa.reason})" if kappa.reason else ""
+        lines.append(f"kappa  {one_line(pair.name, 120)}  {shown}{reason}  n {kappa.n}")
+    lines.append(
+        "flips: traces where some votes have the code and some have not, of those with any"
+    )
+    lines += [
+        f"  {code}  {_share(flip)}" for code, flip in votes.flips.items() if flip.value is not None
+    ]
+    never = [code for code, flip in votes.flips.items() if flip.value is None]
+    return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
+
+
+def _share(share: Interval) -> str:
+    return f"{share.k}/{share.n}  {percent(share)} %  {limits(share)}"
+
+
+def _kappa_limits(kappa: Agreement) -> str:
+    return f"[{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
 
 
 def as_markdown(tables: Sequence[FrequencyTable]) -> str:
@@ -89,14 +117,16 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
         rows += [cells(row, table)[:columns] for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         notes = " ".join(table.notes)
-        parts.append("\n".join([f"**{heading(table)}**", "", *lines, "", notes]))
+        votes = [f"- {line.strip()}" for line in _votes(table.votes)] if table.votes else []
+        votes = ["", *votes] if votes else []
+        parts.append("\n".join([f"**{heading(table)}**", "", *lines, *votes, "", notes]))
     return "\n\n".join(parts)
 
 
 _CSV = (
     *("rubric", "rubric_sha256", "judge", "run", "run_status", "limit", "code", "name", "count"),
     *("n", "percent", "low", "high", "method", "confidence", "primary_or_secondary", "labelled"),
-    *("none", "skipped", "failed", "notes"),
+    *("none", "skipped", "failed", "flips", "flips_n", "notes"),
 )
 
 
@@ -126,6 +156,8 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
                 "name": _harmless(row.name),
                 "primary_or_secondary": row.anywhere,
             }
+            if flip := table.votes and table.votes.flips.get(row.code):
+                own |= {"flips": flip.k, "flips_n": flip.n}
             if row.share:
                 low, _, high = limits(row.share).strip("[]").partition(", ")
                 own |= {"count": row.share.k, "percent": percent(row.share)}
@@ -168,6 +200,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "none_after_rejection": table.emptied,
             "outcome_unknown": table.outcome_unknown,
             "truncated": table.truncated,
+            "votes": _votes_value(table.votes),
             "counted": table.counted,
             "rows": [
                 {
@@ -185,6 +218,21 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
         for table in tables
     ]
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _votes_value(votes: Votes | None) -> dict[str, object] | None:
+    if votes is None:
+        return None
+    pairs = [
+        {"first": pair.first, "second": pair.second, **pair.kappa.as_dict()} for pair in votes.pairs
+    ]
+    return {
+        "unanimous": votes.unanimous.as_dict(),
+        "ties": votes.ties,
+        "failed": votes.failed,
+        "pairs": pairs,
+        "flips": {code: flip.as_dict() for code, flip in votes.flips.items()},
+    }
 
 
 WRITERS: dict[str, Callable[[Sequence[FrequencyTable]], str]] = {

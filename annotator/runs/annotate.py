@@ -6,6 +6,7 @@ from annotator.annotations import Annotation, Finding, Rejected, Verdict
 from annotator.evidence import check
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
+from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
 
 
@@ -24,8 +25,14 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     Only findings whose every quote stands in the trace count. If the code that the judge holds to
     be primary does not stand but others do, the strongest of those by the rubric's precedence
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
-    A rubric of ``many`` codes has no primary one.
+    A rubric of ``many`` codes has no primary one. Ballots are checked one by one, and then counted.
     """
+    if verdict.ballots:
+        ballots = [
+            (one.sample, conclude(one.verdict, trace, rubric, one.judge)) for one in verdict.ballots
+        ]
+        blank = replace(_blank(trace, rubric, judge), usage=verdict.usage)
+        return elect(blank, ballots, rubric)
     blank = replace(_blank(trace, rubric, judge), usage=verdict.usage, truncated=verdict.truncated)
     if verdict.error is not None:
         return replace(blank, status="failed", error=verdict.error)

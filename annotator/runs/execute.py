@@ -1,12 +1,12 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from annotator.annotations import Annotation
-from annotator.errors import AnnotatorError
+from annotator.annotations import Annotation, Usage
+from annotator.errors import AnnotatorError, Pending
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, skipped, unreadable
@@ -40,6 +40,7 @@ class Seen:
     unreadable: int = 0
     ignored: int = 0
     problems: int = 0
+    pending: int = 0  # judgements whose answers come later
     examples: list[str] = field(default_factory=list)  # the first hundred problems, in words
 
     def add(self, found: Trace | Unreadable) -> None:
@@ -78,6 +79,8 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     async def one(trace: Trace, rubric: Rubric) -> None:
         try:
             record(await annotate(trace, rubric, plan.judge))
+        except Pending:
+            seen.pending += 1
         finally:
             room.release()
 
@@ -115,6 +118,64 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     if seen.traces == seen.unreadable and seen.traces != plan.limit:
         raise AnnotatorError(_nothing(plan.sources, seen))
     return seen
+
+
+async def execute_in_batches(
+    plan: Plan,
+    run: RunDirectory,
+    recorded: Callable[[Annotation], None],
+    settle: Sequence[Callable[[], Awaitable[None]]],
+) -> Seen:
+    """Execute ``plan``; where answers come in batches, ask for all that are missing, wait, and
+    judge again until nothing is missing. Raises as :func:`execute` does.
+
+    ``settle``: for each model asked in batches, send what was asked and wait for the answers; the
+    first time, for those that a stopped process was waiting for.
+    """
+    while True:
+        await asyncio.gather(*(one() for one in settle))
+        seen = await execute(plan, run, recorded)
+        if not (seen.pending and settle):
+            return seen
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a run is expected to use. ``judged``: judgements to make; ``done``: made already."""
+
+    traces: int = 0
+    judged: int = 0
+    skipped: int = 0
+    done: int = 0
+    unreadable: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
+    """Return what executing ``plan`` is expected to use; nothing is asked and nothing written.
+
+    Raises:
+        AnnotatorError: a source does not exist.
+    """
+    expected = Forecast()
+    for found in read_traces(plan.sources, plan.format):
+        if isinstance(found, Ignored):
+            continue
+        if plan.limit is not None and expected.traces >= plan.limit:
+            break
+        expected.traces += 1
+        if isinstance(found, Unreadable):
+            expected.unreadable += 1
+            continue
+        for rubric in plan.rubrics:
+            if is_done(found.id, rubric.id):
+                expected.done += 1
+            elif _not_for(found, rubric, plan.only):
+                expected.skipped += 1
+            else:
+                expected.judged += 1
+                expected.usage += plan.judge.expects(found, rubric)
+    return expected
 
 
 def _not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:

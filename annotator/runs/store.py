@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -39,7 +39,6 @@ class RunDirectory:
         self._judged = Usage()
         self._before = _usage(manifest.get("overhead"))
         self._overhead = Usage()
-        self.retries = 0  # calls beyond the first of each trace
         self._lock = lock
         self._fd = os.open(folder / _ANNOTATIONS, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         self._size = os.fstat(self._fd).st_size
@@ -131,11 +130,15 @@ class RunDirectory:
         """All that the run has cost, in this process and before it."""
         return self._judged + self._before + self._overhead
 
+    @property
+    def id(self) -> str:
+        """The id of the run; a resumed one keeps it."""
+        return str(self.manifest["id"])
+
     def _remember(self, annotation: Annotation) -> None:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
         self._judged += annotation.usage
-        self.retries += max(0, annotation.usage.calls - 1)
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Save what the judge has spent so far on no trace in particular, and what it learned."""
@@ -150,7 +153,6 @@ class RunDirectory:
         """
         self.manifest.update(changes)
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
-        totals["retries"] = self.retries
         self.manifest["totals"] = totals
         with _writing(self.folder):
             _write_json(self.folder / "run.json", self.manifest)
@@ -159,15 +161,17 @@ class RunDirectory:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
 
         What had failed before and was not judged again comes back; a run in which nothing was
-        recorded is removed.
+        recorded and nothing waits for an answer is removed.
         """
         try:
             with _writing(self.folder):
                 self._settle()
                 self.save(**changes)
                 os.fsync(self._fd)
-                if self._size == 0 and changes.get("status") != "finished":
-                    for name in (_ANNOTATIONS, "run.json", _LOCK):
+                ours = (_ANNOTATIONS, "run.json", _LOCK)
+                empty = {one.name for one in self.folder.iterdir()} <= set(ours)
+                if self._size == 0 and changes.get("status") != "finished" and empty:
+                    for name in ours:
                         (self.folder / name).unlink(missing_ok=True)
                     with suppress(OSError):
                         self.folder.rmdir()
@@ -189,6 +193,21 @@ class RunDirectory:
                 self.append(annotation)
         self.save(overhead=asdict(self._before + self._overhead))
         aside.unlink()
+
+
+def recorded(folder: Path) -> Callable[[str, str], bool]:
+    """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
+
+    A failure does not count: it will be judged again.
+
+    Raises:
+        AnnotatorError: no run there, or a line is damaged.
+    """
+    read_manifest(folder)
+    done = {
+        _key(one.trace_id, one.rubric) for one in read_annotations(folder) if one.status != "failed"
+    }
+    return lambda trace_id, rubric: _key(trace_id, rubric) in done
 
 
 def _settings(manifest: dict[str, Any]) -> dict[str, Any]:

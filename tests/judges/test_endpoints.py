@@ -9,7 +9,8 @@ import pytest
 
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError, JudgeStopped
-from annotator.judges.llm import LLMJudge, Options
+from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace

@@ -8,7 +8,8 @@ import pytest
 
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError, JudgeStopped
-from annotator.judges.llm import LLMJudge, Options
+from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace
@@ -87,7 +88,7 @@ def test_a_wrong_quote_goes_back_and_is_never_accepted(
     assert (one.status, one.primary, one.findings) == ("none", None, ())
     assert [rejected.code for rejected in one.rejected] == ["C1b"]
     assert reason in one.rejected[0].reason
-    assert one.usage.calls == 3  # the first answer and two re-asks
+    assert (one.usage.calls, one.usage.retries) == (4, 3)  # the first answer and three re-asks
     assert all(reason in (text or "") for text in asked_again)
 
 
@@ -194,7 +195,7 @@ def test_what_is_no_judgement_fails_with_its_reason(
 def test_two_tool_calls_are_not_half_read(trace: Trace, rubric: Rubric) -> None:
     with OpenAIServer(scripted(replace(RIGHT, calls=2))) as server:
         one = judged(server, trace, rubric, mode="tools")
-    assert (one.status, one.usage.calls) == ("failed", 3)
+    assert (one.status, one.usage.calls) == ("failed", 4)
     assert "malformed answer" in (one.error or "")
 
 

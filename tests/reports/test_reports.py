@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation, Evidence, Finding, Rejected
-from annotator.judges.llm import LLMJudge, Options
+from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.settings import Options
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import load_rubric

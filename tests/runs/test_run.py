@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation
-from annotator.judges.llm import LLMJudge, Options
+from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
 from annotator.traces import Trace, read_traces
@@ -161,8 +162,9 @@ class TestResume:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            (("--model", "other"), 'model was "m", is now "other"'),
-            (("--reasks", "1"), "reasks was 2, is now 1"),
+            (("--model", "other"), 'id was "llm:m", is now "llm:m+other"'),
+            (("--reasks", "1"), "reasks was 3, is now 1"),
+            (("--temperature", "0.5"), "temperature was null, is now 0.5"),
             (("--all",), 'only: was "rubric", is now "all"'),
             (("--judge", "rules"), "judge"),
         ],
@@ -251,7 +253,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
     logs = runs(40)
     with OpenAIServer(slow) as server:
         args = (str(logs), "--rubric", "comm_errors", *llm(server, "--concurrency", "4"))
-        assert annotate_cli(*args, "--out", "whole").code == 0
+        assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
         undisturbed = server.calls
         file = tmp_path / "out" / "annotations.jsonl"
         for lines, more in ((5, ()), (15, ("--resume",)), (25, ("--resume",))):

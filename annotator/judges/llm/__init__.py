@@ -1,81 +1,77 @@
 """The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
 
-import json
-import logging
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import asyncio
+import hashlib
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import instructor
-from instructor.core import IncompleteOutputException, InstructorRetryException
-from openai.types.chat import ChatCompletion
-from pydantic import ValidationError
+from pydantic_core import to_json
 
-from annotator.annotations import Usage, Verdict
-from annotator.errors import AnnotatorError, JudgeStopped, UnreadableTrace
-from annotator.judges.base import Mode
-from annotator.judges.llm.endpoint import (
-    DEFAULT_URL,
-    CallFailed,
-    Endpoint,
-    ModeRefused,
-    Unavailable,
-    api_key,
-    checked_url,
-    without_secrets,
-)
-from annotator.judges.llm.schema import Judgement, Probe, answer_model, current
-from annotator.prompts import prompt_sha256, render
+from annotator.annotations import Claim, Usage, Verdict
+from annotator.errors import AnnotatorError, JudgeStopped, Pending, UnreadableTrace
+from annotator.evidence import verify
+from annotator.judges.base import MODES, Mode
+from annotator.judges.llm.failures import CallFailed, ModeRefused, Unanswered, Unavailable
+from annotator.judges.llm.keys import api_key, checked_url, is_local, without_secrets
+from annotator.judges.llm.prices import Price, listed
+from annotator.judges.llm.question import Question, answer_text, formed
+from annotator.judges.llm.reply import Reply
+from annotator.judges.llm.schema import Answer, Probe, Wrong, answer_model, read_answer
+from annotator.judges.llm.session import Outbox, Session
+from annotator.judges.llm.settings import Options
+from annotator.judges.llm.tokens import Tokens, at_most, typical
+from annotator.prompts import Prompt, prompt_sha256, render, render_windows
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
 
-_INSTRUCTOR = {
-    "tools": instructor.Mode.TOOLS,
-    "json_schema": instructor.Mode.JSON_SCHEMA,
-    # The schema stands in the prompt; a plain or a fenced JSON answer is taken.
-    "json": instructor.Mode.MD_JSON,
-}
+if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
+    from annotator.judges.llm.endpoint import Endpoint
 
-# instructor logs every failed attempt as an error; what failed is in the annotation.
-logging.getLogger("instructor").setLevel(logging.CRITICAL)
+TYPICAL_ANSWER = 400  # tokens
+_LONGEST_ANSWER = 4_000  # tokens reserved for an answer whose length is not limited
+_SHRINKS = 6  # how often a prompt that was too long is made shorter
+_LEAST = 2_000  # characters of a trace below which there is nothing to judge
+_MOST_PER_TOKEN = 12  # characters: no tokenizer averages that over a trace
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a model is asked.
+@dataclass(slots=True)
+class Judgement:
+    """One trace being judged, and what it cost so far. ``keys``: of the answers it rests on."""
 
-    ``reasks``: how often a model may answer again after a wrong quote or a malformed answer.
-    ``attempts``: how often one call is tried on errors that may pass. ``price_in``, ``price_out``:
-    dollars per million tokens; None is "not known".
-    """
+    trace: Trace
+    rubric: Rubric
+    sample: int = 1
+    usage: Usage = field(default_factory=Usage)
+    keys: list[str] = field(default_factory=list)
 
-    model: str
-    base_url: str = DEFAULT_URL
-    api_key_env: str = "OPENAI_API_KEY"
-    mode: Mode = "auto"
-    reasks: int = 2
-    attempts: int = 5
-    timeout: float = 120.0
-    max_output_tokens: int | None = None
-    price_in: float | None = None
-    price_out: float | None = None
+
+class _TooLong(Exception):
+    """A prompt that the model cannot read in full; ``most``: characters of a trace that it can."""
+
+    def __init__(self, words: str, most: int) -> None:
+        super().__init__(words)
+        self.most = most
 
 
 class LLMJudge:
-    """Judges with a language model; its answers are checked and, where wrong, asked for again.
+    """Judges with one language model; its answers are checked and, where wrong, asked for again.
 
     Raises:
         AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, session: Session | None = None) -> None:
         self.options = options
+        self.session = session or Session()
+        self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
         self.mode: Mode = options.mode
         self._overhead = Usage()
         self._key = api_key(checked_url(options.base_url), options.api_key_env)
+        self._tokens = Tokens(options.model)
+        self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
     @property
     def id(self) -> str:
@@ -85,24 +81,52 @@ class LLMJudge:
     @property
     def settings(self) -> Mapping[str, Any]:
         """What decides the answers; the key is not among it."""
+        options = self.options
         return {
-            "model": self.options.model,
-            "base_url": without_secrets(self.options.base_url),
-            "mode": self.options.mode,
-            "reasks": self.options.reasks,
-            "max_output_tokens": self.options.max_output_tokens,
+            "model": options.model,
+            "base_url": without_secrets(options.base_url),
+            "mode": options.mode,
+            "reasks": options.reasks,
+            "parameters": options.parameters(1),
+            "context": options.context,
+            "windows": options.windows,
             "prompt_sha256": prompt_sha256(),
         }
 
     @property
     def overhead(self) -> Usage:
-        """What finding the mode cost."""
+        """What finding the mode cost, and answers that led to no annotation."""
         return self._overhead
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form in which this endpoint answers."""
-        return {"mode": self.mode}
+        """The form in which this endpoint answers, and the price that costs were computed with."""
+        price = self.price
+        shown = price and {
+            "input": price.input,
+            "cached": price.cached,
+            "output": price.output,
+            "source": price.source,
+        }
+        return {"mode": self.mode, "price": shown}
+
+    @property
+    def state(self) -> str:
+        """See :attr:`annotator.judges.base.Judge.state`."""
+        return self.session.pace.state
+
+    @cached_property
+    def price(self) -> Price | None:
+        """Dollars per million tokens, or None if they are not known."""
+        options = self.options
+        known = listed(options.model, options.base_url, self.session.prices)
+        price = known.batch if self.session.in_batches else known.price
+        if options.price_in is None and options.price_out is None:
+            return price
+        if options.price_in is None or options.price_out is None:
+            raise AnnotatorError("--price-in and --price-out are given together or not at all")
+        cached = options.price_in if options.price_cached is None else options.price_cached
+        return Price(options.price_in, options.price_out, cached, "--price-in and --price-out")
 
     def unsupported(self, rubric: Rubric) -> str | None:
         """A model can be asked about any rubric."""
@@ -112,195 +136,399 @@ class LLMJudge:
         """A model can give any code."""
         return frozenset(code.id for code in rubric.codes)
 
-    @cached_property
-    def _endpoint(self) -> Endpoint:
-        # Built inside the event loop, as its connections belong to it.
-        options = self.options
-        return Endpoint(
-            options.base_url, self._key, timeout=options.timeout, attempts=options.attempts
-        )
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        """See :meth:`annotator.judges.base.Judge.recall`."""
+        if self.mode == "auto" and learned.get("mode") in MODES:
+            self.mode = learned["mode"]
 
     @cached_property
-    def _ask(self) -> Mapping[str, Any]:
-        return {
-            name: instructor.patch(create=self._create, mode=mode)
-            for name, mode in _INSTRUCTOR.items()
-        }
+    def _endpoint(self) -> "Endpoint":
+        # Built inside the event loop, as its connections belong to it.
+        from annotator.judges.llm.endpoint import Endpoint
+
+        session = self.session
+        return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
 
     async def open(self) -> None:
         """Find out, with two tiny questions at most, in which form this endpoint answers.
 
         Named tools first, then a JSON schema; plain JSON with the schema in the prompt asks nothing
         of a server and needs no call. A server can fail at a form in three ways: an error, a 500,
-        or an answer in plain text that ignores it.
+        or an answer in plain text that ignores it. What it was found to do is cached with the
+        answers. Questions that go into a batch use a JSON schema.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
         """
         if self.mode != "auto":
             return
-        forms: tuple[Mode, ...] = ("tools", "json_schema")
-        for mode in forms:
+        if self.outbox:
+            self.mode = "json_schema"
+            return
+        cache = self.session.cache
+        known = cache.get(self._mode_key, "") if cache else None
+        if known and known.reply.text in MODES:
+            self.recall({"mode": known.reply.text})
+            return
+        spent = self._overhead
+        for mode in ("tools", "json_schema"):
             if await self._answers_in(mode):
                 self.mode = mode
-                return
-        self.mode = "json"
+                break
+        else:
+            self.mode = "json"
+        if cache and self._overhead.calls > spent.calls:
+            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
+            cache.recorded([self._mode_key])
+
+    @property
+    def _mode_key(self) -> str:
+        options = self.options
+        decides = f"{without_secrets(options.base_url)} {options.model} {options.parameters(1)}"
+        return f"mode {hashlib.sha256(decides.encode()).hexdigest()}"
 
     async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
-        messages = [{"role": "user", "content": 'Set "answer" to "ready" and "number" to 7.'}]
-        token = current.set(None)
+        user = 'Set "answer" to "ready" and "number" to 7.'
+        form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
+        body = {"model": self.options.model, "messages": messages, **form}
+        body |= self.options.parameters(1)
         try:
-            await self._ask[mode](response_model=Probe, messages=messages, max_retries=0)
-        except InstructorRetryException as error:
-            cause = error.__cause__
-            if isinstance(cause, JudgeStopped):
-                raise cause from error
-            if isinstance(cause, Unavailable):
-                raise JudgeStopped(f"the endpoint does not answer: {cause}") from error
+            most = self._dearest(1_000)
+            data = to_json(body)
+            reply = await self._endpoint.complete(data, 300, most, self._spent, probe=True)
+            Probe.model_validate_json(answer_text(reply, mode) or "")
+        except Unavailable as error:
+            raise JudgeStopped(f"the endpoint does not answer: {error}") from error
+        except (CallFailed, ValueError):
             return False
-        except IncompleteOutputException:
-            return False
-        finally:
-            current.reset(token)
         return True
+
+    def _spent(self, usage: Usage) -> None:
+        self._overhead += usage
 
     async def close(self) -> None:
         """Close the connections."""
         if "_endpoint" in self.__dict__:
             await self._endpoint.close()
+            del self.__dict__["_endpoint"]
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the model's verdict; see :meth:`annotator.judges.base.Judge.judge`."""
-        judgement = Judgement(trace, rubric)
-        token = current.set(judgement)
+        return await self.decide(Judgement(trace, rubric))
+
+    async def decide(self, judgement: Judgement) -> Verdict:
+        """Return the verdict of one judgement; raises as :meth:`judge`."""
         try:
-            return await self._judge(judgement)
-        except BaseException:  # stopped or cancelled: what it cost is in no annotation
-            self._overhead += judgement.usage
+            verdict = await self._decided(judgement)
+        except Pending:
             raise
-        finally:
-            current.reset(token)
+        except BaseException:
+            self.drop(judgement)
+            raise
+        if verdict.error and self.session.cache:  # it is to be asked again, not remembered
+            self.session.cache.forget(judgement.keys)
+        return replace(verdict, usage=judgement.usage)
 
-    async def _judge(self, judgement: Judgement) -> Verdict:
-        try:
-            prompt = render(judgement.trace, judgement.rubric)
-        except UnreadableTrace as error:
-            return Verdict(error=str(error))
-        messages = [
-            {"role": "system", "content": prompt.system},
-            {"role": "user", "content": prompt.user},
-        ]
-        try:
-            answer = await self._ask[self.mode](
-                response_model=answer_model(judgement.rubric),
-                messages=messages,
-                max_retries=self.options.reasks,
-            )
-        except IncompleteOutputException:
-            return Verdict(usage=judgement.usage, error="the answer was cut off at the token limit")
-        except InstructorRetryException as error:
-            return await self._given_up(error, judgement)
-        verdict: Verdict = answer.verdict(judgement.usage)
-        return verdict
+    def drop(self, judgement: Judgement) -> None:
+        """Take note of what a judgement cost that will not be recorded: the run was stopped."""
+        self._overhead += judgement.usage
+        if self.session.cache:
+            self.session.cache.recorded(judgement.keys)
 
-    async def _given_up(self, error: InstructorRetryException, judgement: Judgement) -> Verdict:
-        """Return the verdict after the last re-ask.
+    async def _decided(self, judgement: Judgement) -> Verdict:
+        """Ask about the whole trace, or about as much of it as the model can read."""
+        most: int | None = None
+        for _ in range(_SHRINKS):
+            try:
+                prompts = self.prompts(judgement.trace, judgement.rubric, most)
+            except UnreadableTrace as error:
+                return Verdict(error=str(error))
+            try:
+                verdicts = await together([self._conversed(judgement, one) for one in prompts])
+            except _TooLong as error:
+                if error.most < _LEAST:
+                    return Verdict(error=str(error))
+                most, words = error.most, str(error)
+                continue
+            return _merged(verdicts, prompts, judgement)
+        return Verdict(error=words)
+
+    def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
+        """Return what is asked about a trace: one prompt, or one for each window.
+
+        ``most``: characters of a trace that are known to fit.
+
+        Raises:
+            UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
+        """
+        prompt = render(trace, rubric)
+        if most is None:
+            most = self._most(prompt, rubric)
+        if most is None or len(prompt.user) <= most:
+            return [prompt]
+        if self.options.windows:
+            return render_windows(trace, rubric, most)
+        return [render(trace, rubric, most)]
+
+    def _most(self, prompt: Prompt, rubric: Rubric) -> int | None:
+        """Return the characters of a trace that fit into the context, or None if all do."""
+        context = self._context
+        if context is None:
+            return None
+        schema = str(answer_model(rubric).model_json_schema())
+        room = context - at_most(prompt.system + schema) - self._answer_room(context)
+        room = max(room, 1)
+        if self._tokens.fits(prompt.user, room):
+            return None
+        if self._tokens.exact:
+            count = self._tokens.count(prompt.user)
+            return int(len(prompt.user) * room / count * 0.95)
+        return int(len(prompt.user) * room / at_most(prompt.user))
+
+    @cached_property
+    def _context(self) -> int | None:
+        options = self.options
+        return (
+            options.context or listed(options.model, options.base_url, self.session.prices).context
+        )
+
+    def _answer_room(self, context: int) -> int:
+        """Return the tokens of a context that are left to the answer and to asking again."""
+        return (self.options.max_output_tokens or min(_LONGEST_ANSWER, context // 4)) + 200
+
+    async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
+        """Ask until an answer stands or the re-asks are used up.
 
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
         findings that do not stand will be rejected. Anything else is a failure.
         """
-        cause = error.__cause__
-        refused = isinstance(cause, ModeRefused) and cause.status < 500
-        if refused and not self._endpoint.worked and not await self._answers_in(self.mode):
-            raise JudgeStopped(str(cause)) from error  # it would be so for every trace
-        if isinstance(cause, JudgeStopped):
-            raise cause from error
-        if isinstance(cause, AnnotatorError):
-            return Verdict(usage=judgement.usage, error=str(cause))
-        if judgement.answer is not None:
-            return judgement.answer.verdict(judgement.usage)
-        if isinstance(cause, ValidationError):
-            wrong = "; ".join(_described(one) for one in cause.errors(include_url=False)[:3])
-        else:
-            wrong = one_line(str(cause or error), 300)
-        return Verdict(usage=judgement.usage, error=f"malformed answer: {wrong}")
+        question = Question(judgement.rubric, prompt, self.mode, judgement.sample)
+        wrong = Wrong("no answer")
+        for _ in range(1 + self.options.reasks):
+            try:
+                reply = await self._answered(judgement, question)
+            except Unanswered as error:
+                if question.turns:
+                    break
+                return Verdict(error=str(error))
+            except CallFailed as error:
+                return Verdict(error=str(error))
+            if reply.too_long:
+                raise self._too_long(reply, prompt)
+            if reason := _no_judgement(reply):
+                return Verdict(error=reason)
+            try:
+                return self._read(reply, judgement).verdict()
+            except Wrong as error:
+                wrong = error
+                question = question.again(reply, str(error))
+        if wrong.answer is not None:
+            return wrong.answer.verdict()
+        return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
 
-    async def _create(self, **request: Any) -> ChatCompletion:
-        """Send one request for instructor, count it, and refuse what is no answer."""
-        judgement = current.get()
+    def _read(self, reply: Reply, judgement: Judgement) -> Answer:
+        text = answer_text(reply, self.mode)
+        if text is None:
+            what = "call the function exactly once" if self.mode == "tools" else "one JSON object"
+            raise Wrong(f"there is not one answer in it: {what}")
+        return read_answer(text, judgement.trace, judgement.rubric)
+
+    def _too_long(self, reply: Reply, prompt: Prompt) -> _TooLong:
+        """Return how much shorter a prompt must be that the server refused as too long."""
+        size = len(prompt.user)
+        if reply.limit and reply.asked > reply.limit:
+            over = reply.asked - reply.limit + self._answer_room(reply.limit)
+            per_token = (len(prompt.system) + size) / reply.asked
+            return _TooLong(reply.text, min(int((size - over * per_token) * 0.97), size - 1))
+        return _TooLong(reply.text, int(size * 0.7))
+
+    async def _answered(self, judgement: Judgement, question: Question) -> Reply:
+        """Return the answer to one question: a known one, or the endpoint's."""
+        cache, trace = self.session.cache, judgement.trace.id
+        key = question.key(self.options)
+        known = cache.get(key, trace) if cache else None
+        if known:
+            paid = known.unrecorded and key not in judgement.keys
+            judgement.usage += known.usage if paid else Usage(cache_hits=1)
+            judgement.keys.append(key)
+            return known.reply
+        spent = Usage(retries=len(question.turns) and 1)
 
         def count(usage: Usage) -> None:
-            known = usage.cost_usd is not None
-            priced = replace(usage, cost_usd=self._cost(usage) if known else None)
-            if judgement:
-                judgement.usage += priced
-                judgement.last_input = usage.input_tokens
-            else:
-                self._overhead += priced
+            nonlocal spent
+            spent += usage
+            judgement.usage += usage
 
-        if judgement:
-            judgement.answer = None
-        body = {"model": self.options.model, **request}
-        if self.options.max_output_tokens:
-            body["max_completion_tokens"] = self.options.max_output_tokens
-        completion = await self._endpoint.complete(body, count, probe=judgement is None)
-        choice = completion.choices[0]
-        if choice.message.refusal:
-            raise CallFailed(f"the model refuses: {one_line(choice.message.refusal, 300)}")
-        if choice.finish_reason == "content_filter":
-            raise CallFailed("the server's content filter stopped the answer")
-        if len(choice.message.tool_calls or []) > 1:
-            choice.message.tool_calls = None  # not one answer: instructor would read the first
-        if judgement:
-            _read_in_full(request["messages"], judgement)
-            if self.mode == "json" and choice.finish_reason != "length":
-                choice.message.content = _only_answer(choice.message.content or "")
-        return completion
+        judgement.usage += spent
+        reply = await self._asked(question, key, count)
+        _read_in_full(question.prompt, reply, spent.input_tokens)
+        judgement.keys.append(key)
+        if cache:
+            cache.put(key, self.options.model, reply, spent, trace)
+        return reply
 
-    def _cost(self, usage: Usage) -> float | None:
-        options = self.options
-        if options.price_in is None or options.price_out is None:
-            return None
-        tokens = usage.input_tokens * options.price_in + usage.output_tokens * options.price_out
-        return tokens / 1_000_000
+    async def _asked(self, question: Question, key: str, count: Any) -> Reply:
+        body = question.body(self.options)
+        if self.outbox:
+            most = self._dearest(at_most(question.prompt.system + question.prompt.user))
+            return self.outbox.ask(key, self.options.model, body, most)
+        length = question.prompt.system + question.prompt.user
+        tokens = typical(length) + TYPICAL_ANSWER
+        most = self._dearest(at_most(length) + 1_000)
+        async with _Turn(self._first, question.rubric.sha256, self._warms):
+            try:
+                return await self._endpoint.complete(to_json(body), tokens, most, count)
+            except ModeRefused as error:
+                # Is it this trace, or would it be so for every trace? A tiny question tells.
+                if error.status < 500 and not await self._answers_in(self.mode):
+                    if self.session.cache:
+                        self.session.cache.forget([self._mode_key])
+                    raise JudgeStopped(f"{error}{self._sent_settings()}") from error
+                raise
+
+    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+        """See :meth:`annotator.judges.base.Judge.expects`."""
+        return self.forecast(trace, rubric, 1)
+
+    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
+        """Return what the sample-th judgement of a trace is expected to use."""
+        mode: Mode = "tools" if self.mode == "auto" else self.mode
+        try:
+            prompts = self.prompts(trace, rubric)
+        except UnreadableTrace:
+            return Usage()
+        expected = Usage()
+        schema = str(answer_model(rubric).model_json_schema())
+        for prompt in prompts:
+            key = Question(rubric, prompt, mode, sample).key(self.options)
+            if self.session.cache and self.session.cache.get(key, ""):
+                expected += Usage(cache_hits=1)
+                continue
+            tokens = self._tokens.count(prompt.user) + self._tokens.count(prompt.system + schema)
+            answer = min(TYPICAL_ANSWER, self.options.max_output_tokens or TYPICAL_ANSWER)
+            usage = Usage(input_tokens=tokens, output_tokens=answer, calls=1)
+            expected += replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+        return expected
+
+    @property
+    def assumption(self) -> str:
+        """See :attr:`annotator.judges.base.Judge.assumption`."""
+        price = self.price
+        priced = (
+            f"{price.input:g} USD per million tokens of input and {price.output:g} of output"
+            f" ({price.source}), nothing cached by the provider"
+            if price
+            else "price not known (--price-in, --price-out, or --prices FILE)"
+        )
+        return (
+            f"{self.options.model}: {self._tokens}; {TYPICAL_ANSWER} tokens an answer; no answer is"
+            f" asked for again and no call is repeated; {priced}"
+        )
+
+    def _sent_settings(self) -> str:
+        sent = self.options.parameters(1)
+        shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
+        return f"; the request sets {one_line(shown, 300)}" if shown else ""
+
+    @property
+    def _warms(self) -> bool:
+        warm = self.options.warm
+        return not is_local(self.options.base_url) if warm is None else warm
+
+    def _dearest(self, tokens: int) -> float:
+        """Return the dollars that a prompt of at most so many tokens can cost, with its answer."""
+        if self.price is None:
+            return 0.0
+        output = self.options.max_output_tokens or _LONGEST_ANSWER
+        return self.price.of(Usage(input_tokens=tokens, output_tokens=output))
 
 
-_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCED = re.compile(r"(?ims)^```(?:json)?[ \t]*\n?(.*?)\n?```[ \t]*$")
+class _Turn:
+    """Lets the first call of a rubric go alone, so that the others find the prefix cached."""
+
+    def __init__(self, first: dict[str, asyncio.Event], rubric: str, warms: bool) -> None:
+        self._first, self._rubric, self._warms = first, rubric, warms
+        self._mine: asyncio.Event | None = None
+
+    async def __aenter__(self) -> None:
+        if not self._warms:
+            return
+        if self._rubric in self._first:
+            await self._first[self._rubric].wait()
+        else:
+            self._mine = self._first[self._rubric] = asyncio.Event()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._mine:
+            self._mine.set()
 
 
-def _only_answer(text: str) -> str:
-    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict]:
+    """Return all results; each is awaited to its end, also if another one fails.
 
-    Anything else is "". instructor would take the last JSON of any text; but a model that refuses
-    and quotes the trace, or says what it would else have answered, gives a JSON that is not its
-    answer.
+    Raises:
+        Pending: one is pending and none failed. Else the first failure is raised.
     """
-    text = _THOUGHT.sub("", text)
-    blocks = _FENCED.findall(text)
-    answer = blocks[0] if len(blocks) == 1 else text
-    try:
-        return answer if isinstance(json.loads(answer), dict) else ""
-    except (ValueError, RecursionError):
-        return ""
+    if len(asked) == 1:
+        return [await asked[0]]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [one for one in results if isinstance(one, BaseException)]
+    for error in sorted(errors, key=lambda one: isinstance(one, Pending)):
+        raise error
+    return [one for one in results if isinstance(one, Verdict)]
 
 
-_MOST_PER_TOKEN = 12  # characters: no tokenizer averages that over a trace
+def _no_judgement(reply: Reply) -> str | None:
+    """Return why a reply is no judgement, if it is none; asking again would not help."""
+    if reply.refusal:
+        return f"the model refuses: {one_line(reply.refusal, 300)}"
+    if reply.finish == "content_filter":
+        return "the server's content filter stopped the answer"
+    if reply.finish == "length":
+        return "the answer was cut off at the token limit"
+    return None
 
 
-def _read_in_full(messages: list[dict[str, Any]], judgement: Judgement) -> None:
-    """Raise :class:`CallFailed` if the server cut the prompt off without a word, as some do."""
-    longest = max(len(one.get("content") or "") for one in messages if one["role"] == "user")
-    tokens = judgement.last_input
-    if tokens and longest > 20_000 and longest > _MOST_PER_TOKEN * tokens:
+def _read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:
+    """Raise if the server cut the prompt off without a word, as some do."""
+    longest = len(prompt.user)
+    if not reply.too_long and tokens and longest > max(20_000, _MOST_PER_TOKEN * tokens):
         raise CallFailed(
             f"the server read {tokens} tokens of a trace of {longest} characters:"
             " its context is too small for it"
         )
 
 
-def _described(error: Any) -> str:
-    where = ".".join(map(str, error["loc"]))
-    said = one_line(str(error["msg"]).removeprefix("Value error, "), 300)
-    return f"{where}: {said}" if where else said
+def _merged(verdicts: list[Verdict], prompts: list[Prompt], judgement: Judgement) -> Verdict:
+    """Return one verdict of those on several windows: for each code the first claim that stands,
+    else the first. If a window could not be judged, the trace could not be.
+    """
+    for n, verdict in enumerate(verdicts, 1):
+        if verdict.error:
+            where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
+            return replace(verdict, error=where + verdict.error)
+    truncated = _never_shown(prompts)
+    if len(verdicts) == 1:
+        return replace(verdicts[0], truncated=truncated)
+    claims: dict[str, Claim] = {}
+    for claim in (claim for verdict in verdicts for claim in verdict.claims):
+        held = claims.get(claim.code)
+        if held is None or (not _stands(held, judgement) and _stands(claim, judgement)):
+            claims[claim.code] = claim
+    return Verdict(tuple(claims.values()), truncated=truncated)
+
+
+def _stands(claim: Claim, judgement: Judgement) -> bool:
+    return not verify(claim, judgement.trace, judgement.rubric)[1]
+
+
+def _never_shown(prompts: list[Prompt]) -> dict[str, int]:
+    """Return what is missing in every prompt that could have shown it; a window shows what it can
+    of the rest of the trace and its own messages, so that a message is missing where it is cut.
+    """
+    missing: dict[str, int] = {}
+    for prompt in prompts:
+        for source, characters in prompt.truncated.items():
+            missing[source] = min(characters, missing.get(source, characters))
+    return missing

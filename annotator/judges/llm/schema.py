@@ -4,17 +4,15 @@ Every text and every list has a largest length: a small model under a grammar wo
 the end of its context.
 """
 
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast
 
-from instructor import OpenAISchema
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from annotator.annotations import Claim, Quote, Usage, Verdict
+from annotator.annotations import Claim, Quote, Verdict
 from annotator.evidence import verify
 from annotator.rubrics import NONE, Rubric
+from annotator.text import one_line
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
@@ -30,22 +28,6 @@ def _text(most: int, description: str) -> Any:
 _CONFIG = ConfigDict(hide_input_in_errors=True, json_schema_extra={"additionalProperties": False})
 
 
-@dataclass(slots=True)
-class Judgement:
-    """One trace being judged: what the answer is checked against, and what it cost so far."""
-
-    trace: Trace
-    rubric: Rubric
-    usage: Usage = field(default_factory=Usage)
-    last_input: int = 0  # tokens of the last prompt, as the server counted them
-    answer: "Answer | None" = None  # the last answer of the right form, right or wrong
-
-
-# The trace reaches the validation through this and not through instructor's own `context`: with a
-# context, instructor renders every message as a Jinja template, and messages hold hostile text.
-current: ContextVar[Judgement | None] = ContextVar("judgement", default=None)
-
-
 class AnswerQuote(BaseModel):
     """A passage of the run."""
 
@@ -54,12 +36,12 @@ class AnswerQuote(BaseModel):
     text: _text(600, "copied word for word")  # type: ignore[valid-type]
 
 
-class Answer(OpenAISchema):
+class Answer(BaseModel):
     """The codes that apply to the run, with their evidence."""
 
     model_config = _CONFIG
 
-    def verdict(self, usage: Usage) -> Verdict:
+    def verdict(self) -> Verdict:
         """Return the answer as a verdict; nothing is checked here."""
         given = cast(Any, self)
         claims = tuple(
@@ -71,26 +53,46 @@ class Answer(OpenAISchema):
             for one in given.findings
         )
         primary = given.label if any(claim.code == given.label for claim in claims) else None
-        return Verdict(claims, primary, usage)
+        return Verdict(claims, primary)
 
-    @model_validator(mode="after")
-    def _stands(self) -> "Answer":
-        """Refuse an answer that contradicts itself or whose quotes do not stand in the trace.
 
-        Raises:
-            ValueError: everything that is wrong, for the model to answer again.
-        """
-        judgement = current.get()
-        if judgement is None:
-            return self
-        wrong = _contradictions(self, judgement.rubric)
-        if not wrong:
-            judgement.answer = self
-            for claim in self.verdict(Usage()).claims:
-                wrong += verify(claim, judgement.trace, judgement.rubric, hints=True)[1]
-        if wrong:
-            raise ValueError("; ".join(wrong) + _ADVICE)
-        return self
+class Wrong(Exception):
+    """An answer that is not accepted; the message is for the model to answer again.
+
+    ``answer``: it has the right form, and only its quotes do not stand.
+    """
+
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
+
+
+def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
+    """Return the answer in a JSON text, if its form is right and its quotes stand in the trace.
+
+    Raises:
+        Wrong: everything that is wrong with it.
+    """
+    try:
+        answer = answer_model(rubric).model_validate_json(text)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+        shown = "; ".join(_described(one) for one in errors[:5])
+        raise Wrong(f"{shown}; and more" if len(errors) > 5 else shown) from error
+    wrong = _contradictions(answer, rubric)
+    if wrong:
+        raise Wrong("; ".join(wrong))
+    for claim in answer.verdict().claims:
+        wrong += verify(claim, trace, rubric, hints=True)[1]
+    if wrong:
+        raise Wrong("; ".join(wrong) + _ADVICE, answer)
+    return answer
+
+
+def _described(error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    said = one_line(str(error["msg"]), 600)
+    return f"{where}: {said}" if where else said
 
 
 _ADVICE = (
@@ -116,8 +118,7 @@ def _contradictions(answer: Answer, rubric: Rubric) -> list[str]:
 def answer_model(rubric: Rubric) -> type[Answer]:
     """Return the model of an answer by ``rubric``: its codes as an enum, and an explicit "none".
 
-    A subclass of instructor's own schema class, and one class per rubric: else instructor builds a
-    new class and a new JSON schema for every call.
+    One class per rubric, because building one takes longer than reading an answer.
     """
     codes = tuple(code.id for code in rubric.codes)
     code_type: Any = Literal[codes]
@@ -141,7 +142,7 @@ def answer_model(rubric: Rubric) -> type[Answer]:
     )
 
 
-class Probe(OpenAISchema):
+class Probe(BaseModel):
     """Say that you are ready."""
 
     model_config = _CONFIG

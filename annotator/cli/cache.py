@@ -1,0 +1,56 @@
+"""``annotate cache``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from annotator.cli.output import say
+from annotator.text import one_line
+
+
+@click.group("cache")
+def command() -> None:
+    """Show or drop the answers of models that are kept on this machine.
+
+    An answer is used again where everything that decides it is the same: endpoint, model, settings,
+    prompt, schema and the number of the sample. ANNOTATOR_CACHE names another file.
+    """
+
+
+def _file() -> Path:
+    from annotator.judges.llm.cache import default_file
+
+    return default_file()
+
+
+@command.command("info")
+def info() -> None:
+    """Show the file, its size, and how many answers of which model it holds."""
+    from annotator.judges.llm.cache import contents
+
+    file = _file()
+    held = contents(file)
+    lines = [f"file     {file}", f"answers  {sum(one.answers for one in held)}"]
+    if file.exists():
+        size = sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))
+        lines.append(f"size     {size / 1e6:.1f} MB")
+    for one in held:
+        days = (_day(one.oldest), _day(one.newest))
+        lines.append(
+            f"  {one_line(one.model, 60)}: {one.answers}, {' to '.join(dict.fromkeys(days))}"
+        )
+    say("\n".join(lines))
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+@command.command("clear")
+@click.option("--model", metavar="NAME", help="Only the answers of this model.")
+def clear(model: str | None) -> None:
+    """Drop all answers, or those of one model."""
+    from annotator.judges.llm.cache import clear as drop
+
+    say(f"{drop(_file(), model)} answers dropped")

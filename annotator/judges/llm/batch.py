@@ -1,0 +1,322 @@
+"""Questions that are asked together and answered later: files in the form of OpenAI's Batch API."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic_core import to_json
+
+from annotator.annotations import Usage
+from annotator.errors import AnnotatorError, JudgeStopped, Pending
+from annotator.judges.llm.budget import Budget
+from annotator.judges.llm.cache import AnswerCache
+from annotator.judges.llm.failures import CallFailed, Unanswered
+from annotator.judges.llm.keys import api_key
+from annotator.judges.llm.overflow import too_long
+from annotator.judges.llm.prices import Price
+from annotator.judges.llm.reply import Reply, read_reply, read_usage
+from annotator.judges.llm.settings import Options
+from annotator.text import one_line
+
+ANSWERS = "answers.sqlite"  # of a run in batches, in its directory
+_STATE = "state.json"
+_MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
+_MOST_BYTES = 190_000_000
+_ATTEMPTS = 3  # how often a question is asked whose answer does not come
+_FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
+_ENDED = ("completed", "failed", "expired", "cancelled")
+
+
+def request_line(key: str, body: Mapping[str, Any]) -> bytes:
+    """Return one question as a line of a batch file, which ``vllm run-batch`` reads, too."""
+    line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+    return to_json(line) + b"\n"
+
+
+class FileOutbox:
+    """Writes questions into one file, or, without one, takes none.
+
+    Raises:
+        AnnotatorError: the file cannot be written.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self.written = 0
+        self._asked: set[bytes] = set()
+        self._out = None
+        if file:
+            try:
+                self._out = file.open("wb")
+            except OSError as error:
+                raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+
+    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+        """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
+        if self._out is None:
+            raise Unanswered("there is no answer to it in the batch results")
+        if (short := bytes.fromhex(key)[:12]) not in self._asked:
+            self._asked.add(short)
+            try:
+                self._out.write(request_line(key, body))
+            except OSError as error:
+                raise AnnotatorError(f"{self.file}: {error.strerror or error}") from error
+            self.written += 1
+        raise Pending("asked in a file")
+
+    def close(self) -> None:
+        """Bring the file to the disk."""
+        if self._out:
+            self._out.close()
+
+
+def read_results(file: Path) -> Iterator[tuple[str, object, str]]:
+    """Yield key, body and error (one of them empty) of each line of a file of batch results.
+
+    Raises:
+        AnnotatorError: the file cannot be read, or a line is no result (with its number).
+    """
+    try:
+        with file.open("rb") as lines:
+            for n, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    value = json.loads(line)
+                    key, response = str(value["custom_id"]), value.get("response") or {}
+                    status, body = response.get("status_code", 200), response.get("body")
+                    error = value.get("error")
+                except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+                    what = "expected a line of batch results with custom_id and response"
+                    raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
+                said = error.get("message") if isinstance(error, dict) else error
+                if status != 200:
+                    inner = body.get("error") if isinstance(body, dict) else None
+                    inner = inner.get("message") if isinstance(inner, dict) else inner
+                    said = f"HTTP {status}: {inner or said or 'no words'}"
+                if said or body is None:
+                    yield key, body, one_line(str(said or "no answer in it"), 300)
+                else:
+                    yield key, body, ""
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+
+
+def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> dict[str, str]:
+    """Put the answers of a file of batch results into ``cache``; return the errors by key.
+
+    Raises:
+        AnnotatorError: as :func:`read_results`.
+    """
+    errors: dict[str, str] = {}
+    for key, body, error in read_results(file):
+        usage = Usage(calls=1)
+        reply: Reply | None = None
+        if error:
+            reply = too_long(error, body)
+        else:
+            used = read_usage(body)
+            known = used is not None and price is not None
+            cost = price.of(used) if used and price else None
+            usage = replace(used or usage, calls=1, cost_usd=cost if known else None)
+            try:
+                reply = read_reply(body)
+            except ValueError as wrong:
+                error = str(wrong)
+        if reply:
+            cache.put(key, model, reply, usage, "")
+        else:
+            errors[key] = error
+    return errors
+
+
+@dataclass
+class Job:
+    """One batch: its file of questions, and what the server calls it."""
+
+    n: int
+    questions: int
+    file_id: str = ""
+    batch_id: str = ""
+    done: bool = False
+
+
+class BatchOutbox:
+    """Questions of one model that go to its endpoint as batches; everything is in ``folder``.
+
+    The process may be killed at any moment. A batch is sent with the run's id and its own number,
+    and one whose creation was not noted is found again by them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        options: Options,
+        cache: AnswerCache,
+        price: Price | None,
+        budget: Budget | None,
+        notice: Callable[[str], None],
+    ) -> None:
+        self.folder = folder
+        self._budget = budget
+        self._run = run
+        self._options = options
+        self._cache = cache
+        self._price = price
+        self._notice = notice
+        self._jobs: list[Job] = []
+        self._missed: dict[str, tuple[int, str]] = {}  # how often a question was not answered
+        self._out: Any = None
+        self._asked: set[bytes] = set()
+        self._size = 0
+        self._most = 0.0
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            state = json.loads((folder / _STATE).read_bytes())
+            self._jobs = [Job(**job) for job in state["jobs"]]
+            self._missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
+
+    def _save(self) -> None:
+        state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
+        part = self.folder / f".{_STATE}.part"
+        part.write_text(json.dumps(state))
+        part.replace(self.folder / _STATE)
+
+    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+        """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
+        times, words = self._missed.get(key, (0, ""))
+        if times >= _ATTEMPTS:
+            raise CallFailed(f"{words} (the last of {times} batches)")
+        if (short := bytes.fromhex(key)[:12]) not in self._asked:
+            self._asked.add(short)
+            line = request_line(key, body)
+            full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
+            if self._out is None or full or self._size + len(line) > _MOST_BYTES:
+                self._next_file()
+            self._out.write(line)
+            self._size += len(line)
+            self._most += most
+            self._jobs[-1].questions += 1
+        raise Pending("asked in a batch")
+
+    def _next_file(self) -> None:
+        if self._out:
+            self._out.close()
+        last = max((job.n for job in self._jobs), default=0)
+        self._jobs.append(Job(last + 1, 0))
+        self._out = self._questions(self._jobs[-1]).open("wb")
+        self._size = 0
+
+    def _questions(self, job: Job) -> Path:
+        return self.folder / f"{job.n}.jsonl"
+
+    def waiting(self) -> bool:
+        """Whether questions were taken that have no answer yet."""
+        return any(not job.done for job in self._jobs)
+
+    async def settle(self) -> None:
+        """Send what was asked, wait for all batches, and put their answers into the cache.
+
+        Raises:
+            BudgetReached: the questions may cost more than is left; none was sent.
+            JudgeStopped: the server refuses a batch.
+        """
+        if self._out:
+            self._out.close()
+            self._out = None
+        if self._budget and self._most:
+            self._budget.check(self._most, self._cache.spent())
+        self._most = 0.0
+        from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
+
+        options = self._options
+        client = AsyncOpenAI(
+            base_url=options.base_url,
+            api_key=api_key(options.base_url, options.api_key_env),
+            timeout=options.timeout,
+            max_retries=options.attempts,
+            http_client=DefaultAioHttpClient(),
+        )
+        try:
+            self._save()
+            for job in self._jobs:
+                if not job.done:
+                    await self._send(client, job)
+            for job in self._jobs:
+                if not job.done:
+                    await self._collect(client, job)
+        except APIStatusError as error:
+            said = one_line(str(error.message), 300)
+            raise JudgeStopped(f"the server refuses the batch: {said}") from error
+        except APIConnectionError as error:
+            cause = one_line(str(error.__cause__ or error), 200)
+            raise JudgeStopped(f"connection failed: {cause}; the batch goes on there") from error
+        finally:
+            await client.close()
+        self._asked.clear()
+
+    async def _send(self, client: Any, job: Job) -> None:
+        """Create the batch of a job, unless it is there already."""
+        mark = {"annotator_run": self._run, "annotator_batch": f"{self.folder.name}/{job.n}"}
+        if job.file_id and not job.batch_id:  # stopped between the two: was it created?
+            async for batch in client.batches.list(limit=100):
+                if (batch.metadata or {}).items() >= mark.items():
+                    job.batch_id = batch.id
+                    break
+        if job.batch_id:
+            return
+        file = await client.files.create(file=self._questions(job), purpose="batch")
+        job.file_id = file.id
+        self._save()
+        batch = await client.batches.create(
+            input_file_id=job.file_id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata=mark,
+        )
+        job.batch_id = batch.id
+        self._save()
+        self._notice(f"batch {batch.id}: {job.questions} questions to {self._options.model}")
+
+    async def _collect(self, client: Any, job: Job) -> None:
+        """Wait for a batch to end, and take its answers."""
+        pause, before = _FIRST_POLL, ""
+        while (batch := await client.batches.retrieve(job.batch_id)).status not in _ENDED:
+            counts = batch.request_counts
+            now = f"batch {batch.id}: {batch.status}"
+            now += f", {counts.completed} of {counts.total}" if counts else ""
+            if now != before:
+                self._notice(now)
+            before = now
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LAST_POLL)
+        errors: dict[str, str] = {}
+        for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
+            if file_id:
+                file = self.folder / f"{job.n}-{name}.jsonl"
+                async with client.files.with_streaming_response.content(file_id) as content:
+                    await content.stream_to_file(file)
+                errors |= ingest(file, self._cache, self._options.model, self._price)
+        if batch.status in ("failed", "cancelled") and not (batch.output_file_id or errors):
+            self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
+            self._save()
+            problems = batch.errors.data if batch.errors and batch.errors.data else []
+            said = "; ".join(str(one.message) for one in problems[:3]) or "no words"
+            raise JudgeStopped(f"batch {batch.id} has {batch.status}: {one_line(said, 300)}")
+        for key in self._unanswered(job):
+            words = errors.get(key, f"no answer in the batch ({batch.status})")
+            self._missed[key] = (self._missed.get(key, (0, ""))[0] + 1, words)
+        job.done = True
+        self._save()
+
+    def _unanswered(self, job: Job) -> Iterator[str]:
+        with self._questions(job).open("rb") as lines:
+            for line in lines:
+                key = str(json.loads(line)["custom_id"])
+                if not self._cache.get(key, ""):
+                    yield key

@@ -1,0 +1,187 @@
+"""Answers kept on this machine, so that the same question is never paid twice."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from json import dumps, loads
+from pathlib import Path
+
+from annotator.annotations import Usage
+from annotator.errors import AnnotatorError
+from annotator.judges.llm.reply import Reply
+
+_TABLE = """
+create table if not exists answers (
+    key text primary key, model text not null, reply text not null, usage text not null,
+    run text not null, trace text not null, at integer not null
+) without rowid
+"""
+
+
+def default_file() -> Path:
+    """Return the file of the cache that all runs share: ANNOTATOR_CACHE, else in the user's cache
+    folder.
+    """
+    if given := os.environ.get("ANNOTATOR_CACHE"):
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "annotator" / "answers.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer in the cache, and what it cost when it was given.
+
+    ``unrecorded``: this very run asked for it and for this trace, and was killed before the
+    annotation was written: what it cost is in no annotation yet.
+    """
+
+    reply: Reply
+    usage: Usage
+    unrecorded: bool
+
+
+class AnswerCache:
+    """The answers in one SQLite file, shared by any number of processes.
+
+    ``run`` is the id of the run that asks. A file that cannot be used is no reason to stop a run:
+    ``problem`` says so, and nothing is found or kept from then on. Where ``vital``, it is.
+
+    Raises:
+        AnnotatorError: the file cannot be used, and it is vital.
+    """
+
+    def __init__(self, file: Path, run: str = "", *, vital: bool = False) -> None:
+        self.file = file
+        self.problem: str | None = None
+        self._run = run
+        self._vital = vital
+        self._base: sqlite3.Connection | None = None
+        try:
+            self._base = _opened(file)
+        except (OSError, sqlite3.Error) as error:
+            self._failed(error)
+
+    def get(self, key: str, trace: str) -> Known | None:
+        """Return the answer to the question of this key, or None."""
+        if self._base is None:
+            return None
+        try:
+            row = self._base.execute(
+                "select reply, usage, run, trace from answers where key = ?", (key,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            self._failed(error)
+            return None
+        if row is None:
+            return None
+        reply, usage, run, asked_for = row
+        if run == self._run and run and trace and not asked_for:  # it came in a batch
+            self._write("update answers set trace = ? where key = ?", [(trace, key)])
+            asked_for = trace
+        own = bool(run) and (run, asked_for) == (self._run, trace)
+        return Known(Reply.from_json(reply), Usage(**loads(usage)), own)
+
+    def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
+        """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""
+        row = (key, model, reply.to_json(), dumps(asdict(usage)), self._run, trace, time.time())
+        self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop answers that led to no judgement: they will be asked for again."""
+        self._write("delete from answers where key = ?", [(key,) for key in keys])
+
+    def recorded(self, keys: Iterable[str]) -> None:
+        """Note that what these answers cost is counted elsewhere."""
+        self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
+
+    def spent(self) -> float:
+        """Return the dollars for all answers that this run has asked for and that are here."""
+        if self._base is None:
+            return 0.0
+        rows = self._base.execute("select usage from answers where run = ?", (self._run,))
+        return sum(loads(usage)["cost_usd"] or 0.0 for (usage,) in rows)
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if self._base is None or not rows:
+            return
+        try:
+            with self._base:
+                self._base.executemany(statement, rows)
+        except sqlite3.Error as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self.problem = f"the answer cache {self.file} cannot be used: {error}"
+        self.close()
+        if self._vital:
+            raise AnnotatorError(self.problem) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._base is not None:
+            self._base.close()
+            self._base = None
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():  # prompts' answers quote what may be private
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    base = sqlite3.connect(file, timeout=10.0)
+    # An answer outlives a killed process; after a power cut the last few may be asked for again.
+    base.execute("pragma journal_mode = wal")
+    base.execute("pragma synchronous = normal")
+    base.execute(_TABLE)
+    return base
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How many answers of one model a cache holds, and since when."""
+
+    model: str
+    answers: int
+    oldest: float
+    newest: float
+
+
+def contents(file: Path) -> list[Held]:
+    """Return what is in a cache, by model; nothing if there is no such file.
+
+    Raises:
+        AnnotatorError: the file is no answer cache.
+    """
+    if not file.exists():
+        return []
+    try:
+        with closing(_opened(file)) as base:
+            rows = base.execute(
+                "select model, count(*), min(at), max(at) from answers"
+                " group by model order by model"
+            )
+            return [Held(*row) for row in rows]
+    except (OSError, sqlite3.Error) as error:
+        raise AnnotatorError(f"{file}: not an answer cache: {error}") from error
+
+
+def clear(file: Path, model: str | None = None) -> int:
+    """Drop the answers of one model, or all; return how many there were.
+
+    Raises:
+        AnnotatorError: the file is no answer cache, or cannot be written.
+    """
+    if not file.exists():
+        return 0
+    where, values = ("where model = ?", (model,)) if model else ("", ())
+    try:
+        with closing(_opened(file)) as base:
+            with base:
+                dropped = base.execute(f"delete from answers {where}", values).rowcount  # noqa: S608
+            base.execute("vacuum")
+            return dropped
+    except (OSError, sqlite3.Error) as error:
+        raise AnnotatorError(f"{file}: cannot be cleared: {error}") from error

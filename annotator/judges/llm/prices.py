@@ -1,0 +1,106 @@
+"""What a model costs: the price file, and the price of what was used."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from annotator.annotations import Usage
+from annotator.errors import AnnotatorError
+
+_SHIPPED = Path(__file__).with_name("prices.yaml")
+_DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens. ``cached``: input that the provider had in its cache."""
+
+    input: float
+    output: float
+    cached: float
+    source: str
+
+    def of(self, usage: Usage) -> float:
+        """Return the dollars for the tokens of ``usage``."""
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        fresh = usage.input_tokens - cached
+        dollars = fresh * self.input + cached * self.cached + usage.output_tokens * self.output
+        return dollars / 1_000_000
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: str
+    host: str | None = None
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    batch: float = Field(default=1.0, gt=0, le=1)
+    context: int | None = Field(default=None, ge=1)
+
+    def is_for(self, model: str, host: str) -> bool:
+        """Whether this is the entry of a model at a host."""
+        if self.host not in (None, host):
+            return False
+        dated = model.startswith(self.model) and _DATE.fullmatch(model[len(self.model) :])
+        return model == self.model or dated is not None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    as_of: str
+    models: tuple[_Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the price files say of one model; None where they say nothing."""
+
+    price: Price | None = None
+    batch: Price | None = None
+    context: int | None = None
+
+
+def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
+    """Return what is known of ``model`` at ``url``; ``files`` win over the shipped list, in order.
+
+    Raises:
+        AnnotatorError: a file cannot be read, or a field of it is wrong.
+    """
+    host = urlsplit(url).hostname or ""
+    for path in (*files, _SHIPPED):
+        file = _read(path)
+        for entry in file.models:
+            if entry.is_for(model, host):
+                source = f"{path.name} as of {file.as_of}"
+                return Listed(
+                    _price(entry, 1.0, source), _price(entry, entry.batch, source), entry.context
+                )
+    return Listed()
+
+
+def _price(entry: _Entry, factor: float, source: str) -> Price:
+    cached = entry.input if entry.cached is None else entry.cached
+    return Price(entry.input * factor, entry.output * factor, cached * factor, source)
+
+
+def _read(path: Path) -> _File:
+    try:
+        value: Any = yaml.safe_load(path.read_bytes())
+        if isinstance(value, dict) and "as_of" in value:
+            value["as_of"] = str(value["as_of"])  # YAML makes a date of it
+        return _File.model_validate(value)
+    except OSError as error:
+        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error

@@ -1,0 +1,33 @@
+"""What all judges of one run share."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from annotator.judges.llm.budget import Budget
+from annotator.judges.llm.cache import AnswerCache
+from annotator.judges.llm.pace import Pace
+
+
+class Outbox(Protocol):
+    """Takes questions that are not answered at once."""
+
+    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+        """Take a question that may cost ``most`` dollars.
+
+        Raises Pending, or CallFailed if it will not be answered.
+        """
+
+
+@dataclass
+class Session:
+    """One pace and one budget for all models, one cache of answers, and the user's price files.
+
+    ``in_batches``: the questions go into batches, which have prices of their own.
+    """
+
+    pace: Pace = field(default_factory=Pace)
+    budget: Budget | None = None
+    cache: AnswerCache | None = None
+    prices: tuple[Path, ...] = ()
+    in_batches: bool = False

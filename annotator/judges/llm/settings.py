@@ -1,0 +1,130 @@
+"""How a model is asked: options, and the YAML file that can hold them."""
+
+from collections.abc import Mapping
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from annotator.errors import AnnotatorError
+from annotator.judges.base import Mode
+
+DEFAULT_URL = "https://api.openai.com/v1"
+
+# What we set ourselves, or could not read the answer to.
+_OURS = frozenset(["model", "messages", "tools", "tool_choice", "response_format", "stream", "n"])
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Options:
+    """How one model is asked.
+
+    ``reasks``: how often a model may answer again after a wrong quote or a malformed answer.
+    ``attempts``, ``max_wait``: how often, and for how many seconds in all, one call is tried on
+    errors that may pass. ``timeout``: seconds for one attempt. ``temperature``, ``seed``,
+    ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
+    sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
+    conversation that is too long in several overlapping windows. ``price_in``, ``price_cached``,
+    ``price_out``: dollars per million tokens; None is as listed. ``warm``: send the first call
+    alone, so that the others find the provider's cache warm; None is for URLs of other machines.
+    """
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str = DEFAULT_URL
+    api_key_env: str = "OPENAI_API_KEY"
+    mode: Mode = "auto"
+    reasks: Annotated[int, Field(ge=0, le=10)] = 3
+    attempts: Annotated[int, Field(ge=1, le=50)] = 8
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    max_wait: Annotated[float, Field(ge=0)] = 600.0
+    max_output_tokens: Annotated[int | None, Field(ge=16)] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    context: Annotated[int | None, Field(ge=512)] = None
+    windows: bool = False
+    price_in: Annotated[float | None, Field(ge=0)] = None
+    price_cached: Annotated[float | None, Field(ge=0)] = None
+    price_out: Annotated[float | None, Field(ge=0)] = None
+    warm: bool | None = None
+
+    def __post_init__(self) -> None:
+        stray = sorted(_OURS & self.extra_body.keys())
+        if stray:
+            raise ValueError(f"extra_body: {stray[0]!r} cannot be set there")
+
+    def parameters(self, sample: int) -> dict[str, Any]:
+        """Return the model's own settings as they stand in a request.
+
+        Samples of one trace differ in the seed, where one is given: else they would be one answer.
+        """
+        given = {
+            "max_completion_tokens": self.max_output_tokens,
+            "temperature": self.temperature,
+            "seed": None if self.seed is None else self.seed + sample - 1,
+            "reasoning_effort": self.reasoning_effort,
+        }
+        return {key: value for key, value in given.items() if value is not None} | dict(
+            self.extra_body
+        )
+
+
+_NAMES = tuple(one.name for one in fields(Options))
+_FILE_ONLY = ("models", "samples")
+
+
+def read_judge_file(path: Path) -> dict[str, Any]:
+    """Return the settings in a YAML file: names of :class:`Options`, ``samples``, and ``models``,
+    a list of settings that each differ from the common ones.
+
+    Raises:
+        AnnotatorError: the file cannot be read, or has a field that is not known.
+    """
+    try:
+        value = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
+    models = value.get("models", [])
+    if not isinstance(models, list) or not all(isinstance(one, dict) for one in models):
+        raise AnnotatorError(f"{path}: models: expected a list of settings, each with a model")
+    for place, names in ((value, _NAMES + _FILE_ONLY), *((one, _NAMES) for one in models)):
+        for name in place:
+            if name not in names:
+                known = ", ".join(one for one in names if one != "warm")
+                raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {known}")
+    return value
+
+
+def all_options(common: Mapping[str, Any], models: list[dict[str, Any]]) -> list[Options]:
+    """Return the options of each model: its own settings over the common ones.
+
+    Raises:
+        AnnotatorError: a setting has a wrong value (named), or a model stands twice.
+    """
+    found = [_options({**common, **own}) for own in models or [{}]]
+    names = [one.model for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise AnnotatorError(f"the model {name!r} is given twice; --samples asks it repeatedly")
+    return found
+
+
+def _options(values: dict[str, Any]) -> Options:
+    if "model" not in values:
+        raise AnnotatorError("no model: give --model NAME, or model: NAME in the judge file")
+    try:
+        options: Options = TypeAdapter(Options).validate_python(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise AnnotatorError(f"{where}: {message}" if where else message) from error
+    return replace(options, extra_body=dict(options.extra_body))

@@ -1,0 +1,99 @@
+"""How far several votes agree: between judges, of one judge with itself, and code by code."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from annotator.annotations import Annotation, Vote
+from annotator.rubrics import NONE
+from validation import Agreement, Interval, cohen_kappa, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Cohen's kappa of two voters; ``second`` is ``first`` where a judge is held against itself."""
+
+    first: str
+    second: str
+    kappa: Agreement
+
+    @property
+    def name(self) -> str:
+        """The pair in words."""
+        return (
+            f"{self.first} again" if self.first == self.second else f"{self.first}, {self.second}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What the votes of a run say about its judges.
+
+    ``unanimous``: of the traces judged, those whose votes all say the same. ``flips``: by code, of
+    the traces in which any vote has it, those in which not every vote does. ``ties``: traces
+    without a finding because no label had a majority; ``failed``: votes that failed in judged
+    traces. ``pairs`` is empty where the rubric has no one label (choice many).
+    """
+
+    unanimous: Interval
+    flips: dict[str, Interval]
+    pairs: tuple[Pair, ...]
+    ties: int
+    failed: int
+
+
+@dataclass(slots=True)
+class VoteCounts:
+    """Counts votes while annotations pass by; nothing of it grows with the traces."""
+
+    traces: int = 0
+    unanimous: int = 0
+    ties: int = 0
+    failed: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    flipped: Counter[str] = field(default_factory=Counter)
+    pairs: dict[tuple[str, str], Counter[tuple[str, str]]] = field(default_factory=dict)
+
+    def add(self, annotation: Annotation) -> None:
+        """Count the votes of a judged trace; one without votes is not counted."""
+        if not annotation.votes or annotation.status not in ("labelled", "none"):
+            return
+        counted = [vote for vote in annotation.votes if vote.status != "failed"]
+        self.traces += 1
+        self.ties += bool(annotation.tie)
+        self.failed += len(annotation.votes) - len(counted)
+        self.unanimous += len({(vote.primary, vote.codes) for vote in counted}) == 1
+        for code in frozenset[str]().union(*(vote.codes for vote in counted)):
+            self.found[code] += 1
+            self.flipped[code] += not all(code in vote.codes for vote in counted)
+        for names, labels in _compared(annotation.votes):
+            self.pairs.setdefault(names, Counter())[labels] += 1
+
+    def summary(self, codes: list[str], *, labelled: bool) -> Votes | None:
+        """Return what was counted, or None if there were no votes.
+
+        ``labelled``: whether a vote has one label that another can be held against.
+        """
+        if not self.traces:
+            return None
+        return Votes(
+            wilson(self.unanimous, self.traces),
+            {code: wilson(self.flipped[code], self.found[code]) for code in codes},
+            tuple(
+                Pair(*names, cohen_kappa(table)) for names, table in self.pairs.items() if labelled
+            ),
+            self.ties,
+            self.failed,
+        )
+
+
+def _compared(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Yield the judges of each pair compared, and their labels: the first answers of two judges,
+    and the first two answers of one.
+    """
+    firsts = [vote for vote in votes if vote.sample == 1]
+    for n, one in enumerate(firsts):
+        again = [vote for vote in votes if vote.judge == one.judge and vote.sample == 2]
+        for other in again + firsts[n + 1 :]:
+            if "failed" not in (one.status, other.status):
+                yield (one.judge, other.judge), (one.primary or NONE, other.primary or NONE)

@@ -1,0 +1,315 @@
+"""Cohen's kappa against hand-computed and published values, a golden file and scikit-learn."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import cohen_kappa_score
+
+from tests.conftest import ROOT
+from validation import Agreement, cohen_kappa, confusion
+
+
+def square(rows):
+    """A table of counts as a mapping: rows are the first rater, columns the second."""
+    return {
+        (f"code{i}", f"code{j}"): count for i, row in enumerate(rows) for j, count in enumerate(row)
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "kappa", "observed", "expected", "digits"),
+    [
+        # pe = (20 * 25 + 30 * 25) / 50^2
+        pytest.param([[15, 5], [10, 20]], 0.4, 0.7, 0.5, 1e-12, id="by-hand"),
+        # pe = (2 * 1 + 1 * 1 + 1 * 2) / 4^2: the raters use different labels, one of them never.
+        pytest.param(
+            [[1, 1, 0], [0, 0, 1], [0, 0, 1]], 3 / 11, 0.5, 5 / 16, 1e-12, id="by-hand-three"
+        ),
+        # pe = 2 * 1 * 1 / 2^2, the least kappa there is
+        pytest.param([[0, 1], [1, 0]], -1.0, 0.0, 0.5, 1e-12, id="never-the-same"),
+        pytest.param([[0, 4], [0, 0]], 0.0, 0.0, 0.0, 1e-12, id="no-label-in-common"),
+        pytest.param([[3, 1], [0, 0]], 0.0, 0.75, 0.75, 1e-12, id="one-rater-with-one-label"),
+        # J. Cohen, Educ. Psychol. Meas. 20 (1960), table 2.
+        pytest.param(
+            [[88, 14, 18], [10, 40, 10], [2, 6, 12]], 0.492, 0.70, 0.41, 6e-4, id="cohen-1960"
+        ),
+        # Fleiss, Levin, Paik, Statistical Methods for Rates and Proportions, ch. 18.
+        pytest.param(
+            [[75, 1, 4], [5, 4, 1], [0, 0, 10]], 0.68, 0.89, 0.66, 5e-3, id="fleiss-levin-paik"
+        ),
+        # Feinstein, Cicchetti, J. Clin. Epidemiol. 43 (1990): the same agreement, other margins.
+        pytest.param([[40, 9], [6, 45]], 0.70, 0.85, 0.50, 5e-3, id="feinstein-balanced"),
+        pytest.param([[80, 10], [5, 5]], 0.32, 0.85, 0.78, 5e-3, id="feinstein-unbalanced"),
+        # Gwet 2002: below chance with 94.4 % agreement.
+        pytest.param([[118, 5], [2, 0]], -0.0234, 0.944, 0.9453, 5e-5, id="gwet"),
+    ],
+)
+def test_known_values(rows, kappa, observed, expected, digits):
+    found = cohen_kappa(square(rows))
+    assert found.value == pytest.approx(kappa, abs=digits)
+    assert found.observed.value == pytest.approx(observed, abs=1e-12)
+    assert found.expected == pytest.approx(expected, abs=digits)
+    assert found.n == found.observed.n == sum(map(sum, rows))
+    assert (found.measure, found.method) == ("cohen_kappa", "wilson_mapped")
+    assert (found.confidence, found.reason) == (0.95, None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "low", "high", "digits"),
+    [
+        # At the ends Wilson's limit has a closed form, with z^2 = 3.841459.
+        pytest.param([[5, 0], [0, 5]], 2 / 1.3841459 - 1, 1.0, 1e-6, id="perfect-has-a-width"),
+        pytest.param(
+            [[0, 5], [5, 0]], -1.0, 2 * 3.841459 / 13.841459 - 1, 1e-6, id="never-the-same"
+        ),
+        # Newcombe 1998, table I: 81 of 263 is 0.2553 to 0.3662. pe = 81 / 263.
+        pytest.param([[81, 182], [0, 0]], -0.0761, 0.0841, 1.5e-4, id="newcombe-81-of-263"),
+        # The same table: 1 of 29 is 0.0061 to 0.1718, so 28 are 0.8282 to 0.9939. pe = 28 / 29.
+        pytest.param([[28, 1], [0, 0]], -3.982, 0.823, 2e-3, id="low-below-minus-one"),
+    ],
+)
+def test_limits_are_those_of_wilson_put_through_the_formula(rows, low, high, digits):
+    found = cohen_kappa(square(rows))
+    assert found.low == pytest.approx(low, abs=digits)
+    assert found.high == pytest.approx(high, abs=digits)
+
+
+@pytest.mark.parametrize(
+    ("table", "n", "observed", "expected", "reason"),
+    [
+        ({}, 0, None, None, "no items"),
+        ({("a", "a"): 0, ("a", "b"): 0}, 0, None, None, "no items"),
+        ({("a", "a"): 1}, 1, 1.0, 1.0, "both raters gave every item the label 'a'"),
+        (
+            {("b", "a"): 0, ("none", "none"): 50, ("b", "b"): 0},
+            *(50, 1.0, 1.0, "both raters gave every item the label 'none'"),
+        ),
+    ],
+)
+def test_undefined_with_a_reason(table, n, observed, expected, reason):
+    found = cohen_kappa(table)
+    assert (found.value, found.low, found.high) == (None, -1.0, 1.0)
+    assert (found.n, found.observed.value, found.expected) == (n, observed, expected)
+    assert found.reason.startswith(reason)
+
+
+def test_none_is_a_label_like_any_other():
+    words = ["none", "nan", "None", ""]
+    found = cohen_kappa({(word, word): 1 for word in words} | {("none", "None"): 1})
+    # pe = (2 * 1 + 1 * 1 + 1 * 2 + 1 * 1) / 5^2
+    assert found.value == pytest.approx((0.8 - 0.24) / 0.76, abs=1e-12)
+
+
+def test_many_items_lose_no_digits():
+    """One miss each way in 10^9 items: by hand -1 / (10^9 + 1), lost in rounded shares."""
+    found = cohen_kappa({("a", "a"): 10**9, ("a", "b"): 1, ("b", "a"): 1})
+    assert found.value == pytest.approx(-1 / (10**9 + 1), rel=1e-9)
+    assert found.low < found.value < found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("table", "confidence", "message"),
+    [
+        ({("a", "b"): -1}, 0.95, r"the count of \('a', 'b'\) must not be negative, but is -1"),
+        ({("a", "a"): 5, ("a", "b"): 2.5}, 0.95, r"count of \('a', 'b'\) .* whole .*, not 2.5"),
+        ({("a", "b"): float("nan")}, 0.95, "whole number, not nan"),
+        ({("a", "b"): float("inf")}, 0.95, "whole number, not inf"),
+        ({("a", "b"): True}, 0.95, "whole number, not True"),
+        ({("a", "b"): "3"}, 0.95, "whole number, not '3'"),
+        ({("a", "b"): None}, 0.95, "whole number, not None"),
+        ({("a", None): 1}, 0.95, r"pair of labels \(strings\), not \('a', None\)"),
+        ({(0, 1): 1}, 0.95, r"pair of labels \(strings\), not \(0, 1\)"),
+        ({("a", "b", "c"): 1}, 0.95, r"pair of labels \(strings\), not \('a', 'b', 'c'\)"),
+        ({"ab": 1}, 0.95, r"pair of labels \(strings\), not 'ab'"),
+        ({("a", "b"): 1}, 95, "confidence must be between 0 and 1, not 95"),
+        ({("a", "a"): 1}, 0.0, "confidence must be between 0 and 1"),
+        ({}, 1.0, "confidence must be between 0 and 1"),
+    ],
+)
+def test_bad_input_raises(table, confidence, message):
+    with pytest.raises(ValueError, match=message):
+        cohen_kappa(table, confidence)
+
+
+def test_whole_floats_are_counts():
+    assert cohen_kappa({("a", "a"): 2.0, ("b", "b"): 1.0}) == cohen_kappa(
+        {("a", "a"): 2, ("b", "b"): 1}
+    )
+
+
+def test_confusion_counts_pairs_in_order():
+    assert confusion(["a", "a", "none", "a"], ["a", "b", "a", "b"]) == {
+        ("a", "a"): 1,
+        ("a", "b"): 2,
+        ("none", "a"): 1,
+    }
+    assert confusion([], []) == {}
+
+
+@pytest.mark.parametrize(("first", "second"), [("aab", "aa"), ("", "a")])
+def test_confusion_needs_the_same_items(first, second):
+    numbers = f"not {len(first)} and {len(second)}"
+    with pytest.raises(ValueError, match=numbers):
+        confusion(list(first), list(second))
+
+
+@pytest.mark.parametrize(
+    "table", [{}, {("a", "a"): 3}, {("a", "a"): 3, ("b", "a"): 1, ("b", "b"): 2}]
+)
+def test_as_dict_can_be_stored_and_computed_again(table):
+    found = cohen_kappa(table, 0.9)
+    stored = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert stored == found.as_dict()
+    assert (stored["confidence"], stored["observed"]["n"]) == (0.9, stored["n"])
+    if stored["value"] is not None:
+        pe, observed = stored["expected"], stored["observed"]
+        for name in ("value", "low", "high"):
+            assert stored[name] == pytest.approx((observed[name] - pe) / (1 - pe), abs=1e-12)
+
+
+def test_no_numeric_library_is_imported():
+    program = (
+        "import sys; from validation import cohen_kappa; cohen_kappa({('a', 'b'): 1});"
+        "print(*sorted({'numpy', 'scipy', 'sklearn', 'pandas'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def golden_table(given):
+    """The table of a golden case: given as one, as two lists, or as labels by item."""
+    if "table" in given:
+        return square(given["table"])
+    human, judge = given["human"], given["judge"]
+    if isinstance(human, dict):
+        both = sorted(human.keys() & judge.keys())
+        human, judge = [human[item] for item in both], [judge[item] for item in both]
+    return confusion(human, judge)
+
+
+GOLDEN_FIELDS = {
+    "kappa": lambda found: found.value,
+    "observed_agreement": lambda found: found.observed.value,
+    "agreement": lambda found: found.observed.value,
+    "expected_agreement": lambda found: found.expected,
+    "low": lambda found: found.low,
+    "high": lambda found: found.high,
+}
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    ["cohen_kappa_table", "cohen_kappa_pairs", "agreement_join", "kappa_ci_wilson_mapped"],
+)
+def test_golden_cases(shared_data, statistic):
+    """Every case of Cohen's kappa in the shared golden file."""
+    path = shared_data / "stats_golden_dev.json"
+    if not path.is_file():
+        pytest.skip(f"no golden values at {path}")
+    cases = [
+        case
+        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]
+        if case["statistic"] == statistic
+    ]
+    assert cases
+    for case in cases:
+        found = cohen_kappa(golden_table(case["input"]), case["input"].get("confidence", 0.95))
+        wanted = {
+            name: case["expected"][name] for name in GOLDEN_FIELDS if name in case["expected"]
+        }
+        assert wanted, case["id"]
+        for name, number in wanted.items():
+            close = number if number is None else pytest.approx(number, abs=case["tolerance"])
+            assert GOLDEN_FIELDS[name](found) == close, (case["id"], name)
+
+
+@pytest.mark.parametrize(("rubric", "kappa"), [("comm_errors", 0.81), ("symptoms", 0.94)])
+def test_two_reviewers_of_real_runs(shared_data, rubric, kappa):
+    """The agreement that the labels' own notes state."""
+    path = shared_data / "labels" / "cooperbench_dev.jsonl"
+    if not path.is_file():
+        pytest.skip(f"no labels at {path}")
+    given: dict[str, dict[str, str]] = {"A": {}, "B": {}, "gold": {}}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        label = json.loads(line)
+        if label["rubric"] == rubric:
+            given[label["annotator"]][label["trace_id"]] = label["primary"] or "none"
+    assert given["A"].keys() == given["B"].keys()
+    traces = list(given["A"])
+    table = confusion([given["A"][one] for one in traces], [given["B"][one] for one in traces])
+    found = cohen_kappa(table)
+    assert found.n == 40
+    assert found.value == pytest.approx(kappa, abs=0.005)
+
+
+LABELS = st.sampled_from(["none", "work_overlap", "repetition", "C3a"])
+TABLES = st.dictionaries(st.tuples(LABELS, LABELS), st.integers(0, 1000), max_size=16)
+CONFIDENCE = st.floats(0.01, 0.9999)
+
+
+def defined(table):
+    found = cohen_kappa(table)
+    assume(found.value is not None)
+    return found
+
+
+@settings(deadline=None)
+@given(TABLES)
+def test_same_as_scikit_learn(table):
+    found = defined(table)
+    first, second = zip(*table, strict=True)
+    other = cohen_kappa_score(first, second, sample_weight=list(table.values()))
+    assert found.value == pytest.approx(other, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=60))
+def test_two_lists_same_as_scikit_learn(pairs):
+    first, second = [list(labels) for labels in zip(*pairs, strict=True)]
+    found = defined(confusion(first, second))
+    assert found.value == pytest.approx(cohen_kappa_score(first, second), abs=1e-9)
+    assert found.n == len(pairs)
+
+
+@settings(deadline=None)
+@given(TABLES, CONFIDENCE)
+def test_limits_same_as_scipy_put_through_the_formula(table, confidence):
+    defined(table)
+    found = cohen_kappa(table, confidence)
+    agreed = sum(count for (one, other), count in table.items() if one == other)
+    limits = binomtest(agreed, found.n).proportion_ci(confidence, method="wilson")
+    room = 1 - found.expected
+    for limit, share in ((found.low, limits.low), (found.high, limits.high)):
+        assert limit * room == pytest.approx(share - found.expected, abs=1e-9)
+    assert found.confidence == confidence
+
+
+@given(TABLES, CONFIDENCE)
+def test_limits_lie_around_the_value(table, confidence):
+    defined(table)
+    found = cohen_kappa(table, confidence)
+    assert found.low <= found.value <= found.high <= 1
+    assert found.value >= -1
+    assert found.low < found.high
+
+
+@given(TABLES)
+def test_the_raters_can_be_exchanged(table):
+    exchanged = {(other, one): count for (one, other), count in table.items()}
+    one, two = cohen_kappa(table), cohen_kappa(exchanged)
+    assert one == two
+    assert isinstance(one, Agreement)
+
+
+@given(TABLES, st.permutations(["none", "work_overlap", "repetition", "C3a"]))
+def test_names_of_the_labels_do_not_matter(table, names):
+    new = dict(zip(["none", "work_overlap", "repetition", "C3a"], names, strict=True))
+    renamed = {(new[one], new[other]): count for (one, other), count in table.items()}
+    one, two = cohen_kappa(table), cohen_kappa(renamed)
+    assert (one.value, one.low, one.high) == (two.value, two.low, two.high)

@@ -1,0 +1,15 @@
+"""Checks of what callers pass in."""
+
+from typing import SupportsInt
+
+
+def whole(name: str, number: SupportsInt) -> int:
+    """Return a whole number as an int; 3.0 is one, True and "3" are not.
+
+    Raises:
+        ValueError: it is not a whole number; the message calls it ``name``.
+    """
+    exact = hasattr(number, "__index__") or getattr(number, "is_integer", bool)()
+    if isinstance(number, bool) or not exact:
+        raise ValueError(f"{name} must be a whole number, not {number!r}")
+    return int(number)
