@@ -363,7 +363,7 @@ def source_id(given: str) -> str:
     """Return the id of a source as a judge may write it: ``3``, ``Message 3``, ``[message:3]`` and
     the whole header ``message:3 from agent1 to agent2`` are ``message:3``.
     """
-    given = re.sub(r"^\[*(?:[0-9a-f]{24}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
+    given = re.sub(r"^\[*(?:[0-9a-f]{32}\s+)?", "", given.strip()).strip("[]()#`'\".: ")
     form = r"(?:message|msg|m)?[\s:#_-]*(\d{1,9})(?:\s+from\s.*)?"
     number = re.fullmatch(form, given, re.IGNORECASE)
     if number:

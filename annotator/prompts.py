@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -19,15 +19,26 @@ _NOTE = 200  # characters of a note in the facts, with a margin
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prompt:
     """``system`` is the same for every trace of a rubric, so that providers can cache it;
     ``user`` holds the trace between its markers, without the characters of ``truncated``.
+
+    ``tag`` stands in the markers: the keyed hash of templates, rubric and all that is shown. Equal
+    tags mean equal prompts.
     """
 
     system: str
-    user: str
+    tag: str
+    parts: tuple[Part, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def user(self) -> str:
+        """The user's message; it is written when it is needed, not where the answer is known."""
+        closed = [part.id for part in self.parts if part.closed]
+        template = _environment().get_template("trace.j2")
+        return template.render(nonce=self.tag, parts=self.parts, closed=closed)
 
 
 @lru_cache(maxsize=1)
@@ -94,16 +105,11 @@ def _fitted(parts: list[Part], rubric: Rubric, most: int | None) -> Prompt:
 
 def _filled(parts: list[Part], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
     key = hashlib.sha256(f"{prompt_sha256()} {rubric.sha256}".encode()).digest()
-    digest = hashlib.blake2b(key=key, digest_size=12)
-    for part in parts:
-        for text in (part.header, part.text, part.tail):
-            data = text.encode(errors="surrogatepass")
-            digest.update(len(data).to_bytes(8))
-            digest.update(data)
-    nonce = digest.hexdigest()
-    closed = [part.id for part in parts if part.closed]
-    user = _environment().get_template("trace.j2").render(nonce=nonce, parts=parts, closed=closed)
-    return Prompt(_system(rubric), user, missing)
+    texts = [text for part in parts for text in (part.header, part.text, part.tail)]
+    sizes = " ".join(str(len(text)) for text in texts)  # no two lists of texts give the same bytes
+    content = "\n".join([sizes, *texts]).encode(errors="surrogatepass")
+    tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
+    return Prompt(_system(rubric), tag, tuple(parts), missing)
 
 
 def _gone(parts: int) -> str:

@@ -108,6 +108,9 @@ class Rubric(_Part):
                 raise ValueError(f"codes.{code.id}.must_quote: {stray[0]!r} is not in quote_from")
         return self
 
+    def __hash__(self) -> int:
+        return hash((self.id, self.version, self.sha256))  # pydantic's walks through all texts
+
     def code(self, code_id: str) -> Code:
         """Return the code named ``code_id``. Raises KeyError if there is none."""
         for code in self.codes:
@@ -138,8 +141,10 @@ class Rubric(_Part):
         return None
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader that takes no key twice: the second would silently replace the first."""
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML's safe loader (in C, where it is) that takes no key twice: the second would silently
+    replace the first.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -147,7 +152,8 @@ class _Loader(yaml.SafeLoader):
         if twice is not None:
             line = node.start_mark.line + 1
             raise yaml.YAMLError(f"the mapping at line {line} has {twice!r} twice")
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def built_in() -> Iterator[Path]:

@@ -12,7 +12,8 @@ A 429 comes at once, everything else after the latency, a late answer after ``--
 changes settings (``{"fault_429": 0.1}``). ``answered`` counts all answers with status 200, the
 tokens are theirs; ``abandoned``: the client left before the answer was due; ``incomplete``: it left
 within a request; ``distinct``: different bodies; ``repeats``: requests whose body had a well-formed
-answer before. The last two leave probes out.
+answer before. The last two leave probes out. ``span``: seconds from the first judge request to the
+last answer.
 """
 
 import argparse
@@ -81,6 +82,7 @@ class Endpoint:
         self.rng = random.Random(self.seed)
         self.counts = {**dict.fromkeys(COUNTS, 0), "max_in_flight": self.in_flight}
         self.bodies: dict[int, bool] = {}  # by hash: was it answered, and in good form?
+        self.first = self.last = 0.0  # when the first judge request came and the last was answered
         self._cpu = time.process_time()
 
     def receive(self, body: bytes) -> Call:
@@ -95,6 +97,7 @@ class Endpoint:
         if len(body) < LARGEST_PROBE and b"ready" in body and b"<run " not in body:
             self.counts["probes"] += 1
             return Call(tokens, delay, _completion(form, name, _READY))
+        self.first = self.first or time.monotonic()
         key = hash(body)
         self.counts["repeats"] += self.bodies.setdefault(key, False)
         shares = [self.settings[kind] for kind in KINDS]
@@ -108,6 +111,7 @@ class Endpoint:
     def answer(self, call: Call) -> bytes | None:
         """Return the response that is now due; None is a dropped connection."""
         self.in_flight -= 1
+        self.last = time.monotonic()
         if call.kind == "fault_drop":
             return None
         if call.kind == "fault_429":
@@ -141,6 +145,7 @@ class Endpoint:
         elif asked != (b"GET", b"stats"):
             return _error(b"404 Not Found", f"nothing at {method.decode()} {path.decode()}")
         now = {"in_flight": self.in_flight, "distinct": len(self.bodies)}
+        now["span"] = round(self.last - self.first, 3)
         seconds = round(time.process_time() - self._cpu, 3)
         return _response(b"200 OK", {**self.counts, **now, "cpu_seconds": seconds})
 

@@ -27,6 +27,7 @@ def printed(command: str, folder: Path) -> str:
     else:
         assert words[0] == "annotate", command
         env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        env["ANNOTATOR_CACHE"] = "cache/answers.sqlite"
         for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
             env.pop(name, None)
         done = subprocess.run(

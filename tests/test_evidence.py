@@ -782,7 +782,7 @@ def test_added_lines_may_be_quoted_without_their_signs():
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("[[0123456789abcdef01234567 message:3 from a to b]]", "message:3"),
+        ("[[0123456789abcdef0123456789abcdef message:3 from a to b]]", "message:3"),
         ("Outcome", "outcome"),
         ("message:3.", "message:3"),
         ("patch:Agent1", "patch:Agent1"),

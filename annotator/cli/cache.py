@@ -26,7 +26,7 @@ def _file() -> Path:
 
 @command.command("info")
 def info() -> None:
-    """Show the file, its size, and how many answers of which model it holds."""
+    """Show the file, its size and its answers."""
     from annotator.judges.llm.cache import contents
 
     file = _file()

@@ -275,6 +275,7 @@ def _cache_file() -> Path:
 def choose(
     judge_name: str | None,
     concurrency: int,
+    dry_run: bool,
     options: dict[str, Any],
     notice: Callable[[str], None],
 ) -> Chosen:
@@ -320,10 +321,12 @@ def choose(
     given = {name: value for name, value in fallback.items() if name in on_line}
     common = {name: value for name, value in fallback.items() if name not in on_line} | in_file
     all_given = all_options(common, [one | given for one in own] or [given])
+    by_file = options["batch_file"] or options["batch_results"]
     session = Session(
         Pace(concurrency, options["rpm"], options["tpm"]),
         prices=tuple(options["prices"]),
-        in_batches=bool(options["batch"] or options["batch_file"] or options["batch_results"]),
+        in_batches=bool(options["batch"] or by_file),
+        offline=bool(dry_run or by_file),
     )
     members = [LLMJudge(one, session) for one in all_given]
     _check(members, samples, options)

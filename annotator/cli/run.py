@@ -115,7 +115,7 @@ def command(
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    chosen = choose(judge_name, concurrency, options, notice)
+    chosen = choose(judge_name, concurrency, dry_run, options, notice)
     judge = chosen.judge
     if resume and out:
         judge.recall(read_manifest(out).get("learned", {}))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, Pending
+from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, skipped, unreadable
@@ -75,12 +75,15 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     """
     seen = Seen()
     room = asyncio.Semaphore(plan.concurrency)
+    spent: list[BudgetReached] = []
 
     async def one(trace: Trace, rubric: Rubric) -> None:
         try:
             record(await annotate(trace, rubric, plan.judge))
         except Pending:
             seen.pending += 1
+        except BudgetReached as error:  # the others may still have what they need
+            spent.append(error)
         finally:
             room.release()
 
@@ -94,6 +97,8 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         async with asyncio.TaskGroup() as tasks:
             for found in read_traces(plan.sources, plan.format):
                 await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
+                if spent:
+                    break
                 if isinstance(found, Ignored):
                     seen.ignore(found)
                     continue
@@ -115,6 +120,8 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     finally:
         run.spent(plan.judge.overhead, plan.judge.learned)
         await plan.judge.close()
+    if spent:
+        raise spent[0]
     if seen.traces == seen.unreadable and seen.traces != plan.limit:
         raise AnnotatorError(_nothing(plan.sources, seen))
     return seen

@@ -1,5 +1,6 @@
 """What was run: the trace model, and readers for its formats."""
 
+from annotator.traces.formats import FORMATS
 from annotator.traces.model import (
     ORIGINS,
     AgentEnd,
@@ -11,15 +12,8 @@ from annotator.traces.model import (
     Step,
     Trace,
 )
-from annotator.traces.reading import (
-    FORMATS,
-    Found,
-    Ignored,
-    Unreadable,
-    count_traces,
-    exists,
-    read_traces,
-)
+from annotator.traces.places import Ignored, Unreadable
+from annotator.traces.reading import Found, count_traces, exists, read_traces
 
 __all__ = [
     "FORMATS",

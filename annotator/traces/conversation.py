@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from annotator.text import storable
 from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Message, Step, joined
 
@@ -45,7 +46,8 @@ def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tu
         pieces, has_tool_text, left_out = _pieces(fields)
         if not pieces:
             problems.append(f"{where}: message {n} has no text")
-        problems += [f"{where}: message {n}: {what} left out, not text" for what in left_out]
+        for what in left_out:
+            problems.append(f"{where}: message {n}: {what} left out, not text")
         sender = _first_text(fields, _SENDER)
         if not sender:
             problems.append(f"{where}: message {n} has no sender")
@@ -56,9 +58,7 @@ def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tu
                 sender=sender or "unknown",
                 recipients=_recipients(fields),
                 text=text,
-                time=next(
-                    (t for key in _TIME if (t := time_of(fields.get(key))) is not None), None
-                ),
+                time=_time(fields),
                 kind=_first_text(fields, _KIND),
                 tool=has_tool_text or text_of(fields.get("role")) in _NOT_AN_AGENT,
                 breaks=breaks,
@@ -90,19 +90,42 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def _first(fields: dict[str, Any], keys: tuple[str, ...], nothing: tuple[Any, ...]) -> Any:
+    for key in keys:
+        if (value := fields.get(key)) not in nothing:
+            return value
+    return None
+
+
 def _first_text(fields: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((text for key in keys if (text := text_of(fields.get(key)))), None)
+    for key in keys:
+        if text := text_of(fields.get(key)):
+            return text
+    return None
+
+
+def _time(fields: dict[str, Any]) -> float | None:
+    for key in _TIME:
+        if (time := time_of(fields.get(key))) is not None:
+            return time
+    return None
 
 
 def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
-    value = next((fields[key] for key in _RECIPIENT if fields.get(key) is not None), None)
-    names = [text_of(one) for one in (value if isinstance(value, list) else [value])]
-    return tuple(name for name in names if name is not None and name.lower() not in _EVERYBODY)
+    value = _first(fields, _RECIPIENT, (None,))
+    names = []
+    for one in value if isinstance(value, list) else [value]:
+        name = text_of(one)
+        if name is not None and name.lower() not in _EVERYBODY:
+            names.append(name)
+    return tuple(names)
 
 
 def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
     """Return a message's texts, whether a tool wrote any of them, and what is not text."""
-    content = next((fields[key] for key in _TEXT if fields.get(key) not in (None, "", [])), None)
+    content = _first(fields, _TEXT, (None, "", []))
+    if isinstance(content, str) and "tool_calls" not in fields:  # as most are
+        return [storable(content)], False, []
     pieces: list[str] = []
     left_out: list[str] = []
     has_tool_text = False

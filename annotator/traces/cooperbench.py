@@ -14,9 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import storable
+from annotator.text import decoded, storable
 from annotator.traces.conversation import read_messages, read_steps
-from annotator.traces.document import flag, kind, mapping, read_json, read_text, text_of
+from annotator.traces.document import (
+    first_of,
+    flag,
+    is_plain_file,
+    kind,
+    mapping,
+    read_head,
+    read_json,
+    read_text,
+    text_of,
+)
 from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
 
 name = "cooperbench"
@@ -25,6 +35,7 @@ _MARK = re.compile(r"(result|eval|independent)\.json|(agent\d+|solo)(\.patch|_tr
 _RAW = re.compile(r"\w+_(session|sent)\.jsonl")  # the same messages again, as they were sent
 _TALK = "conversation.json"
 _PAIR = re.compile(r"f\d+(_f\d+)*")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def owns(file: str) -> bool:
@@ -40,39 +51,39 @@ def claims(folder: str, files: frozenset[str]) -> bool:
     no other JSON lies beside it.
     """
     own = {one for one in files if owns(one)}
-    if _PAIR.fullmatch(folder) or not own:
+    if not own or _PAIR.fullmatch(folder):
         return bool(own)
     others = any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
     told = any(one == _TALK or one.startswith(("agent", "solo")) for one in own)
     return (_TALK in own and not others) or (told and len(own) >= 2)
 
 
-def read(folder: Path, trace_id: str) -> Trace:
-    """Return the run in ``folder``. Every file but ``conversation.json`` may be missing (a solo run
-    has none); a file that is there and broken makes the run unreadable, because a judge would see
-    less than what happened.
+def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
+    """Return the run in ``folder``, which holds ``names``. Every file but ``conversation.json`` may
+    be missing (a solo run has none); a file that is there and broken makes the run unreadable,
+    because a judge would see less than what happened.
 
     Raises:
         UnreadableTrace: a file is broken, or a run of several agents has no conversation.
     """
-    result = _optional(folder / "result.json")
-    evaluation = _optional(folder / "eval.json")
-    alone = _optional(folder / "independent.json")
+    result = _optional(folder, names, "result.json")
+    evaluation = _optional(folder, names, "eval.json")
+    alone = _optional(folder, names, "independent.json")
     place = _place(trace_id)
     setting = text_of(result.get("setting")) or text_of(evaluation.get("setting"))
     setting = setting or place.get("setting") or "coop"
     problems: list[str] = []
-    numbers = _feature_numbers(folder, result, evaluation)
+    numbers = _feature_numbers(folder, names, result, evaluation)
     messages: tuple[Message, ...] = ()
-    if os.path.lexists(folder / "conversation.json"):
-        messages, found = _conversation(folder / "conversation.json")
+    if _TALK in names:
+        messages, found = _conversation(folder)
         problems += found
     elif setting != "solo":
         raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
     problems += [
-        f"{path.name}: not a file of the runner, not read"
-        for path in sorted(folder.glob("*.json*"))
-        if not owns(path.name) and not _RAW.fullmatch(path.name)
+        f"{one}: not a file of the runner, not read"
+        for one in sorted(names)
+        if ".json" in one and not owns(one) and not _RAW.fullmatch(one)
     ]
     sent = result.get("messages_sent")
     if isinstance(sent, int) and sent != len(messages):
@@ -85,9 +96,9 @@ def read(folder: Path, trace_id: str) -> Trace:
     return Trace(
         id=trace_id,
         format=name,
-        path=str(folder),
+        path=folder,
         messages=messages,
-        patches=_patches(folder, owners, problems),
+        patches=_patches(folder, names, owners, problems),
         outcome=outcome,
         attributes=_attributes(result, evaluation, place, setting, outcome),
         problems=tuple(problems),
@@ -96,16 +107,16 @@ def read(folder: Path, trace_id: str) -> Trace:
     )
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    return mapping(read_json(path), path.name) if os.path.lexists(path) else {}
+def _optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
+    return mapping(read_json(folder, file), file) if file in names else {}
 
 
-def _conversation(path: Path) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    value = read_json(path)
+def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    value = read_json(folder, _TALK)
     items = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(items, list):
-        raise UnreadableTrace(f"{path.name}: found {kind(value)}, expected a list of messages")
-    return read_messages(items, path.name)
+        raise UnreadableTrace(f"{_TALK}: found {kind(value)}, expected a list of messages")
+    return read_messages(items, _TALK)
 
 
 def _place(trace_id: str) -> dict[str, str]:
@@ -118,15 +129,16 @@ def _place(trace_id: str) -> dict[str, str]:
 
 
 def _feature_numbers(
-    folder: Path, result: dict[str, Any], evaluation: dict[str, Any]
+    folder: str, names: frozenset[str], result: dict[str, Any], evaluation: dict[str, Any]
 ) -> tuple[str, ...]:
     """Return the run's feature numbers in order of place (agent1's first)."""
     for value in (result.get("features"), evaluation.get("features")):
         if isinstance(value, list) and value:
             return tuple(_number(one) or "?" for one in value)
-    if _PAIR.fullmatch(folder.name):
-        return tuple(part[1:] for part in folder.name.split("_"))
-    named = (re.fullmatch(r"agent(\d+)\.patch", path.name) for path in folder.glob("agent*.patch"))
+    place = Path(folder).name
+    if _PAIR.fullmatch(place):
+        return tuple(part[1:] for part in place.split("_"))
+    named = (re.fullmatch(r"agent(\d+)\.patch", one) for one in sorted(names))
     return tuple(sorted((match.group(1) for match in named if match), key=int))
 
 
@@ -146,19 +158,19 @@ def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
 def _number(value: Any) -> str | None:
     """Return a feature number as text, or None: it becomes part of a file name."""
     text = text_of(value)
-    return text if text and re.fullmatch(r"[0-9]{1,9}", text) else None
+    return text if text and _NUMBER.fullmatch(text) else None
 
 
-def _patches(folder: Path, owners: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+def _patches(
+    folder: str, names: frozenset[str], owners: Mapping[str, str], problems: list[str]
+) -> dict[str, str]:
     files = {
-        agent: folder / ("solo.patch" if agent == "solo" else f"agent{number}.patch")
+        agent: "solo.patch" if agent == "solo" else f"agent{number}.patch"
         for agent, number in owners.items()
     }
-    unclaimed = {path.name for path in folder.glob("*.patch")} - {
-        path.name for path in files.values()
-    }
+    unclaimed = {one for one in names if one.endswith(".patch")}.difference(files.values())
     problems += [f"{one}: belongs to no feature of this run, left out" for one in sorted(unclaimed)]
-    return {agent: read_text(path) for agent, path in files.items() if os.path.lexists(path)}
+    return {agent: read_text(folder, file) for agent, file in files.items() if file in names}
 
 
 def _outcome(
@@ -242,32 +254,43 @@ def _attributes(
     }
 
 
-def _steps(folder: Path, owners: Mapping[str, str]) -> Steps:
+def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
     steps = {}
     for agent, number in owners.items():
-        path = folder / f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"
-        if not os.path.lexists(path):
+        file = _trajectory(agent, number)
+        if not os.path.lexists(f"{folder}/{file}"):
             continue
-        value = mapping(read_json(path), path.name).get("messages")
+        value = mapping(read_json(folder, file), file).get("messages")
         if not isinstance(value, list):
-            raise UnreadableTrace(f"{path.name}: messages: found {kind(value)}, expected a list")
-        steps[agent] = read_steps(value, path.name)
+            raise UnreadableTrace(f"{file}: messages: found {kind(value)}, expected a list")
+        steps[agent] = read_steps(value, file)
     return steps
 
 
-def _tasks(folder: Path, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
     """Return the feature texts of the data set beside ``logs``, else each agent's first prompt."""
-    parents = folder.absolute().parents
-    logs = next((parent for parent in parents if parent.name == "logs"), None)
+    above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
     if logs and place:
-        task = logs.parent / "dataset" / place["project"] / f"task{place['task']}"
+        task = f"{above}/dataset/{place['project']}/task{place['task']}"
         for agent, number in owners.items():
-            path = task / f"feature{number}" / "feature.md"
-            if path.is_file() and not path.is_symlink():
-                tasks[agent] = read_text(path)
+            if is_plain_file(f"{task}/feature{number}/feature.md"):
+                tasks[agent] = read_text(f"{task}/feature{number}", "feature.md")
     missing = {agent: number for agent, number in owners.items() if agent not in tasks}
-    for agent, steps in _steps(folder, missing).items():
+    for agent, number in missing.items():
+        file = _trajectory(agent, number)
+        if not os.path.lexists(f"{folder}/{file}"):
+            continue
+        # The first of what may be megabytes of messages.
+        first = first_of(decoded(read_head(folder, file, 65_536)), "messages")
+        if isinstance(first, dict):
+            steps = read_steps([first], file)
+        else:
+            steps = _steps(folder, {agent: number}).get(agent, ())
         if steps and steps[0].role == "task":
             tasks[agent] = steps[0].text
     return tasks
+
+
+def _trajectory(agent: str, number: str) -> str:
+    return f"{'solo' if agent == 'solo' else f'agent{number}'}_traj.json"

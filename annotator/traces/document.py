@@ -1,43 +1,77 @@
 """JSON from strangers: read with errors that say what is wrong and where."""
 
+import errno
 import json
 import math
+import os
 import stat
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.text import decoded, storable
 
+# Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
-def read_bytes(path: Path) -> bytes:
-    """Return a regular file's bytes.
+
+def read_bytes(folder: str, name: str) -> bytes:
+    """Return the bytes of a regular file in a folder.
 
     Raises:
         UnreadableTrace: the file is missing, not regular (a pipe would block), or not allowed.
     """
-    return _read(path, -1)
+    return _read(folder, name)
 
 
-def read_head(path: Path) -> bytes:
-    """Return a regular file's first 4096 bytes; raises as :func:`read_bytes` does."""
-    return _read(path, 4096)
+def read_head(folder: str, name: str, most: int = 4096) -> bytes:
+    """Return a regular file's first bytes; raises as :func:`read_bytes` does."""
+    return _read(folder, name, most)
 
 
-def _read(path: Path, most: int) -> bytes:
+def first_of(text: str, key: str) -> Any:
+    """Return the first item of the list under ``key`` in a JSON object of which ``text`` is the
+    beginning, or None if that beginning does not hold it in full.
+    """
+    before, found, after = text.partition(f'"{key}":')
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableTrace(f"{path.name}: not a regular file")
-        with path.open("rb") as file:
-            return file.read(most)
+        json.loads(f'{before}"{key}": 0}}')  # else the key is not the object's own
+        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return item if found else None
+
+
+def is_plain_file(path: str) -> bool:
+    """Whether a path is a regular file and no link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _read(folder: str, name: str, most: int = 0) -> bytes:
+    try:
+        file = os.open(f"{folder}/{name}", _FLAGS)
+        try:
+            info = os.fstat(file)
+            if not stat.S_ISREG(info.st_mode):
+                raise UnreadableTrace(f"{name}: not a regular file")
+            data = os.read(file, most or info.st_size + 4096)
+            while not most and (more := os.read(file, info.st_size + 4096)):
+                data += more
+            return data
+        finally:
+            os.close(file)
     except OSError as error:
-        raise UnreadableTrace(f"{path.name}: {error.strerror or error}") from error
+        socket = error.errno == errno.ENXIO
+        reason = "not a regular file" if socket else error.strerror or error
+        raise UnreadableTrace(f"{name}: {reason}") from error
 
 
-def read_text(path: Path) -> str:
+def read_text(folder: str, name: str) -> str:
     """Return a file's text, line ends as they are, bytes that are not UTF-8 as U+FFFD."""
-    return decoded(read_bytes(path))
+    return decoded(read_bytes(folder, name))
 
 
 def parse(text: str, name: str, *, line: int | None = None) -> Any:
@@ -60,9 +94,9 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
         raise UnreadableTrace(f"{where}: not valid JSON: {error}") from error
 
 
-def read_json(path: Path) -> Any:
+def read_json(folder: str, name: str) -> Any:
     """Return the JSON value in a file. Raises :class:`UnreadableTrace` as the parts above do."""
-    return parse(read_text(path), path.name)
+    return parse(read_text(folder, name), name)
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
@@ -84,7 +118,7 @@ def text_of(value: Any) -> str | None:
     """Return a scalar JSON value as text that can be stored, or None for null and containers."""
     if isinstance(value, str):
         return storable(value)
-    if isinstance(value, bool) or value is None or isinstance(value, list | dict):
+    if value is None or isinstance(value, (bool, list, dict)):
         return None
     return str(value)
 
@@ -97,11 +131,11 @@ def flag(value: Any) -> bool | None:
 def time_of(value: Any) -> float | None:
     """Return seconds since 1970 from a number, an ISO 8601 text or a datetime; UTC if zoneless."""
     try:
-        if isinstance(value, str | datetime):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value) if math.isfinite(value) else None
+        if isinstance(value, (str, datetime)):
             moment = datetime.fromisoformat(value) if isinstance(value, str) else value
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value) if math.isfinite(value) else None
     except (ValueError, OverflowError):
         return None
     return None

@@ -206,6 +206,8 @@ class Trace:
 
 def joined(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
     """Join separate texts by newlines; return the text and the offsets where one ends."""
+    if len(pieces) == 1:
+        return pieces[0], ()
     breaks = []
     at = 0
     for piece in pieces[:-1]:

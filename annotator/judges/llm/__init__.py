@@ -69,7 +69,8 @@ class LLMJudge:
         self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
         self.mode: Mode = options.mode
         self._overhead = Usage()
-        self._key = api_key(checked_url(options.base_url), options.api_key_env)
+        url = checked_url(options.base_url)
+        self._key = "" if self.session.offline else api_key(url, options.api_key_env)
         self._tokens = Tokens(options.model)
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
@@ -183,9 +184,7 @@ class LLMJudge:
 
     @property
     def _mode_key(self) -> str:
-        options = self.options
-        decides = f"{without_secrets(options.base_url)} {options.model} {options.parameters(1)}"
-        return f"mode {hashlib.sha256(decides.encode()).hexdigest()}"
+        return f"mode {hashlib.sha256(self.options.identity(1).encode()).hexdigest()}"
 
     async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
@@ -265,7 +264,7 @@ class LLMJudge:
         prompt = render(trace, rubric)
         if most is None:
             most = self._most(prompt, rubric)
-        if most is None or len(prompt.user) <= most:
+        if most is None:
             return [prompt]
         if self.options.windows:
             return render_windows(trace, rubric, most)

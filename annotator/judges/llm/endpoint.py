@@ -1,30 +1,35 @@
 """One OpenAI-compatible endpoint: calls, retries, and what its errors mean."""
 
-import asyncio
 import email.utils
+import json
+import os
 import random
 import re
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
-import openai
-from openai import AsyncOpenAI, DefaultAioHttpClient
+import aiohttp
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
+from annotator import __version__
 from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.failures import CallFailed, ModeRefused, Unavailable
-from annotator.judges.llm.keys import without_secrets
+from annotator.judges.llm.keys import is_local, without_secrets
 from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price
 from annotator.judges.llm.reply import Reply, read_reply, read_usage
 from annotator.judges.llm.settings import Options
-from annotator.text import one_line
+from annotator.text import decoded, one_line
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _TRANSIENT = frozenset([408, 409, 429])
@@ -41,6 +46,20 @@ class _Transient(Exception):
         self.status = status
 
 
+class _Refused(Exception):
+    """An answer with another status than 200. ``fields``: what the error in it holds."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], answer: object) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        given = answer.get("error", answer) if isinstance(answer, dict) else answer
+        self.fields: dict[str, object] = given if isinstance(given, dict) else {}
+        self.code = str(self.fields.get("code") or self.fields.get("type") or "")
+        words = self.fields.get("message") or self.fields.get("detail") or given
+        self.said = one_line(str(words), 300) or "no words"
+
+
 class Endpoint:
     """Sends chat completions of one model. ``worked``: whether any judgement was answered yet."""
 
@@ -52,17 +71,19 @@ class Endpoint:
         self._pace = pace
         self._budget = budget
         self._price = price
-        self._client = AsyncOpenAI(
-            base_url=options.base_url,
-            api_key=key,
-            timeout=options.timeout,
-            max_retries=0,  # retries are counted here
-            http_client=DefaultAioHttpClient(),
+        self._url = completions_url(options.base_url)
+        # aiohttp itself and not openai's client, which takes three times the CPU for the same call:
+        # bench/judging.py. As many connections as calls in flight, which the pace bounds.
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+            headers=_headers(key, options.base_url),
+            timeout=aiohttp.ClientTimeout(total=options.timeout),
+            proxy=_proxy(options.base_url),
         )
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._http.close()
 
     async def complete(
         self,
@@ -139,9 +160,9 @@ class Endpoint:
                 self._pace.succeeded()
                 self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
                 return reply
-            except openai.APIStatusError as error:
+            except _Refused as error:
                 usage = Usage(calls=1)  # an error is not charged
-                if error.status_code == 429:
+                if error.status == 429:
                     self._pace.refused(begun)
                 return _meaning(error)
             except ValueError as error:
@@ -153,22 +174,25 @@ class Endpoint:
                     await self._budget.settle(reserved, known)
 
     async def _sent(self, body: bytes) -> object:
+        """Return the JSON that the server answers."""
         try:
-            # The client's own timeout is for each read: a server that sends a blank now and then
-            # would never meet it.
-            async with asyncio.timeout(self._options.timeout):
-                return await self._client.post("/chat/completions", content=body, cast_to=object)
-        except openai.APIStatusError:
-            raise
-        except TimeoutError as error:
+            async with self._http.post(self._url, data=body, allow_redirects=False) as response:
+                data = await response.read()
+        except TimeoutError as error:  # of the call as a whole, however often a blank came
             raise _Transient("no answer in time") from error
-        except openai.APIConnectionError as error:  # a refused connection is a timeout to openai
-            cause = error.__cause__ or error
-            if isinstance(error, openai.APITimeoutError) and "Connect" not in type(cause).__name__:
-                raise _Transient("no answer in time") from error
-            raise _Transient(f"connection failed: {one_line(str(cause), 200)}") from error
-        except (openai.APIError, ValueError) as error:
-            raise _Transient(f"answer not understood: {one_line(str(error), 200)}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            words = one_line(str(error) or type(error).__name__, 200)
+            raise _Transient(f"connection failed: {words}") from error
+        try:
+            answer: object = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            answer = decoded(data)
+            if response.status == 200:
+                said = one_line(str(error), 200)
+                raise _Transient(f"answer not understood: {said}") from error
+        if response.status != 200:
+            raise _Refused(response.status, response.headers, answer)
+        return answer
 
     def _priced(self, answer: object) -> Usage:
         """Return what an answer used; without tokens or without a price, its cost is not known."""
@@ -178,39 +202,69 @@ class Endpoint:
         return replace(usage, calls=1, cost_usd=self._price.of(usage))
 
 
+def completions_url(base_url: str) -> str:
+    """Return where completions are asked for below a base URL, whose query is kept."""
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
+
+
+def _headers(key: str, base_url: str) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "User-Agent": f"failure-annotator/{__version__}"}
+    if not urlsplit(base_url).username:  # else these are sent in its place
+        headers["Authorization"] = f"Bearer {key}"
+    for name, variable in (("Organization", "OPENAI_ORG_ID"), ("Project", "OPENAI_PROJECT_ID")):
+        if value := os.environ.get(variable):
+            headers[f"OpenAI-{name}"] = value
+    return headers
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL. aiohttp would look for it, and for a
+    .netrc in a thread, at every call.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return None if proxy_bypass(host) or is_local(url) else getproxies().get(parts.scheme)
+
+
+def _certificates() -> ssl.SSLContext:
+    """Return the certificates to trust: the system's and, as some have none, those of certifi,
+    which comes with openai.
+    """
+    context = ssl.create_default_context()
+    with suppress(ImportError):
+        context.load_verify_locations(import_module("certifi").where())
+    return context
+
+
 def _error(state: RetryCallState) -> _Transient:
     error = state.outcome.exception() if state.outcome else None
     return error if isinstance(error, _Transient) else _Transient("")
 
 
-def _meaning(error: openai.APIStatusError) -> Reply:
+def _meaning(error: _Refused) -> Reply:
     """Return the reply that an HTTP error is: that the prompt is too long for the model.
 
     Raises:
         CallFailed, JudgeStopped, ModeRefused, _Transient: what any other means for the run.
     """
-    status = error.status_code
-    body = error.body if isinstance(error.body, dict) else {}
-    code = str(body.get("code") or body.get("type") or "")
-    said = one_line(str(body.get("message") or error.message), 300)
+    status, code, said = error.status, error.code, error.said
     words = f"HTTP {status}: {said}"
-    text = f"{code} {said}"
     request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
-    if (status == 413 or request) and (reply := too_long(words, error.body, code, status == 413)):
+    if request and (reply := too_long(words, error.fields, code, status == 413)):
         return reply
-    if request and _FILTERED.search(text):
+    if request and _FILTERED.search(f"{code} {said}"):
         raise CallFailed(f"the server refuses the content: {words}")
     if status in (401, 402, 403) or code == "insufficient_quota":
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
     if status == 404 and not _FORM.search(said):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
-        raise _Transient(words, _retry_after(error), status)
+        raise _Transient(words, _retry_after(error.headers), status)
     raise ModeRefused(f"the server rejects the request: {words}", status)
 
 
-def _retry_after(error: openai.APIStatusError) -> float | None:
-    headers = error.response.headers
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:

@@ -49,7 +49,7 @@ class _Entry(BaseModel):
         if self.host not in (None, host):
             return False
         dated = model.startswith(self.model) and _DATE.fullmatch(model[len(self.model) :])
-        return model == self.model or dated is not None
+        return model == self.model or bool(dated)
 
 
 class _File(BaseModel):

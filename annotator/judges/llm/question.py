@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from annotator.judges.base import Mode
-from annotator.judges.llm.keys import without_secrets
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.schema import answer_model
 from annotator.judges.llm.settings import Options
@@ -47,22 +46,10 @@ class Question:
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
-        decides = [
-            _VERSION,
-            without_secrets(options.base_url),
-            options.model,
-            self.mode,
-            options.parameters(self.sample),
-            _schema(self.rubric),
-            self.sample,
-            [(turn.reply.to_json(), turn.said) for turn in self.turns],
-        ]
-        digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode())
-        for text in (self.prompt.system, self.prompt.user):
-            data = text.encode(errors="surrogatepass")
-            digest.update(len(data).to_bytes(8))
-            digest.update(data)
-        return digest.hexdigest()
+        asked = _asked(self.rubric, self.mode, options.identity(self.sample), self.prompt.system)
+        turns = [(turn.reply.to_json(), turn.said) for turn in self.turns]
+        decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
+        return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
@@ -92,11 +79,12 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
     ]
 
 
-@lru_cache(maxsize=16)
-def _schema(rubric: Rubric) -> str:
-    """Return the hash of the schema that an answer has to follow."""
+@lru_cache(maxsize=64)
+def _asked(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
+    """Return the hash of what decides an answer besides the trace, the sample and the turns."""
     schema = json.dumps(answer_model(rubric).model_json_schema(), sort_keys=True)
-    return hashlib.sha256(schema.encode()).hexdigest()
+    decides = json.dumps([_VERSION, identity, mode, schema, system])
+    return hashlib.sha256(decides.encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,8 @@ class Outbox(Protocol):
 class Session:
     """One pace and one budget for all models, one cache of answers, and the user's price files.
 
-    ``in_batches``: the questions go into batches, which have prices of their own.
+    ``in_batches``: the questions go into batches, which have prices of their own. ``offline``:
+    nothing is called, and no key is needed.
     """
 
     pace: Pace = field(default_factory=Pace)
@@ -31,3 +32,4 @@ class Session:
     cache: AnswerCache | None = None
     prices: tuple[Path, ...] = ()
     in_batches: bool = False
+    offline: bool = False

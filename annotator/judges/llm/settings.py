@@ -1,5 +1,6 @@
 """How a model is asked: options, and the YAML file that can hold them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
+from annotator.judges.llm.keys import without_secrets
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -71,6 +73,11 @@ class Options:
         return {key: value for key, value in given.items() if value is not None} | dict(
             self.extra_body
         )
+
+    def identity(self, sample: int) -> str:
+        """Return what decides the model's answers besides what it is asked, as one text."""
+        url = without_secrets(self.base_url)
+        return json.dumps([url, self.model, self.parameters(sample)], sort_keys=True)
 
 
 _NAMES = tuple(one.name for one in fields(Options))

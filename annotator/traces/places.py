@@ -1,0 +1,221 @@
+"""Where traces lie: the run folders and files below what the user named."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from annotator.errors import AnnotatorError
+from annotator.text import storable
+from annotator.traces.formats import FOLDER_FORMATS
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A trace that is there and cannot be read; in a run it is recorded as ``failed``."""
+
+    id: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that is not a trace."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A run folder or a file found. ``id`` is the trace id that its place gives it, if any;
+    ``name`` stands for it where the trace has no id of its own.
+    """
+
+    path: str
+    id: str | None
+    name: str
+    reader: ModuleType | None = None  # of a run folder
+    names: frozenset[str] = frozenset()  # of all that lies in a run folder
+    bad_link: str | None = None  # what is wrong with a link among the files
+
+
+class _Names(NamedTuple):
+    """What lies in a folder, by name: the folders, links to some among them, with their paths; all
+    else; the links.
+    """
+
+    folders: dict[str, str]
+    files: frozenset[str]
+    links: frozenset[str]
+
+
+def common_folder(sources: Sequence[str]) -> Path | None:
+    """Return the folder that holds all files given by themselves; they are named below it."""
+    folders = [Path(os.path.abspath(one)).parent for one in sources if Path(one).is_file()]
+    return Path(os.path.commonpath(folders)) if folders else None
+
+
+def places(
+    source: str, format: str = "auto", beside: Path | None = None
+) -> Iterator[Place | Unreadable | Ignored]:
+    """Yield the run folders and files below one source, sorted, without opening them.
+
+    ``beside``: the folder below which a file given by itself is named.
+
+    Raises:
+        AnnotatorError: nothing has that name.
+    """
+    path = Path(source)
+    if os.path.lexists(path):
+        root = Path(os.path.abspath(path))
+        if root.is_dir():
+            yield from _walk(root, root, format)
+        else:
+            yield _file(root, beside or root.parent, format, given=True)
+        return
+    if not glob.has_magic(source):
+        raise AnnotatorError(f"no such file or folder: {source}")
+    matches = sorted(glob.glob(source, recursive=True))
+    if not matches:
+        raise AnnotatorError(f"no file matches {source}")
+    root = _fixed_part(source)
+    for match in matches:
+        path = Path(os.path.abspath(match))
+        if path.is_dir():
+            yield from _walk(path, root, format)
+        else:
+            yield _file(path, root, format)
+
+
+def _fixed_part(pattern: str) -> Path:
+    """Return the folder that every match of a glob lies in: ids are the paths below it."""
+    parts = Path(os.path.abspath(pattern)).parts
+    first = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+    return Path(*parts[:first])
+
+
+def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
+    """Return the place of one file; a file of a run folder stands for the run.
+
+    Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
+    """
+    # The folder is looked at for a file of a runner only: thousands of others may lie in it.
+    if any(one.owns(path.name) for one in FOLDER_FORMATS):
+        with suppress(OSError):  # a file can be readable in a folder that is not
+            names = _names(path.parent)
+            if reader := _folder_reader(path.parent.name, names.files | names.links, format):
+                return _run(str(path.parent), names, reader, root, path.parent)
+    place = _document(path, root)
+    return replace(place, id=None) if given else place
+
+
+def _document(path: Path, root: Path) -> Place:
+    below = storable(path.relative_to(root).as_posix())
+    return Place(str(path), below, below)
+
+
+def _run(folder: str, names: _Names, reader: ModuleType, root: Path, inside: Path) -> Place:
+    """Return the place of a run folder, whose files must not be links out of ``inside``."""
+    bad_links = (_link(Path(folder, name), inside) for name in sorted(names.links))
+    bad_link = next(filter(None, bad_links), None)
+    trace_id = _run_id(folder, root)
+    return Place(folder, trace_id, trace_id, reader, names.files.union(names.folders), bad_link)
+
+
+def _link(path: Path, inside: Path) -> str | None:
+    """Return what is wrong with a path that is a link: it leads out of a folder, or nowhere."""
+    if not path.is_symlink():
+        return None
+    try:
+        leaves = not path.resolve(strict=True).is_relative_to(inside.resolve())
+    except (OSError, RuntimeError):  # RuntimeError: a link to itself
+        return f"{path.name}: a link that leads nowhere"
+    return f"{path.name}: a link that leaves the given folder" if leaves else None
+
+
+def _names(folder: str | Path) -> _Names:
+    """Return the names in a folder. Raises :class:`OSError` if it may not be listed."""
+    folders: dict[str, str] = {}
+    files: list[str] = []
+    links: list[str] = []
+    with os.scandir(folder) as entries:
+        for one in entries:
+            if _is_folder(one):
+                folders[one.name] = one.path
+            else:
+                files.append(one.name)
+            if one.is_symlink():
+                links.append(one.name)
+    return _Names(folders, frozenset(files), frozenset(links))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _folder_reader(folder: str, files: frozenset[str], format: str) -> ModuleType | None:
+    for one in FOLDER_FORMATS:
+        if format in ("auto", one.name) and one.claims(folder, files):
+            return one
+    return None
+
+
+def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | Ignored]:
+    """Yield what lies below ``top``; ids are paths below ``root``."""
+    closed: list[OSError] = []
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            names = _names(folder)
+        except OSError as error:
+            closed.append(error)
+            continue
+        yield from _closed(closed, root)
+        below = []
+        for name in sorted(names.folders):
+            if name in names.links:
+                yield Ignored(names.folders[name], "a link to a folder; name it to have it read")
+            else:
+                below.append(names.folders[name])
+        if {"run.json", "annotations.jsonl"} <= names.files:
+            yield Ignored(folder, "a run directory")
+            continue
+        waiting += reversed(below)
+        if reader := _folder_reader(folder.rpartition(os.sep)[2], names.files, format):
+            yield _run(folder, names, reader, root, top)
+        elif format not in {one.name for one in FOLDER_FORMATS}:
+            for name in sorted(names.files):
+                if name.endswith(_SUFFIXES):
+                    path = Path(folder, name)
+                    yield replace(_document(path, root), bad_link=_link(path, top))
+    yield from _closed(closed, root)
+
+
+def _closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:
+    """Yield the folders that could not be opened: there may be traces in them."""
+    while errors:
+        error = errors.pop()
+        below = storable(os.path.relpath(error.filename, root))
+        yield Unreadable(below, str(error.filename), f"folder: {error.strerror or error}")
+
+
+def _run_id(folder: str, root: Path) -> str:
+    """Return the path below the last folder named ``logs``, else below the given folder."""
+    parts = folder.split(os.sep)  # noqa: PTH206 - a Path takes longer to make
+    if "logs" in parts[:-1]:
+        last = max(n for n, part in enumerate(parts[:-1]) if part == "logs")
+        return storable("/".join(parts[last + 1 :]))
+    below = Path(folder).relative_to(root).as_posix()
+    return storable(parts[-1] if below == "." else below)
