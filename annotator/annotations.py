@@ -161,8 +161,8 @@ class Annotation:
     ``truncated``: the sources that the judge did not read in full, with the characters left out.
 
     Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
-    the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what stood
-    level (codes or ``none``) and therefore is no finding.
+    the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what had
+    the most of them without a majority (codes or ``none``), and therefore is no finding.
     """
 
     trace_id: str

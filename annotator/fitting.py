@@ -1,10 +1,11 @@
 """What of a trace is shown where a model cannot read all of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-_FRAME = 40  # characters of a header line around its own text
-_MARK = 60  # characters of the line that says what was left out
+_FRAME = 40  # characters around a header and a text: brackets, tag, line ends
+_MARK = 76  # characters of the line that says what was left out
 _SHORTEST = 400  # characters to which a part is cut before whole parts are left out
 _OVERLAP = 0.2  # of a window that the next one shows again
 
@@ -34,9 +35,14 @@ class Part:
     @property
     def size(self) -> int:
         """The characters that the part takes in a prompt."""
-        frame = _FRAME + (_MARK if self.left_out else 0)
+        mark = _MARK if self.left_out else 0
+        return self.frame + len(self.text) + mark + len(self.tail)
+
+    @property
+    def frame(self) -> int:
+        """The characters that the part takes besides its text."""
         listed = len(self.id) + 2 if self.closed else 0  # it is named again at the end
-        return len(self.header) + frame + listed + len(self.text) + len(self.tail)
+        return len(self.header) + _FRAME + listed
 
     def cut(self, most: int) -> "Part":
         """Return the part with at most ``most`` characters of its text, the first and the last."""
@@ -50,7 +56,7 @@ class Part:
         """Return the part, cut where it would take more than ``room`` characters of a prompt."""
         if self.size <= room:
             return self
-        return self.cut(max(room - (self.size - len(self.text)) - _MARK, 0))
+        return self.cut(max(room - self.frame - _MARK, 0))
 
 
 def fit(parts: Sequence[Part], room: int) -> tuple[list[Part], dict[str, int]]:
@@ -78,8 +84,7 @@ def fit(parts: Sequence[Part], room: int) -> tuple[list[Part], dict[str, int]]:
 def _share(group: Mapping[int, Part], room: int) -> dict[int, Part]:
     if sum(part.size for part in group.values()) <= room:
         return dict(group)
-    frames = sum(len(part.header) + _FRAME + _MARK for part in group.values())
-    most = _level([len(part.text) for part in group.values()], room - frames)
+    most = _level(group.values(), room)
     if most >= _SHORTEST:
         return {n: part.cut(most) for n, part in group.items()}
     chosen = {}
@@ -92,15 +97,17 @@ def _share(group: Mapping[int, Part], room: int) -> dict[int, Part]:
     return chosen
 
 
-def _level(lengths: Sequence[int], room: int) -> int:
-    """Return the length to which the longest have to be cut for all to fit; 0 if none does."""
-    left, others = room, len(lengths)
-    for length in sorted(lengths):
-        if length * others > left:
-            return max(0, left // others)
-        left -= length
-        others -= 1
-    return max(lengths, default=0)
+def _level(parts: Collection[Part], room: int) -> int:
+    """Return the greatest length to which the longest can be cut for all to fit; 0 if none is."""
+
+    def needed(most: int) -> int:
+        return sum(
+            part.frame + (len(part.text) if len(part.text) <= most else most + _MARK)
+            for part in parts
+        )
+
+    lengths = range(max(len(part.text) for part in parts) + 1)
+    return max(bisect_right(lengths, room, key=needed) - 1, 0)
 
 
 def _from_both_ends(items: Sequence[int]) -> Iterator[int]:
@@ -127,10 +134,10 @@ def windows(messages: Sequence[Part], room: int) -> list[range]:
         found.append(range(start, end))
         if end == len(messages):
             break
-        again, start = 0, end
-        while start - 1 > found[-1].start:
-            again += messages[start - 1].size
-            if again > _OVERLAP * room:
-                break
+        # What is shown again must leave room for the message that comes next.
+        again = min(_OVERLAP * room, room - messages[end].size)
+        start = end
+        while start - 1 > found[-1].start and again >= messages[start - 1].size:
             start -= 1
+            again -= messages[start].size
     return found

@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+from tests.openai_batches import Batches
+
 Form = Literal["tools", "json_schema", "plain"]
 
 
@@ -134,6 +136,9 @@ class OpenAIServer:
         self.keys: set[str] = set()
         self.tokens_in = 0
         self.tokens_out = 0
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.batches = Batches(self)
         self._ready = threading.Event()
 
     def __enter__(self) -> "OpenAIServer":
@@ -158,6 +163,7 @@ class OpenAIServer:
         self._stop = asyncio.Event()
         app = web.Application(client_max_size=256 * 2**20)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_routes(self.batches.routes())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -168,6 +174,14 @@ class OpenAIServer:
         await runner.cleanup()
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self._answered(http)
+        finally:
+            self.in_flight -= 1
+
+    async def _answered(self, http: web.Request) -> web.StreamResponse:
         self.calls += 1
         self.keys.add(http.headers.get("Authorization", ""))
         request = Request(self.calls, await http.json())
@@ -205,6 +219,16 @@ class OpenAIServer:
                 {"error": reply.error}, status=reply.status, headers=reply.headers
             )
         return web.json_response(self._completion(request, reply, supported))
+
+    def item(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Answer an item of a batch: its status and its body."""
+        self.calls += 1
+        request = Request(self.calls, body)
+        self.seen.append(request)
+        reply = self.responder(request)
+        if reply.status != 200:
+            return reply.status, {"error": reply.error}
+        return 200, self._completion(request, reply, request.form in self.forms)
 
     def _completion(self, request: Request, reply: Reply, supported: bool) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}

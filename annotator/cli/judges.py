@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,7 @@ from annotator.runs.store import RunDirectory
 if TYPE_CHECKING:
     from annotator.judges.llm import LLMJudge
     from annotator.judges.llm.batch import FileOutbox
+    from annotator.judges.llm.cache import AnswerCache
     from annotator.judges.llm.session import Session
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -25,12 +26,16 @@ def _body(_: click.Context, __: click.Parameter, value: str | None) -> Mapping[s
     if value is None:
         return None
     try:
-        fields = json.loads(value)
+        fields = json.loads(value, parse_constant=_no_number)
     except ValueError as error:
         raise click.BadParameter(f"not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise click.BadParameter('expected a JSON object such as {"top_p": 0.9}')
     return fields
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
 
 
 # Options of a model; what is not given is taken from the judge file, else from `Options`.
@@ -204,29 +209,39 @@ class Chosen:
     settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
     given: dict[str, Any] = field(default_factory=dict)
+    said: str | None = None  # what is wrong with the cache, once the user was told
 
     def begin(self, run: RunDirectory, notice: Callable[[str], None]) -> None:
         """Give the judge what belongs to this run: cache, budget, and where its questions go."""
         if not self.session:
             return
         from annotator.judges.llm.budget import Budget
-        from annotator.judges.llm.cache import AnswerCache
+        from annotator.judges.llm.cache import ANSWERS, AnswerCache
 
-        if self.given["max_cost"] is not None:
-            self.session.budget = Budget(self.given["max_cost"], run.usage.cost_usd or 0.0)
+        cache: AnswerCache | None = None
         if self.session.in_batches:
-            self._begin_batches(run, notice)
+            cache = AnswerCache(run.folder / ANSWERS, run.id, vital=True)
         elif self.given["cached"]:
-            self.session.cache = AnswerCache(_cache_file(), run.id)
-            if self.session.cache.problem:
-                notice(f"{self.session.cache.problem}; going on without it")
+            cache = AnswerCache(_cache_file(), run.id)
+            if cache.problem:
+                self.said = cache.problem
+                notice(f"{cache.problem}; going on without it")
+        self.session.cache = cache
+        if self.given["max_cost"] is not None:
+            # What a killed process had spent and not recorded counts, too.
+            lost = cache.costs(run.is_recorded) if cache else []
+            spent = run.spent_dollars + sum(lost)
+            dearest = max(run.dearest, *lost, 0.0)
+            self.session.budget = Budget(self.given["max_cost"], spent, dearest)
+        if self.session.in_batches and cache:
+            self._begin_batches(run, cache, notice)
 
-    def _begin_batches(self, run: RunDirectory, notice: Callable[[str], None]) -> None:
-        from annotator.judges.llm.batch import ANSWERS, BatchOutbox, FileOutbox, ingest
-        from annotator.judges.llm.cache import AnswerCache
+    def _begin_batches(
+        self, run: RunDirectory, cache: "AnswerCache", notice: Callable[[str], None]
+    ) -> None:
+        from annotator.judges.llm.batch import BatchOutbox, FileOutbox, ingest
 
-        assert self.session  # noqa: S101
-        cache = self.session.cache = AnswerCache(run.folder / ANSWERS, run.id, vital=True)
+        budget = self.session.budget if self.session else None
         for n, member in enumerate(self.members, 1):
             if self.given["batch"]:
                 folder = run.folder / "batch" / str(n)
@@ -236,7 +251,7 @@ class Chosen:
                     member.options,
                     cache,
                     member.price,
-                    self.session.budget,
+                    budget,
                     notice,
                 )
                 member.outbox = box
@@ -245,7 +260,7 @@ class Chosen:
             self.outbox = self.outbox or FileOutbox(self.given["batch_file"])
             member.outbox = self.outbox
             for file in self.given["batch_results"]:
-                errors = ingest(file, cache, member.options.model, member.price)
+                errors = ingest(file, cache, member.options.model, member.price).errors
                 if errors:
                     first = next(iter(errors.values()))
                     notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")
@@ -258,10 +273,13 @@ class Chosen:
             if _cache_file().exists():
                 self.session.cache = AnswerCache(_cache_file())
 
-    def end(self) -> None:
+    def end(self, notice: Callable[[str], None]) -> None:
         """Let go of files."""
-        if self.session and self.session.cache:
-            self.session.cache.close()
+        cache = self.session and self.session.cache
+        if cache:
+            if cache.problem and cache.problem != self.said:
+                notice(f"{cache.problem}; answers since then are not kept")
+            cache.close()
         if self.outbox:
             self.outbox.close()
 
@@ -306,21 +324,22 @@ def choose(
 
     in_file = read_judge_file(options["judge_file"]) if options["judge_file"] else {}
     own = in_file.pop("models", [])
-    samples = options["samples"] or in_file.pop("samples", 1)
-    in_file.pop("samples", None)
+    in_samples = in_file.pop("samples", 1)
+    samples = options["samples"] or in_samples
+    where = f"{options['judge_file']}: " if options["judge_file"] else ""
     if not isinstance(samples, int) or not 1 <= samples <= 99:
-        raise AnnotatorError(f"samples: expected a number from 1 to 99, found {samples!r}")
-    if models:
+        raise AnnotatorError(f"{where}samples: expected a number from 1 to 99, found {samples!r}")
+    if models and ("models" in on_line or not (own or "model" in in_file)):
         named = {one.get("model"): one for one in own}
         own = [named.get(model, {}) | {"model": model} for model in models]
         in_file.pop("model", None)
-    elif not own and "model" not in in_file:
+    elif not (own or where):
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
     names = [name for name in options if name in _setting_names()]
     fallback = {name: options[name] for name in names if options[name] is not None}
     given = {name: value for name, value in fallback.items() if name in on_line}
     common = {name: value for name, value in fallback.items() if name not in on_line} | in_file
-    all_given = all_options(common, [one | given for one in own] or [given])
+    all_given = all_options(common, [one | given for one in own] or [given], where)
     by_file = options["batch_file"] or options["batch_results"]
     session = Session(
         Pace(concurrency, options["rpm"], options["tpm"]),
@@ -343,6 +362,8 @@ def _check(members: "list[LLMJudge]", samples: int, options: dict[str, Any]) -> 
         raise click.UsageError("--batch does it all; --batch-file and --batch-results do the parts")
     if (out or options["batch_results"]) and len(members) > 1:
         raise click.UsageError("--batch-file and --batch-results take one model at a time")
+    if out and any(one.resolve() == out.resolve() for one in options["batch_results"]):
+        raise click.UsageError("--batch-file would write over the --batch-results; name another")
     for member in members:
         if member.price is None and options["max_cost"] is not None:
             raise AnnotatorError(

@@ -10,21 +10,39 @@ from annotator.runs.store import RunDirectory
 class Progress:
     """Counts per status, tokens and dollars so far; nothing if quiet or not a terminal."""
 
-    def __init__(self, quiet: bool, count: Callable[[], int]) -> None:
+    def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
+        self._state = state
         self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._count = count
 
     def __enter__(self) -> "Progress":
         if self._shown:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                ProgressColumn,
+                Task,
+                TextColumn,
+                TimeElapsedColumn,
+            )
             from rich.progress import Progress as Bar
+            from rich.text import Text
+
+            judge_state = self._state
+
+            class State(ProgressColumn):
+                """The state of the judge now, also where nothing is recorded for a while."""
+
+                def render(self, task: Task) -> Text:
+                    return Text(judge_state())
 
             self._bar = Bar(
                 BarColumn(bar_width=24),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 TextColumn("{task.description}", markup=False),
+                State(),
                 console=Console(stderr=True),
             )
             self._task = self._bar.add_task("", total=self._count() or None)
@@ -40,8 +58,8 @@ class Progress:
         if self._shown:
             self._bar.stop()
 
-    def show(self, run: RunDirectory, state: str) -> None:
-        """Show what the run has recorded so far, and the state of its judge."""
+    def show(self, run: RunDirectory) -> None:
+        """Show what the run has recorded so far."""
         if not self._shown:
             return
         counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
@@ -51,7 +69,5 @@ class Progress:
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
         done = sum(run.counts.values())
         self._bar.update(
-            self._task,
-            completed=done,
-            description=counts + (tokens if usage.calls else "") + (state and f"  {state}"),
+            self._task, completed=done, description=counts + (tokens if usage.calls else "")
         )

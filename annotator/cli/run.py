@@ -160,6 +160,7 @@ def _execute(
 ) -> Seen:
     """Execute the plan; whatever happens, the manifest says how it ended."""
     ended: dict[str, Any] = {"status": "stopped"}
+    keep = False
 
     def count() -> int:
         found = count_traces(plan.sources, plan.format)
@@ -167,10 +168,8 @@ def _execute(
 
     try:
         chosen.begin(run, notice)
-        with Progress(quiet, count) as progress:
-            work = execute_in_batches(
-                plan, run, lambda _: progress.show(run, plan.judge.state), chosen.settle
-            )
+        with Progress(quiet, count, lambda: plan.judge.state) as progress:
+            work = execute_in_batches(plan, run, lambda _: progress.show(run), chosen.settle)
             seen = asyncio.run(work)
         ended = {
             "status": "waiting" if seen.pending else "finished",
@@ -179,11 +178,14 @@ def _execute(
             "problems": seen.examples,
         }
         return seen
+    except BudgetReached:
+        keep = True
+        raise
     except KeyboardInterrupt:
         ended["status"] = "interrupted"
     finally:
-        chosen.end()
-        run.close(ended=now(), **ended)
+        chosen.end(notice)
+        run.close(keep=keep, ended=now(), **ended)
     kept = sum(run.counts.values())
     again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
     raise Interrupted(again if kept or run.folder.exists() else "nothing was judged yet")
@@ -195,7 +197,7 @@ def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -
     try:
         expected = forecast(plan, recorded(resumed) if resumed else lambda trace_id, rubric: False)
     finally:
-        chosen.end()
+        chosen.end(_notice)
     usage = expected.usage
     shown = {
         "traces": expected.traces,

@@ -106,6 +106,12 @@ class Panel:
             for member, judgement in done:
                 member.drop(judgement)
             raise
+        for (member, judgement), verdict in zip(asked, verdicts, strict=True):
+            member.file(judgement, verdict)
+        if 2 * sum(one.error is None for one in verdicts) <= len(verdicts):
+            # The trace will be failed and judged again, with the votes that stand.
+            for member, judgement in done:
+                member.accounted(judgement)
         ballots = tuple(
             Ballot(member.id, judgement.sample, verdict)
             for (member, judgement), verdict in zip(asked, verdicts, strict=True)

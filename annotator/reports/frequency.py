@@ -201,7 +201,12 @@ def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
             f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
             f" is for {which} runs."
         )
-    if counts.votes.ties:
+    if counts.votes.ties and rubric["choice"] == "many":
+        yield (
+            f"{counts.votes.ties} judged traces had codes that exactly half of the votes have"
+            " (tie); these are not counted."
+        )
+    elif counts.votes.ties:
         yield (
             f"{counts.votes.ties} of the traces counted as none had no majority among the votes"
             " (tie)."

@@ -37,6 +37,9 @@ class RunDirectory:
         self.manifest = manifest
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
         self._judged = Usage()
+        self.dearest = 0.0  # dollars for a call, the greatest mean of any trace
+        self._priced = 0.0  # dollars for the annotations whose cost is known
+        self._unpriced = 0  # calls of the others
         self._before = _usage(manifest.get("overhead"))
         self._overhead = Usage()
         self._lock = lock
@@ -106,6 +109,10 @@ class RunDirectory:
         """Whether the trace has its line for this rubric."""
         return _key(trace_id, rubric) in self._done
 
+    def is_recorded(self, trace_id: str) -> bool:
+        """Whether the trace has its lines for all rubrics of the run."""
+        return all(self.is_done(trace_id, rubric["id"]) for rubric in self.manifest["rubrics"])
+
     def append(self, annotation: Annotation) -> None:
         """Write one annotation.
 
@@ -131,6 +138,14 @@ class RunDirectory:
         return self._judged + self._before + self._overhead
 
     @property
+    def spent_dollars(self) -> float:
+        """What the run has cost, as far as it is known; a call whose cost is not known counts as
+        the dearest one.
+        """
+        others = sum(one.cost_usd or 0.0 for one in (self._before, self._overhead))
+        return self._priced + self._unpriced * self.dearest + others
+
+    @property
     def id(self) -> str:
         """The id of the run; a resumed one keeps it."""
         return str(self.manifest["id"])
@@ -139,6 +154,12 @@ class RunDirectory:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
         self._judged += annotation.usage
+        cost, calls = annotation.usage.cost_usd, annotation.usage.calls
+        self._priced += cost or 0.0
+        if cost is None:
+            self._unpriced += calls
+        elif calls:
+            self.dearest = max(self.dearest, cost / calls)
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Save what the judge has spent so far on no trace in particular, and what it learned."""
@@ -157,11 +178,11 @@ class RunDirectory:
         with _writing(self.folder):
             _write_json(self.folder / "run.json", self.manifest)
 
-    def close(self, **changes: Any) -> None:
+    def close(self, *, keep: bool = False, **changes: Any) -> None:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
 
         What had failed before and was not judged again comes back; a run in which nothing was
-        recorded and nothing waits for an answer is removed.
+        recorded and nothing waits for an answer is removed, unless it is to be kept.
         """
         try:
             with _writing(self.folder):
@@ -170,7 +191,8 @@ class RunDirectory:
                 os.fsync(self._fd)
                 ours = (_ANNOTATIONS, "run.json", _LOCK)
                 empty = {one.name for one in self.folder.iterdir()} <= set(ours)
-                if self._size == 0 and changes.get("status") != "finished" and empty:
+                finished = changes.get("status") == "finished"
+                if self._size == 0 and not finished and not keep and empty:
                     for name in ours:
                         (self.folder / name).unlink(missing_ok=True)
                     with suppress(OSError):

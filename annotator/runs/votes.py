@@ -10,7 +10,7 @@ from annotator.rubrics import NONE, Rubric
 
 @dataclass(frozen=True, slots=True)
 class _Elected:
-    """The codes that won, the primary one first, and what stood level."""
+    """The codes that won, the primary one first, and what had most votes without winning."""
 
     codes: tuple[str, ...]
     tie: tuple[str, ...]
@@ -26,9 +26,9 @@ def elect(
     the voters judged, the trace failed.
 
     The label (a code, or none) is the one that has more than half of the votes counted. Where none
-    has, there is no finding, and what stood level is marked (``tie``): a tie has no majority. A
-    secondary code, and each code of a rubric of ``many``, needs more than half of the votes too. A
-    finding takes its evidence from the first voter whose finding it is.
+    has, there is no finding, and what had the most votes is marked (``tie``). A secondary code, and
+    each code of a rubric of ``many``, needs more than half of the votes too. A finding takes its
+    evidence from the first voter whose finding it is.
     """
     votes = tuple(
         Vote(one.judge, sample, one.status, one.primary, one.secondary, one.error)

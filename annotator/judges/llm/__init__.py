@@ -13,6 +13,7 @@ from annotator.annotations import Claim, Usage, Verdict
 from annotator.errors import AnnotatorError, JudgeStopped, Pending, UnreadableTrace
 from annotator.evidence import verify
 from annotator.judges.base import MODES, Mode
+from annotator.judges.llm.cache import MODE
 from annotator.judges.llm.failures import CallFailed, ModeRefused, Unanswered, Unavailable
 from annotator.judges.llm.keys import api_key, checked_url, is_local, without_secrets
 from annotator.judges.llm.prices import Price, listed
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
     from annotator.judges.llm.endpoint import Endpoint
 
 TYPICAL_ANSWER = 400  # tokens
-_LONGEST_ANSWER = 4_000  # tokens reserved for an answer whose length is not limited
+_LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
 _SHRINKS = 6  # how often a prompt that was too long is made shorter
 _LEAST = 2_000  # characters of a trace below which there is nothing to judge
 _MOST_PER_TOKEN = 12  # characters: no tokenizer averages that over a trace
@@ -69,6 +70,7 @@ class LLMJudge:
         self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
         self.mode: Mode = options.mode
         self._overhead = Usage()
+        self._in_doubt = False  # whether the mode was found out while the server failed
         url = checked_url(options.base_url)
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
         self._tokens = Tokens(options.model)
@@ -91,13 +93,14 @@ class LLMJudge:
             "parameters": options.parameters(1),
             "context": options.context,
             "windows": options.windows,
+            "in_batches": self.session.in_batches,
             "prompt_sha256": prompt_sha256(),
         }
 
     @property
     def overhead(self) -> Usage:
         """What finding the mode cost, and answers that led to no annotation."""
-        return self._overhead
+        return self._overhead + (self.outbox.spent if self.outbox else Usage())
 
     @property
     def learned(self) -> Mapping[str, Any]:
@@ -167,9 +170,8 @@ class LLMJudge:
             self.mode = "json_schema"
             return
         cache = self.session.cache
-        known = cache.get(self._mode_key, "") if cache else None
-        if known and known.reply.text in MODES:
-            self.recall({"mode": known.reply.text})
+        if known := self._known_mode():
+            self.mode = known
             return
         spent = self._overhead
         for mode in ("tools", "json_schema"):
@@ -178,20 +180,25 @@ class LLMJudge:
                 break
         else:
             self.mode = "json"
-        if cache and self._overhead.calls > spent.calls:
+        if cache and self._overhead.calls > spent.calls and not self._in_doubt:
             cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
             cache.recorded([self._mode_key])
 
+    def _known_mode(self) -> Mode | None:
+        """Return the form that was found out by an earlier run, if it is cached."""
+        known = self.session.cache and self.session.cache.get(self._mode_key, "")
+        return next((mode for mode in MODES if known and known.reply.text == mode), None)
+
     @property
     def _mode_key(self) -> str:
-        return f"mode {hashlib.sha256(self.options.identity(1).encode()).hexdigest()}"
+        return f"{MODE}{hashlib.sha256(self.options.identity(1).encode()).hexdigest()}"
 
     async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
         user = 'Set "answer" to "ready" and "number" to 7.'
         form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
         body = {"model": self.options.model, "messages": messages, **form}
-        body |= self.options.parameters(1)
+        body |= self._bounded(self.options.parameters(1))
         try:
             most = self._dearest(1_000)
             data = to_json(body)
@@ -199,7 +206,9 @@ class LLMJudge:
             Probe.model_validate_json(answer_text(reply, mode) or "")
         except Unavailable as error:
             raise JudgeStopped(f"the endpoint does not answer: {error}") from error
-        except (CallFailed, ValueError):
+        except (CallFailed, ValueError) as error:
+            # A 500 may be a server's way to reject a form, or an outage.
+            self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
             return False
         return True
 
@@ -214,10 +223,13 @@ class LLMJudge:
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the model's verdict; see :meth:`annotator.judges.base.Judge.judge`."""
-        return await self.decide(Judgement(trace, rubric))
+        judgement = Judgement(trace, rubric)
+        verdict = await self.decide(judgement)
+        self.file(judgement, verdict)
+        return verdict
 
     async def decide(self, judgement: Judgement) -> Verdict:
-        """Return the verdict of one judgement; raises as :meth:`judge`."""
+        """Return the verdict of one judgement, to be filed; raises as :meth:`judge`."""
         try:
             verdict = await self._decided(judgement)
         except Pending:
@@ -225,13 +237,23 @@ class LLMJudge:
         except BaseException:
             self.drop(judgement)
             raise
-        if verdict.error and self.session.cache:  # it is to be asked again, not remembered
-            self.session.cache.forget(judgement.keys)
         return replace(verdict, usage=judgement.usage)
+
+    def file(self, judgement: Judgement, verdict: Verdict) -> None:
+        """Let go of the answers to a judgement that failed: they are to be asked for again."""
+        if verdict.error and self.session.cache:
+            if self.outbox and not self.outbox.asks_again:
+                self.session.cache.recorded(judgement.keys)
+            else:
+                self.session.cache.forget(judgement.keys)
 
     def drop(self, judgement: Judgement) -> None:
         """Take note of what a judgement cost that will not be recorded: the run was stopped."""
         self._overhead += judgement.usage
+        self.accounted(judgement)
+
+    def accounted(self, judgement: Judgement) -> None:
+        """Take note that what a judgement cost is recorded, though its trace is not judged."""
         if self.session.cache:
             self.session.cache.recorded(judgement.keys)
 
@@ -241,7 +263,7 @@ class LLMJudge:
         for _ in range(_SHRINKS):
             try:
                 prompts = self.prompts(judgement.trace, judgement.rubric, most)
-            except UnreadableTrace as error:
+            except (UnreadableTrace, CallFailed) as error:
                 return Verdict(error=str(error))
             try:
                 verdicts = await together([self._conversed(judgement, one) for one in prompts])
@@ -260,30 +282,41 @@ class LLMJudge:
 
         Raises:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
+            CallFailed: there is no room for anything worth judging.
         """
         prompt = render(trace, rubric)
+        room = self._room(prompt, rubric)
         if most is None:
-            most = self._most(prompt, rubric)
-        if most is None:
-            return [prompt]
-        if self.options.windows:
-            return render_windows(trace, rubric, most)
-        return [render(trace, rubric, most)]
+            if room is None or self._tokens.fits(prompt.user, room):
+                return [prompt]
+            most = self._shorter(prompt, room)
+        for _ in range(_SHRINKS):
+            if most < _LEAST:
+                break
+            windows = self.options.windows
+            prompts = (
+                render_windows(trace, rubric, most) if windows else [render(trace, rubric, most)]
+            )
+            long = [one for one in prompts if room and not self._tokens.fits(one.user, room)]
+            if not long or room is None:
+                return prompts
+            most = min(self._shorter(one, room) for one in long)
+        context = f" of {self._context} tokens" if self._context else ""
+        raise CallFailed(f"the model's context{context} leaves no room for the trace")
 
-    def _most(self, prompt: Prompt, rubric: Rubric) -> int | None:
-        """Return the characters of a trace that fit into the context, or None if all do."""
+    def _room(self, prompt: Prompt, rubric: Rubric) -> int | None:
+        """Return the tokens that are left for a trace, or None if the context is not known."""
         context = self._context
         if context is None:
             return None
         schema = str(answer_model(rubric).model_json_schema())
-        room = context - at_most(prompt.system + schema) - self._answer_room(context)
-        room = max(room, 1)
-        if self._tokens.fits(prompt.user, room):
-            return None
-        if self._tokens.exact:
-            count = self._tokens.count(prompt.user)
-            return int(len(prompt.user) * room / count * 0.95)
-        return int(len(prompt.user) * room / at_most(prompt.user))
+        return max(context - at_most(prompt.system + schema) - self._answer_room(context), 1)
+
+    def _shorter(self, prompt: Prompt, room: int) -> int:
+        """Return about how many characters of a prompt fit into so many tokens."""
+        user = prompt.user
+        tokens = self._tokens.count(user) * 1.05 if self._tokens.exact else at_most(user)
+        return min(int(len(user) * room / tokens), len(user) - 1)
 
     @cached_property
     def _context(self) -> int | None:
@@ -315,7 +348,7 @@ class LLMJudge:
                 return Verdict(error=str(error))
             if reply.too_long:
                 raise self._too_long(reply, prompt)
-            if reason := _no_judgement(reply):
+            if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
             try:
                 return self._read(reply, judgement).verdict()
@@ -332,6 +365,18 @@ class LLMJudge:
             what = "call the function exactly once" if self.mode == "tools" else "one JSON object"
             raise Wrong(f"there is not one answer in it: {what}")
         return read_answer(text, judgement.trace, judgement.rubric)
+
+    def _no_judgement(self, reply: Reply) -> str | None:
+        """Return why a reply is no judgement, if it is none; asking again would not help."""
+        if reply.refusal:
+            return f"the model refuses: {one_line(reply.refusal, 300)}"
+        if reply.finish == "content_filter":
+            return "the server's content filter stopped the answer"
+        if reply.finish == "length":
+            ours = self.session.budget and self.options.max_output_tokens is None
+            why = f" of {_LONGEST_ANSWER} that --max-cost sets; see --max-output-tokens"
+            return f"the answer was cut off at the token limit{why if ours else ''}"
+        return None
 
     def _too_long(self, reply: Reply, prompt: Prompt) -> _TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
@@ -350,9 +395,11 @@ class LLMJudge:
         if known:
             paid = known.unrecorded and key not in judgement.keys
             judgement.usage += known.usage if paid else Usage(cache_hits=1)
+            if paid and self.outbox:  # an answer out of a batch does not know what it was
+                judgement.usage += Usage(retries=int(bool(question.turns)))
             judgement.keys.append(key)
             return known.reply
-        spent = Usage(retries=len(question.turns) and 1)
+        spent = Usage(retries=int(bool(question.turns)))
 
         def count(usage: Usage) -> None:
             nonlocal spent
@@ -368,7 +415,7 @@ class LLMJudge:
         return reply
 
     async def _asked(self, question: Question, key: str, count: Any) -> Reply:
-        body = question.body(self.options)
+        body = self._bounded(question.body(self.options))
         if self.outbox:
             most = self._dearest(at_most(question.prompt.system + question.prompt.user))
             return self.outbox.ask(key, self.options.model, body, most)
@@ -392,10 +439,11 @@ class LLMJudge:
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
         """Return what the sample-th judgement of a trace is expected to use."""
-        mode: Mode = "tools" if self.mode == "auto" else self.mode
+        auto = self.mode == "auto"
+        mode: Mode = (self._known_mode() or "tools") if auto else self.mode
         try:
             prompts = self.prompts(trace, rubric)
-        except UnreadableTrace:
+        except (UnreadableTrace, CallFailed):
             return Usage()
         expected = Usage()
         schema = str(answer_model(rubric).model_json_schema())
@@ -424,6 +472,15 @@ class LLMJudge:
             f"{self.options.model}: {self._tokens}; {TYPICAL_ANSWER} tokens an answer; no answer is"
             f" asked for again and no call is repeated; {priced}"
         )
+
+    def _bounded(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a request whose answer cannot be longer than what the budget sets aside for it.
+
+        An answer that is not cut off is the same with and without; one that is, is no judgement.
+        """
+        if self.session.budget:
+            body.setdefault("max_completion_tokens", _LONGEST_ANSWER)
+        return body
 
     def _sent_settings(self) -> str:
         sent = self.options.parameters(1)
@@ -476,17 +533,6 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     for error in sorted(errors, key=lambda one: isinstance(one, Pending)):
         raise error
     return [one for one in results if isinstance(one, Verdict)]
-
-
-def _no_judgement(reply: Reply) -> str | None:
-    """Return why a reply is no judgement, if it is none; asking again would not help."""
-    if reply.refusal:
-        return f"the model refuses: {one_line(reply.refusal, 300)}"
-    if reply.finish == "content_filter":
-        return "the server's content filter stopped the answer"
-    if reply.finish == "length":
-        return "the answer was cut off at the token limit"
-    return None
 
 
 def _read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +23,6 @@ from annotator.judges.llm.reply import Reply, read_reply, read_usage
 from annotator.judges.llm.settings import Options
 from annotator.text import one_line
 
-ANSWERS = "answers.sqlite"  # of a run in batches, in its directory
 _STATE = "state.json"
 _MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
 _MOST_BYTES = 190_000_000
@@ -43,6 +43,9 @@ class FileOutbox:
     Raises:
         AnnotatorError: the file cannot be written.
     """
+
+    asks_again = False
+    spent = Usage()
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
@@ -74,8 +77,27 @@ class FileOutbox:
             self._out.close()
 
 
-def read_results(file: Path) -> Iterator[tuple[str, object, str]]:
-    """Yield key, body and error (one of them empty) of each line of a file of batch results.
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of batch results. ``words``: why it is no answer, "" if it is one."""
+
+    key: str
+    body: object
+    words: str = ""
+    status: int = 200
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def too_long(self) -> Reply | None:
+        """The reply that it is if it says that the prompt was too long."""
+        if not self.words or self.status in (408, 409, 429) or self.status >= 500:
+            return None
+        code = str(self.fields.get("code") or self.fields.get("type") or "")
+        return too_long(self.words, self.fields, code, self.status == 413)
+
+
+def read_results(file: Path) -> Iterator[Result]:
+    """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``.
 
     Raises:
         AnnotatorError: the file cannot be read, or a line is no result (with its number).
@@ -86,60 +108,74 @@ def read_results(file: Path) -> Iterator[tuple[str, object, str]]:
                 if not line.strip():
                     continue
                 try:
-                    value = json.loads(line)
-                    key, response = str(value["custom_id"]), value.get("response") or {}
-                    status, body = response.get("status_code", 200), response.get("body")
-                    error = value.get("error")
-                except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+                    yield _result(json.loads(line))
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
                     what = "expected a line of batch results with custom_id and response"
                     raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
-                said = error.get("message") if isinstance(error, dict) else error
-                if status != 200:
-                    inner = body.get("error") if isinstance(body, dict) else None
-                    inner = inner.get("message") if isinstance(inner, dict) else inner
-                    said = f"HTTP {status}: {inner or said or 'no words'}"
-                if said or body is None:
-                    yield key, body, one_line(str(said or "no answer in it"), 300)
-                else:
-                    yield key, body, ""
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
 
 
-def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> dict[str, str]:
-    """Put the answers of a file of batch results into ``cache``; return the errors by key.
+def _result(value: dict[str, Any]) -> Result:
+    key, response = str(value["custom_id"]), value.get("response") or {}
+    status, body = int(response.get("status_code") or 200), response.get("body")
+    if status == 200 and body is not None and not value.get("error"):
+        return Result(key, body)
+    given = body.get("error", body) if isinstance(body, dict) and status != 200 else None
+    given = given or value.get("error")
+    while isinstance(given, dict) and isinstance(given.get("error"), dict):
+        given = given["error"]
+    fields = given if isinstance(given, dict) else {}
+    said = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
+    return Result(key, body, f"HTTP {status}: {said}" if status != 200 else said, status, fields)
+
+
+@dataclass
+class Ingested:
+    """What a file of batch results held: errors by key, how many of them the model's server gave,
+    and the dollars for its answers.
+    """
+
+    errors: dict[str, str] = field(default_factory=dict)
+    refused: int = 0
+    dollars: float = 0.0
+
+
+def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> Ingested:
+    """Put the answers of a file of batch results into ``cache``; what stands there already stays.
 
     Raises:
         AnnotatorError: as :func:`read_results`.
     """
-    errors: dict[str, str] = {}
-    for key, body, error in read_results(file):
-        usage = Usage(calls=1)
-        reply: Reply | None = None
-        if error:
-            reply = too_long(error, body)
-        else:
-            used = read_usage(body)
-            known = used is not None and price is not None
+    found = Ingested()
+    for result in read_results(file):
+        usage, reply, words = Usage(calls=1), result.too_long, result.words
+        if not words:
+            used = read_usage(result.body)
             cost = price.of(used) if used and price else None
-            usage = replace(used or usage, calls=1, cost_usd=cost if known else None)
+            usage = replace(used or usage, calls=1, cost_usd=cost)
             try:
-                reply = read_reply(body)
+                reply = read_reply(result.body)
             except ValueError as wrong:
-                error = str(wrong)
-        if reply:
-            cache.put(key, model, reply, usage, "")
-        else:
-            errors[key] = error
-    return errors
+                words = str(wrong)
+        if reply is None:
+            found.errors[result.key] = words
+            found.refused += result.status != 200
+            continue
+        known = cache.get(result.key, "")
+        if known is None or (known.reply, known.usage) != (reply, usage):
+            cache.put(result.key, model, reply, usage, "")
+            found.dollars += usage.cost_usd or 0.0
+    return found
 
 
 @dataclass
 class Job:
-    """One batch: its file of questions, and what the server calls it."""
+    """One batch: its file of questions, and what the server calls it. ``mark`` is sent with it."""
 
     n: int
-    questions: int
+    mark: str
+    questions: int = 0
     file_id: str = ""
     batch_id: str = ""
     done: bool = False
@@ -148,9 +184,12 @@ class Job:
 class BatchOutbox:
     """Questions of one model that go to its endpoint as batches; everything is in ``folder``.
 
-    The process may be killed at any moment. A batch is sent with the run's id and its own number,
-    and one whose creation was not noted is found again by them.
+    The process may be killed at any moment. A batch is sent with the run's id and a mark of its
+    own, and one whose creation was not noted is found again by them. ``spent``: calls that were not
+    answered.
     """
+
+    asks_again = True
 
     def __init__(
         self,
@@ -170,6 +209,7 @@ class BatchOutbox:
         self._price = price
         self._notice = notice
         self._jobs: list[Job] = []
+        self.spent = Usage()
         self._missed: dict[str, tuple[int, str]] = {}  # how often a question was not answered
         self._out: Any = None
         self._asked: set[bytes] = set()
@@ -179,7 +219,9 @@ class BatchOutbox:
         with suppress(FileNotFoundError):
             state = json.loads((folder / _STATE).read_bytes())
             self._jobs = [Job(**job) for job in state["jobs"]]
-            self._missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
+            # What was given up is asked again by a resumed run.
+            missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
+            self._missed = {key: one for key, one in missed.items() if one[0] < _ATTEMPTS}
 
     def _save(self) -> None:
         state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
@@ -208,7 +250,7 @@ class BatchOutbox:
         if self._out:
             self._out.close()
         last = max((job.n for job in self._jobs), default=0)
-        self._jobs.append(Job(last + 1, 0))
+        self._jobs.append(Job(last + 1, uuid.uuid4().hex))
         self._out = self._questions(self._jobs[-1]).open("wb")
         self._size = 0
 
@@ -230,7 +272,7 @@ class BatchOutbox:
             self._out.close()
             self._out = None
         if self._budget and self._most:
-            self._budget.check(self._most, self._cache.spent())
+            self._budget.check(self._most)
         self._most = 0.0
         from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
@@ -262,7 +304,7 @@ class BatchOutbox:
 
     async def _send(self, client: Any, job: Job) -> None:
         """Create the batch of a job, unless it is there already."""
-        mark = {"annotator_run": self._run, "annotator_batch": f"{self.folder.name}/{job.n}"}
+        mark = {"annotator_run": self._run, "annotator_batch": job.mark}
         if job.file_id and not job.batch_id:  # stopped between the two: was it created?
             async for batch in client.batches.list(limit=100):
                 if (batch.metadata or {}).items() >= mark.items():
@@ -301,7 +343,11 @@ class BatchOutbox:
                 file = self.folder / f"{job.n}-{name}.jsonl"
                 async with client.files.with_streaming_response.content(file_id) as content:
                     await content.stream_to_file(file)
-                errors |= ingest(file, self._cache, self._options.model, self._price)
+                found = ingest(file, self._cache, self._options.model, self._price)
+                errors |= found.errors
+                self.spent += Usage(calls=found.refused)  # an error is not charged
+                if self._budget:
+                    self._budget.spent += found.dollars
         if batch.status in ("failed", "cancelled") and not (batch.output_file_id or errors):
             self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
             self._save()

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from json import dumps, loads
@@ -12,6 +12,10 @@ from pathlib import Path
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
+
+MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
+_NO_MODE = f"key not like '{MODE}%'"
+ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
 _TABLE = """
 create table if not exists answers (
@@ -73,17 +77,18 @@ class AnswerCache:
             row = self._base.execute(
                 "select reply, usage, run, trace from answers where key = ?", (key,)
             ).fetchone()
-        except sqlite3.Error as error:
+            if row is None:
+                return None
+            reply, usage = Reply.from_json(row[0]), Usage(**loads(row[1]))
+        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # not what we wrote
             self._failed(error)
             return None
-        if row is None:
-            return None
-        reply, usage, run, asked_for = row
+        run, asked_for = row[2:]
         if run == self._run and run and trace and not asked_for:  # it came in a batch
             self._write("update answers set trace = ? where key = ?", [(trace, key)])
             asked_for = trace
         own = bool(run) and (run, asked_for) == (self._run, trace)
-        return Known(Reply.from_json(reply), Usage(**loads(usage)), own)
+        return Known(reply, usage, own)
 
     def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
         """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""
@@ -98,12 +103,14 @@ class AnswerCache:
         """Note that what these answers cost is counted elsewhere."""
         self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
 
-    def spent(self) -> float:
-        """Return the dollars for all answers that this run has asked for and that are here."""
+    def costs(self, counted: Callable[[str], bool] = lambda trace: False) -> list[float]:
+        """Return the dollars for each answer here that this run has asked for, without those for
+        traces that are ``counted`` elsewhere.
+        """
         if self._base is None:
-            return 0.0
-        rows = self._base.execute("select usage from answers where run = ?", (self._run,))
-        return sum(loads(usage)["cost_usd"] or 0.0 for (usage,) in rows)
+            return []
+        rows = self._base.execute("select usage, trace from answers where run = ?", (self._run,))
+        return [loads(usage)["cost_usd"] or 0.0 for usage, trace in rows if not counted(trace)]
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if self._base is None or not rows:
@@ -159,10 +166,8 @@ def contents(file: Path) -> list[Held]:
         return []
     try:
         with closing(_opened(file)) as base:
-            rows = base.execute(
-                "select model, count(*), min(at), max(at) from answers"
-                " group by model order by model"
-            )
+            where = f"from answers where {_NO_MODE} group by model order by model"
+            rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
             return [Held(*row) for row in rows]
     except (OSError, sqlite3.Error) as error:
         raise AnnotatorError(f"{file}: not an answer cache: {error}") from error
@@ -176,11 +181,14 @@ def clear(file: Path, model: str | None = None) -> int:
     """
     if not file.exists():
         return 0
-    where, values = ("where model = ?", (model,)) if model else ("", ())
+    of_model, values = ("model = ?", (model,)) if model else ("true", ())
     try:
         with closing(_opened(file)) as base:
             with base:
-                dropped = base.execute(f"delete from answers {where}", values).rowcount  # noqa: S608
+                where = f"from answers where {of_model}"
+                count = f"select count(*) {where} and {_NO_MODE}"
+                dropped: int = base.execute(count, values).fetchone()[0]
+                base.execute(f"delete {where}", values)
             base.execute("vacuum")
             return dropped
     except (OSError, sqlite3.Error) as error:

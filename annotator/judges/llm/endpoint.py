@@ -110,6 +110,7 @@ class Endpoint:
             CallFailed: its content is refused, or all attempts failed.
         """
         options = self._options
+        attempts, queued = 0, 0.0  # seconds in which it was not its turn
         backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
         def wait(state: RetryCallState) -> float:
@@ -118,19 +119,25 @@ class Endpoint:
 
         def stop(state: RetryCallState) -> bool:
             hopeless = probe and _error(state).status in (500, 501)
-            late = (state.seconds_since_start or 0.0) + state.upcoming_sleep > options.max_wait
+            trying = (state.seconds_since_start or 0.0) - queued
+            late = trying + state.upcoming_sleep > options.max_wait
             return late or state.attempt_number >= (2 if hopeless else options.attempts)
 
         retrying = AsyncRetrying(
             stop=stop, wait=wait, retry=retry_if_exception_type(_Transient), reraise=True
         )
-        attempts = 0
 
         async def once() -> Reply:
-            nonlocal attempts
-            attempts += 1
-            repeat = Usage(retries=int(attempts > 1))
-            return await self._attempt(body, tokens, most, lambda usage: count(usage + repeat))
+            nonlocal attempts, queued
+            asked = time.monotonic()
+            async with self._pace.turn(tokens):
+                reserved = await self._budget.reserve(most, tiny=probe) if self._budget else 0.0
+                queued += time.monotonic() - asked
+                attempts += 1
+                repeat = Usage(retries=int(attempts > 1))
+                return await self._attempt(
+                    body, tokens, reserved, probe, lambda usage: count(usage + repeat)
+                )
 
         try:
             reply: Reply = await retrying(once)
@@ -147,31 +154,30 @@ class Endpoint:
         return reply
 
     async def _attempt(
-        self, body: bytes, tokens: int, most: float, count: Callable[[Usage], None]
+        self, body: bytes, tokens: int, reserved: float, tiny: bool, count: Callable[[Usage], None]
     ) -> Reply:
-        async with self._pace.turn(tokens):
-            reserved = await self._budget.reserve(most) if self._budget else 0.0
-            usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
-            begun = time.monotonic()
-            try:
-                answer = await self._sent(body)
-                usage = self._priced(answer)
-                reply = read_reply(answer)
-                self._pace.succeeded()
-                self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
-                return reply
-            except _Refused as error:
-                usage = Usage(calls=1)  # an error is not charged
-                if error.status == 429:
-                    self._pace.refused(begun)
-                return _meaning(error)
-            except ValueError as error:
-                raise _Transient(str(error)) from error
-            finally:
-                count(replace(usage, seconds=time.monotonic() - begun))
-                if self._budget:
-                    known = usage.cost_usd if not usage.unreported_calls else None
-                    await self._budget.settle(reserved, known)
+        usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
+        begun = time.monotonic()
+        try:
+            answer = await self._sent(body)
+            usage = self._priced(answer)
+            reply = read_reply(answer)
+            self._pace.succeeded()
+            self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
+            return reply
+        except _Refused as error:
+            usage = Usage(calls=1)  # an error is not charged
+            if error.status == 429:
+                self._pace.refused(begun)
+            return _meaning(error)
+        except ValueError as error:
+            raise _Transient(str(error)) from error
+        finally:
+            count(replace(usage, seconds=time.monotonic() - begun))
+            if self._budget:
+                known = usage.cost_usd if not usage.unreported_calls else None
+                answered = bool(usage.input_tokens) and not tiny
+                await self._budget.settle(reserved, known, telling=answered)
 
     async def _sent(self, body: bytes) -> object:
         """Return the JSON that the server answers."""

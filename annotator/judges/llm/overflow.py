@@ -9,13 +9,15 @@ _OVERFLOW = re.compile(
     r"|exceeds?.{0,40}(context|token)|longer than the maximum",
     re.IGNORECASE,
 )
+_CERTAIN = re.compile(r"range of input length|maximum prompt length", re.IGNORECASE)
 _SETTING = re.compile(r"(unsupported|unknown|unrecognized|invalid).{0,20}parameter", re.IGNORECASE)
 _LIMIT = re.compile(
-    r"(?:context|model|sequence)\W+(?:length|size|window|len)\D{0,30}?(\d{3,})|(\d{3,}) maximum",
+    r"(?:context|model|sequence|maximum prompt)\W+(?:length|size|window|len)\D{0,30}?(\d{3,})"
+    r"|(\d{3,}) maximum|input length should be \[\d+, ?(\d+)",
     re.IGNORECASE,
 )
 _ASKED = re.compile(
-    r"(?:requested|resulted in|request has|has|prompt \(length|too long:|you sent)\D{0,12}(\d{3,})",
+    r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent)\D{0,12}(\d{3,})",
     re.IGNORECASE,
 )
 
@@ -29,7 +31,9 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
         code: the server's own name of the error.
         certain: whether its status alone says so.
     """
-    if not certain and (not _OVERFLOW.search(f"{code} {words}") or _SETTING.search(words)):
+    text = f"{code} {words}"
+    overflow = _OVERFLOW.search(text) and not _SETTING.search(words)
+    if not (certain or overflow or _CERTAIN.search(text)):
         return None
     limit, asked = _lengths(body, words)
     said = f"the trace is too long for the model: {words}"
@@ -44,6 +48,6 @@ def _lengths(body: object, said: str) -> tuple[int, int]:
         return limit, asked
     found, sent = _LIMIT.search(said), _ASKED.search(said)
     return (
-        int(found.group(1) or found.group(2)) if found else 0,
+        int(next(filter(None, found.groups()))) if found else 0,
         int(sent.group(1)) if sent else 0,
     )

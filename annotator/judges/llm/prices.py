@@ -76,12 +76,12 @@ def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
     host = urlsplit(url).hostname or ""
     for path in (*files, _SHIPPED):
         file = _read(path)
-        for entry in file.models:
-            if entry.is_for(model, host):
-                source = f"{path.name} as of {file.as_of}"
-                return Listed(
-                    _price(entry, 1.0, source), _price(entry, entry.batch, source), entry.context
-                )
+        fitting = [entry for entry in file.models if entry.is_for(model, host)]
+        if fitting:
+            entry = max(fitting, key=lambda one: one.model == model)  # before one without the date
+            source = f"{path.name} as of {file.as_of}"
+            prices = _price(entry, 1.0, source), _price(entry, entry.batch, source)
+            return Listed(*prices, entry.context)
     return Listed()
 
 

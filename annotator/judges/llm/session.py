@@ -4,13 +4,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from annotator.annotations import Usage
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.pace import Pace
 
 
 class Outbox(Protocol):
-    """Takes questions that are not answered at once."""
+    """Takes questions that are not answered at once.
+
+    ``asks_again``: what was answered badly can be asked again in a resumed run. ``spent``: what it
+    used for no answer.
+    """
+
+    asks_again: bool
+    spent: Usage
 
     def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
         """Take a question that may cost ``most`` dollars.

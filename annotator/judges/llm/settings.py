@@ -58,6 +58,10 @@ class Options:
         stray = sorted(_OURS & self.extra_body.keys())
         if stray:
             raise ValueError(f"extra_body: {stray[0]!r} cannot be set there")
+        try:
+            json.dumps(dict(self.extra_body), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"extra_body: cannot be sent as JSON: {error}") from error
 
     def parameters(self, sample: int) -> dict[str, Any]:
         """Return the model's own settings as they stand in a request.
@@ -110,28 +114,32 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     return value
 
 
-def all_options(common: Mapping[str, Any], models: list[dict[str, Any]]) -> list[Options]:
+def all_options(
+    common: Mapping[str, Any], models: list[dict[str, Any]], where: str = ""
+) -> list[Options]:
     """Return the options of each model: its own settings over the common ones.
 
     Raises:
-        AnnotatorError: a setting has a wrong value (named), or a model stands twice.
+        AnnotatorError: a setting has a wrong value (named, after ``where`` it stands), or a model
+            stands twice.
     """
-    found = [_options({**common, **own}) for own in models or [{}]]
+    found = [_options({**common, **own}, where) for own in models or [{}]]
     names = [one.model for one in found]
     for name in names:
         if names.count(name) > 1:
-            raise AnnotatorError(f"the model {name!r} is given twice; --samples asks it repeatedly")
+            twice = f"the model {name!r} is given twice; --samples asks it repeatedly"
+            raise AnnotatorError(where + twice)
     return found
 
 
-def _options(values: dict[str, Any]) -> Options:
+def _options(values: dict[str, Any], where: str) -> Options:
     if "model" not in values:
-        raise AnnotatorError("no model: give --model NAME, or model: NAME in the judge file")
+        raise AnnotatorError(f"{where}no model: give --model NAME, or model: NAME in the file")
     try:
         options: Options = TypeAdapter(Options).validate_python(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        name = ".".join(map(str, first["loc"]))
         message = str(first["msg"]).removeprefix("Value error, ")
-        raise AnnotatorError(f"{where}: {message}" if where else message) from error
+        raise AnnotatorError(where + (f"{name}: {message}" if name else message)) from error
     return replace(options, extra_body=dict(options.extra_body))

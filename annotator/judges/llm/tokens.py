@@ -1,18 +1,12 @@
 """How long a text is in tokens, without asking anybody."""
 
-import hashlib
-import os
-import tempfile
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
 FEWEST_BYTES_PER_TOKEN = 2.5
 """No real prompt was as dense; texts shorter than this many bytes a token allow are sure to fit."""
-
-_URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 
 
 class Tokens:
@@ -55,13 +49,20 @@ def _bytes(text: str) -> int:
 
 
 def _offline_encoding(model: str) -> Any:
-    """Return tiktoken's encoding for a model if nothing has to be downloaded for it, else None."""
+    """Return tiktoken's encoding for a model if it needs no download, else None."""
     try:
         tiktoken: Any = import_module("tiktoken")
-        name = tiktoken.encoding_name_for_model(model)
-    except (ImportError, KeyError):
+        files: Any = import_module("tiktoken.load")
+    except ImportError:
         return None
-    given = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    folder = Path(given) if given else Path(tempfile.gettempdir()) / "data-gym-cache"
-    file = hashlib.sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
-    return tiktoken.get_encoding(name) if (folder / file).is_file() else None
+    download, files.read_file = files.read_file, _refused  # it downloads what it does not find
+    try:
+        return tiktoken.encoding_for_model(model)
+    except (KeyError, OSError):
+        return None
+    finally:
+        files.read_file = download
+
+
+def _refused(address: str) -> bytes:
+    raise OSError(f"{address} is not on this machine")

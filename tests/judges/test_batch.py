@@ -1,0 +1,334 @@
+"""Runs by the Batch API: what comes back, what does not, and what a stop leaves."""
+
+import json
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.annotations import Annotation
+from tests.conftest import TALK, Done, annotations
+from tests.judges.test_llm import IGNORED, RIGHT
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.runs.test_run import start
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+WRONG = finding("C1b", IGNORED, ("message:1", "What nobody ever wrote in it?"))
+PRICE = ("--price-in", "2", "--price-out", "8")
+
+
+def run_of(request: Request) -> int:
+    return int(re.search(r"This was run (\d+)\.", request.user)[1])
+
+
+def mixed(request: Request) -> Reply:
+    """By run: a true finding, none, a wrong quote that is mended when asked, a refusal."""
+    mended = RIGHT if request.reask else WRONG
+    return (RIGHT, NOTHING, mended, Reply(refusal="I will not."))[run_of(request) % 4]
+
+
+def args(server: OpenAIServer, *more: object) -> tuple[object, ...]:
+    base = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+    return (*base, "--mode", "json_schema", *more)
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run.json").read_text())
+
+
+def found(folder: Path, *, usage: bool = True) -> dict[object, Annotation]:
+    """The annotations without the seconds they took (or without all that they cost)."""
+    kept = annotations(folder)
+    return {
+        key: replace(one, usage=replace(one.usage, seconds=0.0) if usage else type(one.usage)())
+        for key, one in kept.items()
+    }
+
+
+def as_billed(folder: Path, server: OpenAIServer) -> None:
+    totals = manifest(folder)["totals"]
+    assert totals["calls"] == server.calls
+    assert totals["input_tokens"] == server.tokens_in
+    assert totals["output_tokens"] == server.tokens_out
+
+
+def test_a_run_in_batches_equals_a_plain_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    runs(8)
+    with OpenAIServer(mixed) as server:
+        plain = annotate_cli(*args(server, *PRICE, "--out", "plain"))
+    with OpenAIServer(mixed) as server:
+        server.batches.looks = 2
+        done = annotate_cli(*args(server, *PRICE, "--batch", "--out", "out"))
+        as_billed(tmp_path / "out", server)
+        billed = (2 * server.tokens_in + 8 * server.tokens_out) / 1e6
+        sizes = [len(items) for items in server.batches.items]
+    assert (done.code, plain.code) == (1, 1), done.err  # the refusals
+    assert sizes == [8, 2]  # the wrong quotes are asked again together
+    assert found(tmp_path / "out", usage=False) == found(tmp_path / "plain", usage=False)
+    assert manifest(tmp_path / "out")["totals"]["cost_usd"] == pytest.approx(billed)
+    assert done.out.splitlines()[2:] == plain.out.splitlines()[2:]
+    assert "batch_1: 8 questions to m" in done.err
+    assert "batch_1: in_progress, 0 of 8" in done.err
+
+
+def test_usage_is_counted_as_in_a_plain_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    runs(3)
+    with OpenAIServer(mixed) as server:
+        annotate_cli(*args(server, "--out", "plain"))
+        annotate_cli(*args(server, "--batch", "--out", "out"))
+    assert found(tmp_path / "out") == found(tmp_path / "plain")
+
+
+def test_a_question_that_two_traces_share_is_asked_once(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(3, talk=TALK)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        as_billed(tmp_path / "out", server)
+        assert server.calls == 1
+    assert (done.code, "labelled 3" in done.out) == (0, True)
+
+
+def test_samples_of_two_models_go_into_a_batch_of_each(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    with OpenAIServer(mixed) as server:
+        more = ("--model", "other", "--samples", "2", "--batch", "--out", "out")
+        done = annotate_cli(*args(server, *more))
+        as_billed(tmp_path / "out", server)
+        asked = [{body["model"] for _, body in items} for items in server.batches.items]
+    assert done.code == 0, done.err
+    assert sorted(map(sorted, asked)) == [["m"], ["m"], ["other"], ["other"]]
+    assert all(len(one.votes) == 4 for one in annotations(tmp_path / "out").values())
+
+
+def test_a_failed_vote_is_not_asked_again_because_another_one_is_not_there_yet(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    def responder(request: Request) -> Reply:
+        if request.body["seed"] == 1:
+            return Reply(refusal="I will not.")
+        return RIGHT if request.reask or request.body["seed"] == 2 else WRONG
+
+    runs(1)
+    with OpenAIServer(responder) as server:
+        annotate_cli(*args(server, "--samples", "3", "--seed", "1", "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [3, 1]
+        as_billed(tmp_path / "out", server)
+    [one] = annotations(tmp_path / "out").values()
+    assert [vote.status for vote in one.votes] == ["failed", "labelled", "labelled"]
+
+
+# Items and batches that fail
+
+DOWN = Reply(status=500, error={"message": "no worker left"})
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_an_item_with_an_error_is_asked_in_three_batches(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, times: int
+) -> None:
+    def responder(request: Request) -> Reply:
+        second = run_of(request) == 2
+        return DOWN if second and len(server.batches.created) <= times else RIGHT
+
+    runs(3)
+    with OpenAIServer(responder) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [3, 1, 1][: min(times + 1, 3)]
+        failed = [one for one in annotations(tmp_path / "out").values() if one.status == "failed"]
+        assert (done.code, len(failed)) == ((1, 1) if times == 3 else (0, 0))
+        if failed:
+            assert "HTTP 500: no worker left (the last of 3 batches)" in (failed[0].error or "")
+            again = annotate_cli(*args(server, "--batch", "--out", "out", "--resume"))
+            assert (again.code, len(server.batches.created)) == (0, 4), again.err
+
+
+def test_an_attempt_that_fails_is_counted(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    runs(1)
+    with OpenAIServer(lambda _: DOWN if len(server.batches.created) < 2 else RIGHT) as server:
+        annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert server.calls == 2
+        as_billed(tmp_path / "out", server)
+
+
+def test_an_answer_that_never_comes_is_a_failure(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.lost = lambda body: "This was run 2." in json.dumps(body)
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+    assert (done.code, "labelled 1, none 0)  skipped 0  failed 1" in done.out) == (1, True)
+    assert "no answer in the batch (completed)" in done.err
+
+
+def test_an_expired_batch_gives_what_it_has_and_the_rest_is_asked_again(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(5)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.ends = ["expired", "completed"]
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [5, 3]
+        as_billed(tmp_path / "out", server)
+    assert (done.code, "labelled 5" in done.out) == (0, True)
+
+
+def test_a_batch_that_the_server_refuses_stops_the_run_with_its_words(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.ends = ["failed"]
+        server.batches.words = "Model m is not for batches"
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert (done.code, done.out) == (2, "")
+        assert "batch_1 has failed: Model m is not for batches" in done.err
+        assert (manifest(tmp_path / "out")["status"], server.calls) == ("stopped", 0)
+        again = annotate_cli(*args(server, "--batch", "--out", "out", "--resume"))
+        assert (again.code, len(server.batches.created)) == (0, 2), again.err
+
+
+TOO_LONG = {
+    "words": {"message": "This model's maximum context length is 8000 tokens."},
+    "only a code": {"message": "Reduce the prompt.", "code": "context_length_exceeded"},
+}
+
+
+@pytest.mark.parametrize("error", TOO_LONG.values(), ids=TOO_LONG)
+def test_a_prompt_that_is_too_long_is_made_shorter_in_the_next_batch(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, error: dict[str, Any]
+) -> None:
+    def responder(request: Request) -> Reply:
+        return RIGHT if len(request.user) < 8_000 else Reply(status=400, error=error)
+
+    runs(1, talk=[*TALK, ("agent1", "word " * 2_000)])
+    with OpenAIServer(responder) as server:
+        annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [1, 1]
+    [one] = annotations(tmp_path / "out").values()
+    assert (one.status, list(one.truncated)[:1]) == ("labelled", ["message:5"])
+
+
+PASSING = {
+    "slow": Reply(status=504, error={"message": "upstream took too long"}),
+    "busy": Reply(status=429, error={"message": "you exceeded your tokens per minute"}),
+}
+
+
+@pytest.mark.parametrize("reply", PASSING.values(), ids=PASSING)
+def test_an_error_that_may_pass_is_no_long_trace(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, reply: Reply
+) -> None:
+    runs(1, talk=[*TALK, ("agent1", "word " * 2_000)])
+    with OpenAIServer(lambda _: reply if len(server.batches.created) == 1 else RIGHT) as server:
+        annotate_cli(*args(server, "--batch", "--out", "out"))
+    [one] = annotations(tmp_path / "out").values()
+    assert (one.status, one.truncated) == ("labelled", {})
+
+
+# Stopped at any moment
+
+# The signal, and what the process had not noted yet.
+STOPS = {
+    "kill -9": (signal.SIGKILL, {}),
+    "kill -9 before the batch was noted": (signal.SIGKILL, {"batch_id": ""}),
+    "Ctrl-C": (signal.SIGINT, {}),
+}
+
+
+@pytest.mark.parametrize(("how", "lost"), STOPS.values(), ids=STOPS)
+def test_a_stopped_run_picks_its_batch_up_again(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, how: signal.Signals, lost: dict[str, str]
+) -> None:
+    """Three batches of others, on two pages of the server's list, are newer than its own."""
+    runs(6)
+    with OpenAIServer(mixed) as server:
+        annotate_cli(*args(server, *PRICE, "--batch", "--out", "whole"))
+        before = server.calls
+        batches = server.batches
+        batches.held = True
+        process = start(*map(str, args(server, *PRICE, "--batch", "--out", "out")), cwd=tmp_path)
+        while len(batches.created) < 3 or not batches.created[2].get("seen"):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(how)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == (-9 if how is signal.SIGKILL else 130), err
+        state = tmp_path / "out" / "batch" / "1" / "state.json"
+        value = json.loads(state.read_text())
+        value["jobs"][0] |= lost
+        state.write_text(json.dumps(value))
+        own = batches.created[2]
+        for n, other in enumerate(({"annotator_run": "other"}, {"annotator_batch": "1/9"}, {})):
+            metadata = own["metadata"] | other if other else None
+            batches.created.append(own | {"id": f"batch_9{n}", "metadata": metadata})
+        batches.items += [[]] * 3
+        batches.held = False
+        done = annotate_cli(*args(server, *PRICE, "--batch", "--out", "out", "--resume"))
+        assert [len(items) for items in batches.items if items] == [6, 2, 6, 2]
+        assert manifest(tmp_path / "out")["totals"]["calls"] == server.calls - before == before
+    assert done.code == 1, done.err
+    assert found(tmp_path / "out") == found(tmp_path / "whole")
+
+
+# Money
+
+PRICES = "as_of: 2026-01\nmodels:\n- {model: m, input: 2.0, output: 8.0, batch: 0.5}\n"
+
+
+def test_a_batch_costs_the_batch_price(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    runs(3)
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    with OpenAIServer(mixed) as server:
+        annotate_cli(*args(server, "--batch", "--prices", "prices.yaml", "--out", "out"))
+        billed = (server.tokens_in * 1.0 + server.tokens_out * 4.0) / 1e6
+    totals = manifest(tmp_path / "out")["totals"]
+    assert totals["cost_usd"] == pytest.approx(billed)
+    assert sum(one.usage.cost_usd or 0 for one in annotations(tmp_path / "out").values()) == (
+        pytest.approx(billed)
+    )
+
+
+def test_a_batch_that_may_cost_too_much_is_not_sent(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    with OpenAIServer(mixed) as server:
+        more = (*PRICE, "--batch", "--out", "out", "--max-cost")
+        done = annotate_cli(*args(server, *more, "0.01"))
+        assert (done.code, server.batches.created, server.batches.files) == (3, [], {})
+        assert "the next batch may cost" in done.err
+        again = annotate_cli(*args(server, *more, "5", "--resume"))
+        assert (again.code, "labelled 1, none 1" in again.out) == (0, True), again.err
+        as_billed(tmp_path / "out", server)
+
+
+def test_what_failed_traces_have_cost_is_spent_too(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Each answer costs a dollar. Three refusals and a wrong quote are 4 of the 4.2 dollars, and
+    asking again may cost more than the rest.
+    """
+    dear = {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 1}}
+
+    def responder(request: Request) -> Reply:
+        reply = WRONG if run_of(request) == 4 else Reply(refusal="I will not.")
+        return replace(reply, more=dear)
+
+    runs(4)
+    with OpenAIServer(responder) as server:
+        more = ("--price-in", "1", "--price-out", "100", "--batch", "--max-cost", "4.2")
+        done = annotate_cli(*args(server, *more, "--out", "out"))
+        assert (done.code, len(server.batches.created)) == (3, 1)
+    assert manifest(tmp_path / "out")["totals"]["cost_usd"] <= 4.2

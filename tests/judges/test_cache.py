@@ -1,0 +1,349 @@
+"""Answers kept on disk: what is asked once, what is asked again, and what each run has cost."""
+
+import json
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.annotations import Usage
+from annotator.judges.llm.cache import AnswerCache
+from annotator.judges.llm.reply import Reply as Kept
+from annotator.rubrics import built_in
+from tests.conftest import TALK, Done, annotations, run_name, write_run
+from tests.judges.test_llm import RIGHT, scripted
+from tests.openai_server import OpenAIServer, Reply, Request, finding
+from tests.runs.test_run import start, statuses, wait_for_lines
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+ARGS = ("logs", "--rubric", "comm_errors")
+REFUSAL = Reply(refusal="I will not.")
+WRONG = finding("C1b", ("message:1", "made up from nothing"))
+
+
+def llm(server: OpenAIServer, *more: str) -> tuple[str, ...]:
+    return ("--model", "m", "--base-url", server.url, "--attempts", "2", *more)
+
+
+def totals(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run.json").read_text())["totals"]
+
+
+def findings(folder: Path) -> dict[tuple[str, str], Any]:
+    """What was found, without what it cost."""
+    return {key: replace(one, usage=Usage()) for key, one in annotations(folder).items()}
+
+
+def wrong_first(request: Request) -> Reply:
+    """A wrong quote, and the right one when asked again."""
+    return RIGHT if request.reask else WRONG
+
+
+def lose_the_last_line(folder: Path) -> None:
+    """What a process leaves that is killed between an answer and its annotation."""
+    file = folder / "annotations.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+# What was changed -> how many of the two questions are asked again.
+CHANGES: dict[str, tuple[tuple[str, ...], int]] = {
+    "model": (("--model", "other"), 2),
+    "temperature": (("--temperature", "0.5"), 2),
+    "seed": (("--seed", "3"), 2),
+    "effort": (("--reasoning-effort", "low"), 2),
+    "longest answer": (("--max-output-tokens", "500"), 2),
+    "extra field": (("--extra-body", '{"top_p": 0.5}'), 2),
+    "form": (("--mode", "json_schema"), 2),
+    "rubric": (("--rubric", "other.yaml"), 2),
+    "one more sample": (("--samples", "2"), 2),
+    "nothing": ((), 0),
+    "how it is asked": (("--concurrency", "2", "--timeout", "9", "--max-wait", "9"), 0),
+    "how often": (("--attempts", "9", "--reasks", "1", "--rpm", "9"), 0),
+    "the price": (("--price-in", "1", "--price-out", "1", "--max-cost", "1"), 0),
+}
+
+# What is no judgement, or none yet: never remembered.
+UNANSWERED = {
+    "refusal": REFUSAL,
+    "filtered": replace(RIGHT, finish="content_filter"),
+    "cut off": replace(RIGHT, finish="length"),
+    "malformed": Reply(text='{"findings": [{'),
+    "empty": Reply(text=""),
+    "too long": Reply(status=400, error={"message": "maximum context length is 99 tokens"}),
+    "read in part": replace(RIGHT, more={"usage": {"prompt_tokens": 9}}),
+}
+
+
+def damage(statement: str) -> Callable[[Path], None]:
+    def run(file: Path) -> None:
+        with closing(sqlite3.connect(file)) as base, base:
+            base.execute(statement)
+
+    return run
+
+
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "garbage": lambda file: file.write_bytes(b"garbage" * 999),
+    "half of it": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+    "no place for it": lambda file: (file.unlink(), file.parent.rmdir(), file.parent.touch()),
+    "another program's": damage("alter table answers rename column reply to r"),
+    "answers that are none": damage("update answers set reply = '{'"),
+    "usage that is none": damage("""update answers set usage = '{"tokens": 1}'"""),
+}
+
+
+class TestAgain:
+    @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
+    def test_a_second_run_asks_nothing_and_finds_the_same(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, more: tuple[str, ...]
+    ) -> None:
+        runs(3)
+        priced = ("--price-in", "1", "--price-out", "1", *more)
+        with OpenAIServer(wrong_first) as server:
+            first = annotate_cli(*ARGS, *llm(server, *priced), "--out", "one")
+            calls, probes = server.calls, len(server.probes)
+            second = annotate_cli(*ARGS, *llm(server, *priced), "--out", "two")
+            assert (server.calls, probes) == (calls, 1)
+        answers = 6 if more else 2
+        assert (first.code, second.code, first.out) == (0, 0, second.out)
+        assert findings(tmp_path / "one") == findings(tmp_path / "two")
+        assert statuses(tmp_path / "two") == {"labelled": 3}
+        hits = [one.usage.cache_hits for one in annotations(tmp_path / "two").values()]
+        assert hits == [answers] * 3
+        shown = ("calls", "input_tokens", "cost_usd", "cache_hits")
+        assert [totals(tmp_path / "two")[name] for name in shown] == [0, 0, 0.0, 3 * answers]
+        assert totals(tmp_path / "one")["cache_hits"] == 0
+
+    def test_no_cache_neither_reads_nor_keeps(
+        self, annotate_cli: Cli, runs: Runs, answer_cache: Path
+    ) -> None:
+        runs(2)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            for n, asked in enumerate((2, 2, 2, 0)):
+                before = len(server.seen)
+                more = () if n % 2 else ("--no-cache",)
+                annotate_cli(*ARGS, *llm(server, *more), "--out", n)
+                assert len(server.seen) - before == asked, f"run {n}"
+                assert answer_cache.exists() == (n > 0)
+
+    def test_what_decides_the_answer_is_asked_again_and_nothing_else(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        runs(2)
+        text = next(path for path in built_in() if path.stem == "comm_errors").read_text()
+        (tmp_path / "other.yaml").write_text(text.replace("version: 1", "version: 2", 1))
+        asked = {}
+        with OpenAIServer(scripted(RIGHT)) as server:
+            annotate_cli(*ARGS, *llm(server, "--mode", "tools"), "--out", "first")
+            for name, (change, _) in CHANGES.items():
+                before = server.calls
+                rubric = () if "--rubric" in change else ARGS[1:]
+                args = ("logs", *llm(server)[2:], "--mode", "tools", *rubric)
+                model = () if "--model" in change else ("--model", "m")
+                done = annotate_cli(*args, *model, *change, "--out", name)
+                assert done.code == 0, done.err
+                asked[name] = server.calls - before
+        assert asked == {name: expected for name, (_, expected) in CHANGES.items()}
+
+    def test_another_address_and_another_text_are_asked_again(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        runs(2)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            here = llm(server, "--mode", "tools")
+            annotate_cli(*ARGS, *here, "--out", "one")
+            there = server.url.replace("127.0.0.1", "localhost")
+            annotate_cli(*ARGS, *here, "--base-url", there, "--out", "two")
+            assert server.calls == 4
+            write_run(tmp_path / run_name(2), [*TALK, ("agent1", "One more word.")])
+            annotate_cli(*ARGS, *here, "--out", "three")
+            assert server.calls == 5
+            (tmp_path / "logs").rename(tmp_path / "moved")
+            annotate_cli("moved", *ARGS[1:], *here, "--out", "four")
+            assert server.calls == 5
+
+    @pytest.mark.parametrize("reply", UNANSWERED.values(), ids=UNANSWERED)
+    def test_a_failure_is_asked_again(self, annotate_cli: Cli, reply: Reply) -> None:
+        write_run(Path(run_name(1)), [("agent1", TALK[0][1] + " word" * 9_000), TALK[1]])
+        with OpenAIServer(scripted(reply)) as server:
+            args = (*ARGS, *llm(server, "--mode", "tools"))
+            assert annotate_cli(*args, "--out", "one").code == 1
+            assert "answers  0" in annotate_cli("cache", "info").out
+            server.responder = scripted(RIGHT)
+            assert annotate_cli(*args, "--out", "two").code == 0
+            assert annotate_cli(*args, "--out", "one", "--resume").code == 0
+        assert statuses(Path("one")) == statuses(Path("two")) == {"labelled": 1}
+
+    def test_an_outage_does_not_decide_the_form_of_later_runs(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(1)
+        down = scripted(Reply(status=500, error={"message": "down"}))
+        with OpenAIServer(down, probe=down) as server:
+            assert annotate_cli(*ARGS, *llm(server), "--out", "one").code == 1
+            server.responder, server.probe = scripted(RIGHT), None
+            assert annotate_cli(*ARGS, *llm(server), "--out", "two").code == 0
+            assert server.seen[-1].form == "tools"
+
+
+class TestTheFile:
+    @pytest.mark.parametrize("spoil", DAMAGED.values(), ids=DAMAGED)
+    def test_one_that_cannot_be_used_stops_no_run_and_is_said(
+        self, annotate_cli: Cli, runs: Runs, answer_cache: Path, spoil: Callable[[Path], object]
+    ) -> None:
+        runs(2)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            args = (*ARGS, *llm(server, "--mode", "tools"))
+            annotate_cli(*args, "--out", "one")
+            spoil(answer_cache)
+            done = annotate_cli(*args, "--out", "two")
+            assert server.calls == 4
+        assert (done.code, statuses(Path("two"))) == (0, {"labelled": 2}), done.err
+        assert f"answer cache {answer_cache}" in done.err
+
+    def test_info_and_clear(self, annotate_cli: Cli, runs: Runs, answer_cache: Path) -> None:
+        assert annotate_cli("cache", "info").out == f"file     {answer_cache}\nanswers  0\n"
+        assert annotate_cli("cache", "clear").out == "0 answers dropped\n"
+        runs(2)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            for model in ("m1", "m2"):
+                args = (*ARGS, *llm(server)[2:], "--model", model)
+                annotate_cli(*args, "--out", f"{model} first")
+            shown = annotate_cli("cache", "info").out
+            assert "answers  4\n" in shown
+            today = time.strftime("%Y-%m-%d", time.gmtime())
+            assert [f"  {model}: 2, {today}" in shown for model in ("m1", "m2")] == [True] * 2
+            assert annotate_cli("cache", "clear", "--model", "m1").out == "2 answers dropped\n"
+            assert "m1" not in annotate_cli("cache", "info").out
+            annotate_cli(*args, "--out", "m2 again")
+            assert len(server.seen) == 4
+            assert annotate_cli("cache", "clear").out == "2 answers dropped\n"
+            annotate_cli(*args, "--out", "m2 once more")
+            assert len(server.seen) == 6
+
+    @pytest.mark.parametrize("command", ["info", "clear"])
+    def test_no_other_file(self, annotate_cli: Cli, answer_cache: Path, command: str) -> None:
+        answer_cache.parent.mkdir()
+        answer_cache.write_text("my diary " * 99)
+        done = annotate_cli("cache", command)
+        assert (done.code, str(answer_cache) in done.err) == (2, True)
+        assert answer_cache.read_text() == "my diary " * 99
+
+    def test_connections_share_it_from_the_first_moment(self, answer_cache: Path) -> None:
+        ready, problems = threading.Barrier(6), []
+
+        def write(n: int) -> None:
+            ready.wait()
+            with closing(AnswerCache(answer_cache, f"run {n}")) as cache:
+                for k in range(20):
+                    cache.put(f"{n} {k}", "m", Kept(f"{n} {k}"), Usage(), "t")
+                problems.append(cache.problem)
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
+        [thread.start() for thread in threads]
+        [thread.join(30) for thread in threads]
+        assert problems == [None] * 6
+        with closing(AnswerCache(answer_cache)) as cache:
+            keys = [f"{n} {k}" for n in range(6) for k in range(20)]
+            found = [known.reply.text for key in keys if (known := cache.get(key, "t"))]
+        assert found == keys
+
+    def test_two_processes_share_it(self, annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+        logs = str(runs(6))
+        with OpenAIServer(scripted(replace(RIGHT, wait=0.05))) as server:
+            more = (*ARGS[1:], *llm(server, "--mode", "tools"))
+            halves = [(f"{logs}/night/coop/shop_task/[{n}]", n) for n in ("1-3", "4-6")]
+            both = [start(half, *more, "--out", n, cwd=tmp_path) for half, n in halves]
+            [process.communicate(timeout=60) for process in both]
+            assert [process.returncode for process in both] == [0, 0]
+            assert server.calls == 6
+            assert annotate_cli(*ARGS, *more[2:], "--out", "all").code == 0
+            assert server.calls == 6
+
+
+class TestWhatARunHasCost:
+    PRICED = ("--mode", "tools", "--price-in", "1", "--price-out", "1")
+
+    @pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one", "votes"])
+    def test_an_answer_whose_annotation_was_lost_is_counted_once(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, more: tuple[str, ...]
+    ) -> None:
+        runs(3)
+        with OpenAIServer(wrong_first) as server:
+            args = (*ARGS, *llm(server, *self.PRICED, *more), "--out", "out")
+            annotate_cli(*args)
+            counted = ("calls", "retries", "input_tokens", "output_tokens", "cost_usd")
+            whole = {name: totals(tmp_path / "out")[name] for name in counted}
+            assert whole["calls"] == server.calls
+            for _ in range(2):
+                lose_the_last_line(tmp_path / "out")
+                assert annotate_cli(*args, "--resume").code == 0
+                again = {name: totals(tmp_path / "out")[name] for name in counted}
+                assert (again, server.calls) == (pytest.approx(whole), whole["calls"])
+
+    def test_of_two_equal_traces_one_is_paid(self, annotate_cli: Cli, runs: Runs) -> None:
+        runs(2, talk=TALK)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            args = (*ARGS, *llm(server, *self.PRICED, "--concurrency", "1"), "--out", "out")
+            annotate_cli(*args)
+            lose_the_last_line(Path("out"))
+            annotate_cli(*args, "--resume")
+            assert totals(Path("out"))["calls"] == server.calls == 1
+
+    @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
+    def test_a_run_that_was_stopped_counts_nothing_twice(
+        self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...]
+    ) -> None:
+        """The tenth call is refused: in a re-ask, or when other votes on the trace stand."""
+        runs(6)
+
+        def responder(request: Request) -> Reply:
+            return Reply(status=401) if request.n == 10 else wrong_first(request)
+
+        with OpenAIServer(responder) as server:
+            more = ("--concurrency", "1", "--out", "out", *more)
+            args = (*ARGS, *llm(server, *self.PRICED, *more))
+            assert annotate_cli(*args).code == 2
+            assert annotate_cli(*args, "--resume").code == 0
+            used = totals(Path("out"))
+            assert (used["calls"], used["input_tokens"]) == (server.calls, server.tokens_in)
+
+    def test_votes_of_a_failed_trace_count_once(self, annotate_cli: Cli, runs: Runs) -> None:
+        """One vote of three stands and is known when the trace is judged again."""
+        runs(1)
+        with OpenAIServer(scripted(RIGHT, REFUSAL, REFUSAL)) as server:
+            args = (*ARGS, *llm(server, *self.PRICED, "--samples", "3"), "--out", "out")
+            assert annotate_cli(*args, "--concurrency", "1").code == 1
+            server.responder = scripted(RIGHT)
+            assert annotate_cli(*args, "--concurrency", "1", "--resume").code == 0
+            assert totals(Path("out"))["calls"] == server.calls == 5
+
+    def test_ctrl_c_counts_no_call_twice(self, annotate_cli: Cli, runs: Runs) -> None:
+        """Stopped while two calls wait for an answer; what other votes had is not lost."""
+        runs(8)
+
+        def responder(request: Request) -> Reply:
+            return replace(RIGHT, wait=9.0 if request.n in (6, 7) else 0.0)
+
+        with OpenAIServer(responder) as server:
+            more = ("--concurrency", "2", "--out", "out", "--samples", "2")
+            args = (*ARGS, *llm(server, *self.PRICED, *more))
+            process = start(*args, cwd=Path.cwd())
+            wait_for_lines(Path("out", "annotations.jsonl"), 2)
+            while server.in_flight < 2 and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+            assert process.returncode == 130
+            annotate_cli(*args, "--resume")
+            assert totals(Path("out"))["calls"] == server.calls

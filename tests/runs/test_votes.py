@@ -1,0 +1,348 @@
+"""Samples and panels: what several votes elect, what each of them said, and how far they agree."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from annotator.annotations import Annotation, Evidence, Finding, Rejected, Usage, Vote
+from annotator.reports.frequency import frequency_tables
+from annotator.reports.writers import WRITERS
+from annotator.rubrics import load_rubric
+from annotator.runs.votes import elect
+from tests.conftest import TALK, Done, annotations
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.reports.test_reports import annotation, write
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Ballots as words (codes, primary first; "" none, "!" failed), and what they elect by hand."""
+
+    ballots: tuple[str, ...]
+    codes: str = ""
+    votes: tuple[int, ...] = ()
+    agreement: float | None = 1.0
+    tie: str = ""
+    status: str = ""
+
+
+# X stands before Y and Y before Z in the precedence of each rubric.
+ONE = {
+    "unanimous": Case(("X", "X", "X"), "X", (3,)),
+    "all none": Case(("", "", ""), ""),
+    "two of three": Case(("X", "Y", "X"), "X", (2,), 0.666667),
+    "two of three none": Case(("", "X", ""), "", (), 0.666667),
+    "one each": Case(("X", "Y"), "", (), 0.0, "X Y"),
+    "one and none": Case(("X", ""), "", (), 0.5, "X none"),
+    "one each of three": Case(("X", "Y", ""), "", (), 0.333333, "X Y none"),
+    "two pairs": Case(("X", "X", "Y", "Y"), "", (), 0.0, "X Y"),
+    "three of five": Case(("Y", "X", "Y", "", "Y"), "Y", (3,), 0.6),
+    "the weaker code by more votes": Case(("X", "Z", "Z"), "Z", (2,), 0.666667),
+    "a failed vote does not count": Case(("X", "!", "X"), "X", (2,)),
+    "nor does it decide": Case(("X", "Y", "!"), "", (), 0.0, "X Y"),
+    "one of two failed": Case(("X", "!"), agreement=None, status="failed"),
+    "two of three failed": Case(("X", "!", "!"), agreement=None, status="failed"),
+    "two of four failed": Case(("X", "!", "X", "!"), agreement=None, status="failed"),
+    "one vote": Case(("X",), "X", (1,)),
+}
+PRIMARY = ONE | {
+    "a secondary code of all": Case(("X Y", "X Y"), "X Y", (2, 2)),
+    "a secondary code of two in three": Case(("X Y", "X", "X Y"), "X Y", (3, 2)),
+    "a secondary code of one in three": Case(("X Y", "X", "X"), "X", (3,)),
+    "half is no majority": Case(("X Y", "X Y", "X", "X"), "X", (4,)),
+    "primary for one, secondary for others": Case(("X Y", "Y X", "X Y"), "X Y", (3, 3), 0.666667),
+    "secondary codes by precedence": Case(("X Z Y", "X Y Z"), "X Y Z", (2, 2, 2)),
+    "in every vote, primary in none by majority": Case(("X Y", "Y X"), "", (), 0.0, "X Y"),
+    "secondary alone does not win": Case(("X Z", "Y Z", ""), "", (), 0.333333, "X Y none"),
+}
+MANY = {
+    "unanimous": Case(("X Y", "Y X"), "X Y", (2, 2)),
+    "all none": Case(("", ""), ""),
+    "code by code": Case(("X Y", "X", "X Z"), "X", (3,), 0.333333),
+    "two of three": Case(("X Y", "X Y", ""), "X Y", (2, 2), 0.666667),
+    "half": Case(("X", ""), "", (), 0.5, "X"),
+    "half beside a majority": Case(("X Y", "X"), "X", (2,), 0.5, "Y"),
+    "all half": Case(("X Y", ""), "", (), 0.5, "X Y"),
+    "a failed vote does not count": Case(("X", "!", "X Y"), "X", (2,), 0.5, "Y"),
+    "half failed": Case(("X", "!"), agreement=None, status="failed"),
+}
+LETTERS = {
+    "causes": dict(zip("XYZ", ("commitment", "expectation", "communication"), strict=True)),
+    "symptoms": dict(zip("XYZ", load_rubric("symptoms").precedence[:3], strict=True)),
+    "emergent": dict(
+        zip("XYZ", ("negotiation", "resource_division", "role_division"), strict=True)
+    ),
+}
+CASES = [
+    pytest.param(name, case, id=f"{name}: {words}")
+    for name, cases in (("causes", ONE), ("symptoms", PRIMARY), ("emergent", MANY))
+    for words, case in cases.items()
+]
+
+
+def ballot(name: str, word: str, voter: int) -> tuple[int, Annotation]:
+    """A vote as that voter alone would have recorded it; its evidence says whose it is."""
+    rubric = load_rubric(name)
+    blank = Annotation("t", name, rubric.sha256, f"llm:{voter}", "none")
+    if word == "!":
+        return 1, replace(blank, status="failed", error=f"voter {voter} is down")
+    codes = tuple(LETTERS[name][letter] for letter in word.split())
+    evidence = (Evidence(f"quote of {voter}", "message:1", 0, 10, "exact"),)
+    return 1, replace(
+        blank,
+        status="labelled" if codes else "none",
+        primary=None if name == "emergent" or not codes else codes[0],
+        secondary=codes if name == "emergent" else codes[1:],
+        findings=tuple(Finding(code, f"says {voter}", evidence) for code in codes),
+    )
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_what_the_votes_elect(name: str, case: Case) -> None:
+    rubric = load_rubric(name)
+    ballots = [ballot(name, word, n) for n, word in enumerate(case.ballots)]
+    one = elect(Annotation("t", name, rubric.sha256, "llm:all", "none"), ballots, rubric)
+    codes = tuple(LETTERS[name][letter] for letter in case.codes.split())
+    tie = sorted(LETTERS[name].get(letter, letter) for letter in case.tie.split())
+    assert one.status == (case.status or ("labelled" if codes else "none"))
+    assert (one.codes, list(one.tie)) == (codes, tie)
+    assert one.primary == (codes[0] if codes and name != "emergent" else None)
+    assert [found.code for found in one.findings] == list(codes)
+    assert tuple(found.votes for found in one.findings) == case.votes
+    assert one.agreement == case.agreement
+    assert [vote.judge for vote in one.votes] == [f"llm:{n}" for n in range(len(ballots))]
+    assert [vote.status == "failed" for vote in one.votes] == [word == "!" for word in case.ballots]
+    failed = f"{case.ballots.count('!')} of {len(ballots)} votes failed; the first: voter 1 is down"
+    assert one.error == (failed if one.status == "failed" else None)
+    for found in one.findings:  # the first voter's words
+        letter = next(key for key, code in LETTERS[name].items() if code == found.code)
+        first = next(n for n, word in enumerate(case.ballots) if letter in word)
+        assert (found.rationale, found.evidence[0].quote) == (f"says {first}", f"quote of {first}")
+
+
+def test_a_plurality_that_is_no_majority_is_no_finding_and_is_marked() -> None:
+    rubric = load_rubric("symptoms")
+    ballots = [ballot("symptoms", word, n) for n, word in enumerate(("X", "X", "Y", ""))]
+    one = elect(Annotation("t", "symptoms", "", "llm:all", "none"), ballots, rubric)
+    assert (one.status, one.codes, one.agreement) == ("none", (), 0.25)
+    assert LETTERS["symptoms"]["X"] in one.tie
+
+
+def test_an_annotation_with_votes_survives_its_json() -> None:
+    rubric = load_rubric("emergent")
+    blank = Annotation("t", "emergent", rubric.sha256, "llm:a+b", "none", usage=Usage(calls=4))
+    ballots = [ballot("emergent", word, n) for n, word in enumerate(("X Y", "X", "!"))]
+    no = Rejected("role_division", "not found", ("made up",))
+    cut = replace(ballots[1][1], rejected=(no,), truncated={"message:1": 5})
+    ballots[1] = (2, cut)
+    one = elect(blank, ballots, rubric)
+    assert (one.rejected, one.truncated, one.tie) == (
+        (no,),
+        {"message:1": 5},
+        ("resource_division",),
+    )
+    assert one.votes[1] == Vote("llm:1", 2, "labelled", None, ("negotiation",))
+    assert Annotation.from_json(one.to_json()) == one
+
+
+# Over HTTP
+
+QUOTES = (("message:1", "Which field holds the unit?"), ("message:2", TALK[1][1]))
+
+
+def says(code: str) -> Reply:
+    return finding(code, *QUOTES) if code else NOTHING
+
+
+def totals(folder: Path) -> dict[str, object]:
+    return json.loads((folder / "run.json").read_text())["totals"]
+
+
+def as_billed(folder: Path, *servers: OpenAIServer) -> None:
+    """Whether a run counts the calls and tokens that its servers count."""
+    counted = totals(folder)
+    assert counted["calls"] == sum(server.calls for server in servers)
+    assert counted["input_tokens"] == sum(server.tokens_in for server in servers)
+    assert counted["output_tokens"] == sum(server.tokens_out for server in servers)
+
+
+def test_samples_of_one_model(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    """Two of three samples find C1b, the second of them after a re-ask."""
+    wrong = finding("C1b", QUOTES[1], ("message:1", "What nobody ever wrote"))
+
+    def responder(request: Request) -> Reply:
+        sample = request.body["seed"] - 6
+        return (
+            (wrong if not request.reask and sample == 3 else says("C1b"))
+            if sample != 2
+            else NOTHING
+        )
+
+    args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--samples", "3", "--seed", "7")
+    with OpenAIServer(responder) as server:
+        done = annotate_cli(*args, "--base-url", server.url, "--out", "out")
+        assert done.code == 0, done.err
+        as_billed(tmp_path / "out", server)
+        again = annotate_cli(*args, "--base-url", server.url, "--out", "two")
+        assert (again.code, server.calls) == (0, 2 * 4 + 1)  # and one tiny question for the form
+    for one in annotations(tmp_path / "out").values():
+        assert (one.judge, one.primary, one.findings[0].votes) == ("llm:m", "C1b", 2)
+        assert [(vote.judge, vote.sample, vote.primary) for vote in one.votes] == [
+            *(("llm:m", 1, "C1b"), ("llm:m", 2, None), ("llm:m", 3, "C1b"))
+        ]
+        assert (one.agreement, one.usage.calls, one.usage.retries) == (0.666667, 4, 1)
+
+
+def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
+    def responder(request: Request) -> Reply:
+        return says({"a": "C1b", "b": ""}[request.body["model"]])
+
+    with OpenAIServer(responder) as server:
+        more = ("--base-url", server.url, "--model", "a", "--model", "b", "--samples", "2")
+        done = annotate_cli(runs(3), "--rubric", "comm_errors", *more, "--out", "out")
+        assert done.code == 0, done.err
+        as_billed(tmp_path / "out", server)
+        assert len(server.seen) == 3 * 4
+    for one in annotations(tmp_path / "out").values():
+        assert (one.judge, one.status, one.tie) == ("llm:a+b", "none", ("C1b", "none"))
+        assert [(vote.judge, vote.sample) for vote in one.votes] == [
+            *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
+        ]
+    assert "3 of the traces counted as none had no majority" in done.out
+
+
+def test_models_at_two_servers_by_a_judge_file(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    with OpenAIServer(lambda _: says("C1b")) as one, OpenAIServer(forms=()) as two:
+        file = tmp_path / "judge.yaml"
+        first = f"{{model: a, base_url: '{one.url}', temperature: 0.5, price_in: 1, price_out: 3}}"
+        second = f"{{model: b, base_url: '{two.url}', price_in: 2, price_out: 2}}"
+        file.write_text(f"reasks: 1\nmodels:\n- {first}\n- {second}\n")
+        done = annotate_cli(
+            runs(2), "--rubric", "comm_errors", "--judge-file", file, "--out", "out"
+        )
+        assert done.code == 0, done.err
+        as_billed(tmp_path / "out", one, two)
+        billed = one.tokens_in + 3 * one.tokens_out + 2 * (two.tokens_in + two.tokens_out)
+        assert [request.body.get("temperature") for request in one.seen] == [0.5, 0.5]
+        assert {request.form for request in two.seen} == {"plain"}
+    assert totals(tmp_path / "out")["cost_usd"] == pytest.approx(billed / 1e6)
+    for found in annotations(tmp_path / "out").values():
+        assert [(vote.judge, vote.primary) for vote in found.votes] == [
+            *(("llm:a", "C1b"), ("llm:b", None))
+        ]
+
+
+def test_a_key_that_one_model_refuses_stops_the_run(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    def responder(request: Request) -> Reply:
+        third = sum(one.body["model"] == "b" for one in server.seen) >= 3
+        if request.body["model"] == "b" and third:
+            return Reply(status=401, error={"message": "expired"})
+        return says("C1b")
+
+    with OpenAIServer(responder) as server:
+        more = ("--base-url", server.url, "--model", "a", "--model", "b", "--concurrency", "1")
+        done = annotate_cli(runs(6), "--rubric", "comm_errors", *more, "--out", "out")
+        as_billed(tmp_path / "out", server)
+    assert (done.code, "expired" in done.err) == (2, True)
+    assert [len(one.votes) for one in annotations(tmp_path / "out").values()] == [2, 2]
+
+
+# Reports
+
+
+def judged_by_two(n: int, first: str, second: str) -> Annotation:
+    """A trace by two judges (an empty text is none), the first of them asked twice."""
+    codes = {"A": "work_overlap", "B": "repetition"}
+    labels = [codes.get(label) for label in (first, first, second)]
+    votes = tuple(
+        Vote(judge, sample, "labelled" if label else "none", label)
+        for judge, sample, label in zip(("llm:x", "llm:x", "llm:y"), (1, 2, 1), labels, strict=True)
+    )
+    return annotation(n, labels[0], votes=votes, agreement=1.0 if first == second else 0.666667)
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Path:
+    """x: six A, four none; y: five A, five none; both alike in 4 + 3 of 10. po = 0.7,
+    pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5, kappa = 0.4. A: in 7 traces, in every vote of 4 of them.
+    """
+    labels = ["AA"] * 4 + ["  "] * 3 + ["A "] * 2 + [" A"]
+    return write(tmp_path / "ten", [judged_by_two(n, *pair) for n, pair in enumerate(labels)])
+
+
+def test_kappa_and_flips_by_hand(ten: Path) -> None:
+    [table] = frequency_tables(ten)
+    assert table.votes is not None
+    kappas = {pair.name: (pair.kappa.value, pair.kappa.n) for pair in table.votes.pairs}
+    assert kappas == {"llm:x again": (1.0, 10), "llm:x, llm:y": (pytest.approx(0.4), 10)}
+    flip = table.votes.flips["work_overlap"]
+    assert (flip.k, flip.n) == (3, 7)
+    assert (table.votes.flips["repetition"].n, table.votes.flips["repetition"].value) == (0, None)
+    assert (table.votes.unanimous.k, table.votes.unanimous.n) == (7, 10)
+
+
+def test_every_format_says_how_far_the_votes_agree(annotate_cli: Cli, ten: Path) -> None:
+    shown = {name: annotate_cli("report", ten, "--format", name).out for name in WRITERS}
+    for name in ("table", "md"):
+        text = " ".join(shown[name].split())
+        assert re.search(r"kappa llm:x, llm:y 0\.40 \[-?0\.\d\d, 0\.\d\d\] n 10", text), text
+        assert "work_overlap 3/7 42.9 %" in text
+        assert "votes unanimous 7/10 70.0 %" in text
+    rows = list(csv.DictReader(io.StringIO(shown["csv"])))
+    assert [(row["flips"], row["flips_n"]) for row in rows if row["code"] == "work_overlap"] == [
+        ("3", "7")
+    ]
+    [value] = json.loads(shown["json"])
+    pair = next(one for one in value["votes"]["pairs"] if one["second"] == "llm:y")
+    assert (pair["first"], pair["n"], pair["value"]) == ("llm:x", 10, pytest.approx(0.4))
+    assert value["votes"]["flips"]["work_overlap"]["k"] == 3
+
+
+def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path: Path) -> None:
+    down = Vote("llm:y", 1, "failed", error="down")
+    ones = [judged_by_two(1, "A", "A"), judged_by_two(2, "A", "A")]
+    ones[1] = replace(ones[1], votes=(*ones[1].votes[:2], down))
+    [table] = frequency_tables(write(tmp_path / "run", ones))
+    assert table.votes is not None
+    assert (table.votes.failed, table.votes.unanimous.k) == (1, 2)
+    assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1
+    assert "1 votes in judged traces failed" in WRITERS["table"]([table])
+
+
+def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Both find the role division, one a negotiation besides: labelled, and no trace without."""
+    roles = (("message:1", "I take the parser module."), ("message:2", TALK[1][1]))
+    both = {"label": "some", "findings": []}
+    for code, quotes in (("role_division", roles), ("negotiation", QUOTES)):
+        both["findings"] += finding(code, *quotes).answer["findings"]
+
+    def responder(request: Request) -> Reply:
+        one = finding("role_division", *roles, label="some")
+        return one if request.body["model"] == "a" else Reply(answer=both)
+
+    with OpenAIServer(responder) as server:
+        more = ("--base-url", server.url, "--model", "a", "--model", "b", "--out", "out")
+        done = annotate_cli(runs(2, passed=True), "--rubric", "emergent", *more)
+    assert done.code == 0, done.err
+    assert {one.codes for one in annotations(tmp_path / "out").values()} == {("role_division",)}
+    [value] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    assert value["votes"]["pairs"] == []
+    assert "kappa" not in done.out
+    flips = {code: (one["k"], one["n"]) for code, one in value["votes"]["flips"].items()}
+    assert flips == {"role_division": (0, 2), "resource_division": (0, 0), "negotiation": (2, 2)}
+    assert "of the traces counted as none" not in done.out
