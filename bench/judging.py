@@ -101,7 +101,10 @@ class Bench:
     def environment(self, cache: str) -> dict[str, str]:
         """Return the environment of a run with its own cache of answers."""
         file = self.folder / f"{cache}.sqlite"
-        return {**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(file)}
+        own = {"PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(file)}
+        # As where it is installed: modules compiled once and not at every start.
+        own["PYTHONPYCACHEPREFIX"] = str(self.folder / "compiled")
+        return {**os.environ, **own, "PYTHONDONTWRITEBYTECODE": ""}
 
     def run(
         self, traces: Path, out: str, *more: str, cache: str = ""
@@ -261,10 +264,9 @@ def kills(bench: Bench) -> None:
         )
         seen = bench.server.stats()
         same = _lines(bench.folder / out) == _lines(bench.folder / "whole")
-        print(f"  {seen['requests']} calls, {lost} in flight at the kills, {seen['repeats']} again")
+        print(f"  {seen['requests']} calls, {lost} of them waiting at the server when it was killed")
         check("annotations that differ", 0 if same else 1, 0.5)
-        limit = 20 * 16
-        check("calls repeated beyond those in flight", seen["requests"] - 500 - limit, 0.5)
+        check("calls repeated", seen["requests"] - 500, 20 * 16)
 
 
 def _ids(out: Path) -> list[str]:

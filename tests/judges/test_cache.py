@@ -54,21 +54,21 @@ def lose_the_last_line(folder: Path) -> None:
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-# What was changed -> how many of the two questions are asked again.
-CHANGES: dict[str, tuple[tuple[str, ...], int]] = {
-    "model": (("--model", "other"), 2),
-    "temperature": (("--temperature", "0.5"), 2),
-    "seed": (("--seed", "3"), 2),
-    "effort": (("--reasoning-effort", "low"), 2),
-    "longest answer": (("--max-output-tokens", "500"), 2),
-    "extra field": (("--extra-body", '{"top_p": 0.5}'), 2),
-    "form": (("--mode", "json_schema"), 2),
-    "rubric": (("--rubric", "other.yaml"), 2),
-    "one more sample": (("--samples", "2"), 2),
-    "nothing": ((), 0),
-    "how it is asked": (("--concurrency", "2", "--timeout", "9", "--max-wait", "9"), 0),
-    "how often": (("--attempts", "9", "--reasks", "1", "--rpm", "9"), 0),
-    "the price": (("--price-in", "1", "--price-out", "1", "--max-cost", "1"), 0),
+# What was changed -> how many of the two questions are asked again, and how many are known.
+CHANGES: dict[str, tuple[tuple[str, ...], int, int]] = {
+    "model": (("--model", "other"), 2, 0),
+    "temperature": (("--temperature", "0.5"), 2, 0),
+    "seed": (("--seed", "3"), 2, 0),
+    "effort": (("--reasoning-effort", "low"), 2, 0),
+    "longest answer": (("--max-output-tokens", "500"), 2, 0),
+    "extra field": (("--extra-body", '{"top_p": 0.5}'), 2, 0),
+    "form": (("--mode", "json_schema"), 2, 0),
+    "rubric": (("--rubric", "other.yaml"), 2, 0),
+    "one more sample": (("--samples", "2"), 2, 2),
+    "nothing": ((), 0, 2),
+    "how it is asked": (("--concurrency", "2", "--timeout", "9", "--max-wait", "9"), 0, 2),
+    "how often": (("--attempts", "9", "--reasks", "1", "--rpm", "9"), 0, 2),
+    "the price": (("--price-in", "1", "--price-out", "1", "--max-cost", "1"), 0, 2),
 }
 
 # What is no judgement, or none yet: never remembered.
@@ -145,15 +145,15 @@ class TestAgain:
         asked = {}
         with OpenAIServer(scripted(RIGHT)) as server:
             annotate_cli(*ARGS, *llm(server, "--mode", "tools"), "--out", "first")
-            for name, (change, _) in CHANGES.items():
+            for name, (change, *_) in CHANGES.items():
                 before = server.calls
                 rubric = () if "--rubric" in change else ARGS[1:]
                 args = ("logs", *llm(server)[2:], "--mode", "tools", *rubric)
                 model = () if "--model" in change else ("--model", "m")
                 done = annotate_cli(*args, *model, *change, "--out", name)
                 assert done.code == 0, done.err
-                asked[name] = server.calls - before
-        assert asked == {name: expected for name, (_, expected) in CHANGES.items()}
+                asked[name] = (server.calls - before, totals(Path(name))["cache_hits"])
+        assert asked == {name: tuple(expected) for name, (_, *expected) in CHANGES.items()}
 
     def test_another_address_and_another_text_are_asked_again(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 
 import pytest
 
@@ -414,6 +415,12 @@ def test_runs_are_found_in_the_order_of_their_paths(write, found, tmp_path):
     assert [one.id[0] for one in found(tmp_path)] == ["a", "b", "c"]
 
 
+def test_what_lies_in_a_folder_comes_before_the_next_folder(write, found, tmp_path):
+    for name in ("a-b", "a", "a/inner", "a/Inner", "b"):
+        write(f"runs/{name}", **files())
+    assert [one.id for one in found(tmp_path / "runs")] == ["a", "a/Inner", "a/inner", "a-b", "b"]
+
+
 # --- hostile files
 
 
@@ -483,6 +490,14 @@ def test_pipe_as_trajectory_does_not_hang(write, trace):
     run = trace(folder)
     with pytest.raises(UnreadableTrace, match="not a regular file"):
         _ = run.steps
+
+
+def test_socket_in_place_of_a_file(write, unreadable, monkeypatch):
+    folder = write(RUN, **files(**{"eval.json": None}))
+    monkeypatch.chdir(folder)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("eval.json")
+        assert unreadable(folder).reason == "eval.json: not a regular file"
 
 
 def test_folder_in_place_of_a_file(write, unreadable):

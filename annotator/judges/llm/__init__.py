@@ -22,7 +22,12 @@ from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.schema import Answer, Probe, Wrong, answer_model, read_answer
 from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.tokens import Tokens, at_most, typical
+from annotator.judges.llm.tokens import (
+    BYTES_PER_TOKEN,
+    FEWEST_BYTES_PER_TOKEN,
+    Tokens,
+    at_most,
+)
 from annotator.prompts import Prompt, prompt_sha256, render, render_windows
 from annotator.rubrics import Rubric
 from annotator.text import one_line
@@ -416,15 +421,15 @@ class LLMJudge:
 
     async def _asked(self, question: Question, key: str, count: Any) -> Reply:
         body = self._bounded(question.body(self.options))
+        data = to_json(body)
+        # The JSON is a little longer than what the model reads: escapes, the schema.
+        most = self._dearest(int(len(data) / FEWEST_BYTES_PER_TOKEN))
         if self.outbox:
-            most = self._dearest(at_most(question.prompt.system + question.prompt.user))
             return self.outbox.ask(key, self.options.model, body, most)
-        length = question.prompt.system + question.prompt.user
-        tokens = typical(length) + TYPICAL_ANSWER
-        most = self._dearest(at_most(length) + 1_000)
+        tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
         async with _Turn(self._first, question.rubric.sha256, self._warms):
             try:
-                return await self._endpoint.complete(to_json(body), tokens, most, count)
+                return await self._endpoint.complete(data, tokens, most, count)
             except ModeRefused as error:
                 # Is it this trace, or would it be so for every trace? A tiny question tells.
                 if error.status < 500 and not await self._answers_in(self.mode):
