@@ -264,7 +264,7 @@ def kills(bench: Bench) -> None:
         )
         seen = bench.server.stats()
         same = _lines(bench.folder / out) == _lines(bench.folder / "whole")
-        print(f"  {seen['requests']} calls, {lost} of them waiting at the server when it was killed")
+        print(f"  {seen['requests']} calls, {lost} waiting at the server when it was killed")
         check("annotations that differ", 0 if same else 1, 0.5)
         check("calls repeated", seen["requests"] - 500, 20 * 16)
 

@@ -134,7 +134,7 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
         if text is not None:
             pieces.append(text)
         elif isinstance(part, dict):
-            has_tool_text |= part.get("type") in {"tool_result", "function_call_output"}
+            has_tool_text |= text_of(part.get("type")) in {"tool_result", "function_call_output"}
             texts = list(_part_texts(part))
             pieces += texts
             if not texts:
@@ -150,7 +150,7 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
 
 def _part_texts(part: dict[str, Any]) -> Iterator[str]:
     """Yield the texts of one content part (OpenAI's and Anthropic's shapes)."""
-    if part.get("type") in {"tool_use", "function_call"}:
+    if text_of(part.get("type")) in {"tool_use", "function_call"}:
         yield from _call_texts(part)
         return
     for key in ("text", "refusal", "output", "content"):

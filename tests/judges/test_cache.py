@@ -300,8 +300,8 @@ class TestWhatARunHasCost:
             annotate_cli(*args, "--resume")
             assert totals(Path("out"))["calls"] == server.calls == 1
 
-    @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
-    def test_a_run_that_was_stopped_counts_nothing_twice(
+    @pytest.mark.parametrize("more", [(), ("--samples", "3"), ("--samples", "3", "--no-cache")])
+    def test_a_run_that_was_stopped_counts_every_call_once(
         self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...]
     ) -> None:
         """The tenth call is refused: in a re-ask, or when other votes on the trace stand."""

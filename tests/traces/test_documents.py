@@ -276,6 +276,14 @@ def test_image_is_left_out_and_listed(write, trace):
     assert one.problems == ("messages: message 1: a part of type image_url left out, not text",)
 
 
+@pytest.mark.parametrize("kind", [[], {}, 3, None])
+def test_a_part_whose_type_is_no_name_is_left_out_and_listed(write, trace, kind):
+    content = [{"type": "text", "text": "Look at this"}, {"type": kind}]
+    one = trace(write("in", **{"talk.json": [{"role": "alice", "content": content}]}))
+    assert one.messages[0].text == "Look at this"
+    assert one.problems[0].endswith("left out, not text")
+
+
 def test_message_without_text_keeps_its_number(write, trace):
     one = trace(write("in", **{"talk.json": [HELLO, {"role": "bob", "content": ""}, BYE]}))
     assert [(message.n, message.text) for message in one.messages] == [
