@@ -109,7 +109,9 @@ class LLMJudge:
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form in which this endpoint answers, and the price that costs were computed with."""
+        """The form in which this endpoint answers, the price that costs were computed with, and
+        what bounds a call.
+        """
         price = self.price
         shown = price and {
             "input": price.input,
@@ -117,7 +119,9 @@ class LLMJudge:
             "output": price.output,
             "source": price.source,
         }
-        return {"mode": self.mode, "price": shown}
+        options = self.options
+        limits = {"attempts": options.attempts, "max_wait": options.max_wait}
+        return {"mode": self.mode, "price": shown, **limits, "timeout": options.timeout}
 
     @property
     def state(self) -> str:
@@ -130,10 +134,12 @@ class LLMJudge:
         options = self.options
         known = listed(options.model, options.base_url, self.session.prices)
         price = known.batch if self.session.in_batches else known.price
-        if options.price_in is None and options.price_out is None:
+        if options.price_in is None and options.price_out is None and options.price_cached is None:
             return price
         if options.price_in is None or options.price_out is None:
-            raise AnnotatorError("--price-in and --price-out are given together or not at all")
+            raise AnnotatorError(
+                "--price-in and --price-out are given together, or none of the prices"
+            )
         cached = options.price_in if options.price_cached is None else options.price_cached
         return Price(options.price_in, options.price_out, cached, "--price-in and --price-out")
 
@@ -192,7 +198,8 @@ class LLMJudge:
     def _known_mode(self) -> Mode | None:
         """Return the form that was found out by an earlier run, if it is cached."""
         known = self.session.cache and self.session.cache.get(self._mode_key, "")
-        return next((mode for mode in MODES if known and known.reply.text == mode), None)
+        found = known.reply.text if known and known.reply else ""
+        return next((mode for mode in MODES if mode == found), None)
 
     @property
     def _mode_key(self) -> str:
@@ -397,8 +404,10 @@ class LLMJudge:
         cache, trace = self.session.cache, judgement.trace.id
         key = question.key(self.options)
         known = cache.get(key, trace) if cache else None
-        if known:
-            paid = known.unrecorded and key not in judgement.keys
+        paid = known is not None and known.unrecorded and key not in judgement.keys
+        if known and not known.reply:
+            judgement.usage += known.usage if paid else Usage()
+        elif known and known.reply:
             judgement.usage += known.usage if paid else Usage(cache_hits=1)
             if paid and self.outbox:  # an answer out of a batch does not know what it was
                 judgement.usage += Usage(retries=int(bool(question.turns)))
@@ -454,7 +463,8 @@ class LLMJudge:
         schema = str(answer_model(rubric).model_json_schema())
         for prompt in prompts:
             key = Question(rubric, prompt, mode, sample).key(self.options)
-            if self.session.cache and self.session.cache.get(key, ""):
+            known = self.session.cache and self.session.cache.get(key, "")
+            if known and known.reply:
                 expected += Usage(cache_hits=1)
                 continue
             tokens = self._tokens.count(prompt.user) + self._tokens.count(prompt.system + schema)

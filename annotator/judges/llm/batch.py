@@ -364,5 +364,6 @@ class BatchOutbox:
         with self._questions(job).open("rb") as lines:
             for line in lines:
                 key = str(json.loads(line)["custom_id"])
-                if not self._cache.get(key, ""):
+                known = self._cache.get(key, "")
+                if not (known and known.reply):
                     yield key

@@ -14,7 +14,7 @@ from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
 
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
-_NO_MODE = f"key not like '{MODE}%'"
+_NO_MODE = f"key not like '{MODE}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
 _TABLE = """
@@ -39,11 +39,14 @@ def default_file() -> Path:
 class Known:
     """An answer in the cache, and what it cost when it was given.
 
+    ``reply`` is None where another run found that the answer is no judgement: it is to be asked
+    again, and the row is kept for what it cost.
+
     ``unrecorded``: this very run asked for it and for this trace, and was killed before the
     annotation was written: what it cost is in no annotation yet.
     """
 
-    reply: Reply
+    reply: Reply | None
     usage: Usage
     unrecorded: bool
 
@@ -79,7 +82,8 @@ class AnswerCache:
             ).fetchone()
             if row is None:
                 return None
-            reply, usage = Reply.from_json(row[0]), Usage(**loads(row[1]))
+            reply = Reply.from_json(row[0]) if row[0] else None
+            usage = Usage(**loads(row[1]))
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # not what we wrote
             self._failed(error)
             return None
@@ -96,12 +100,18 @@ class AnswerCache:
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop answers that led to no judgement: they will be asked for again."""
-        self._write("delete from answers where key = ?", [(key,) for key in keys])
+        """Drop answers that led to no judgement: they will be asked for again.
+
+        What another run has paid for, and perhaps not recorded, keeps its row without the answer.
+        """
+        rows = [(key, self._run) for key in keys]
+        self._write("delete from answers where key = ? and run in ('', ?)", rows)
+        self._write("update answers set reply = '' where key = ? and run not in ('', ?)", rows)
 
     def recorded(self, keys: Iterable[str]) -> None:
         """Note that what these answers cost is counted elsewhere."""
-        self._write("update answers set run = '' where key = ?", [(key,) for key in keys])
+        rows = [(key, self._run) for key in keys]
+        self._write("update answers set run = '' where key = ? and run = ?", rows)
 
     def costs(self, counted: Callable[[str], bool] = lambda trace: False) -> list[float]:
         """Return the dollars for each answer here that this run has asked for, without those for

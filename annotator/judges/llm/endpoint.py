@@ -75,7 +75,7 @@ class Endpoint:
         # aiohttp itself and not openai's client, which takes three times the CPU for the same call:
         # bench/judging.py. As many connections as calls in flight, which the pace bounds.
         self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates(options.base_url)),
             headers=_headers(key, options.base_url),
             timeout=aiohttp.ClientTimeout(total=options.timeout),
             proxy=_proxy(options.base_url),
@@ -233,10 +233,12 @@ def _proxy(url: str) -> str | None:
     return None if proxy_bypass(host) or is_local(url) else getproxies().get(parts.scheme)
 
 
-def _certificates() -> ssl.SSLContext:
+def _certificates(url: str) -> ssl.SSLContext | bool:
     """Return the certificates to trust: the system's and, as some have none, those of certifi,
     which comes with openai.
     """
+    if not url.startswith("https"):
+        return True  # none are needed, and they take long to read
     context = ssl.create_default_context()
     with suppress(ImportError):
         context.load_verify_locations(import_module("certifi").where())

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -90,9 +91,11 @@ def _price(entry: _Entry, factor: float, source: str) -> Price:
     return Price(entry.input * factor, entry.output * factor, cached * factor, source)
 
 
+@lru_cache(maxsize=16)
 def _read(path: Path) -> _File:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value: Any = yaml.safe_load(path.read_bytes())
+        value: Any = yaml.load(path.read_bytes(), loader)  # noqa: S506 - a safe loader
         if isinstance(value, dict) and "as_of" in value:
             value["as_of"] = str(value["as_of"])  # YAML makes a date of it
         return _File.model_validate(value)
