@@ -20,7 +20,9 @@ from annotator.traces import ORIGINS, Origin, Source, Trace
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
 _LONGEST = 1_000  # longer quotes must stand exactly
-_NEAR_LIMIT = 100_000  # characters that are searched for a similar passage
+_NEAR_LIMIT = 30_000  # characters that are searched for a passage similar to
+_NEAR_QUOTE = 200  # the first characters of a quote, for
+_MOST_HINTS = 2  # of the quotes of one claim: it takes milliseconds
 
 # What may stand between two words or marks besides what the quote has there.
 _BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]|\\[nrt])"
@@ -299,7 +301,8 @@ def verify(
         if span:
             spans[n] = span
         else:
-            hint = _near(quote, trace, rubric) if hints and reason.startswith("not found") else ""
+            wanted = hints and len(reasons) < _MOST_HINTS and reason.startswith("not found")
+            hint = _near(quote, trace, rubric) if wanted else ""
             reasons[n] = f"quote {_shown(quote.text)}: {reason}{hint}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
@@ -384,7 +387,7 @@ def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
         text = source.text[:room]
         room -= len(text)
         hit = fuzz.partial_ratio_alignment(
-            quote.text, text, processor=utils.default_process, score_cutoff=best_score
+            quote.text[:_NEAR_QUOTE], text, processor=utils.default_process, score_cutoff=best_score
         )
         if hit and hit.score > best_score:
             # default_process keeps the length, but strips marks and blanks at the ends

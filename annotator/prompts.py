@@ -106,8 +106,9 @@ def _fitted(parts: list[Part], rubric: Rubric, most: int | None) -> Prompt:
 def _filled(parts: list[Part], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
     key = hashlib.sha256(f"{prompt_sha256()} {rubric.sha256}".encode()).digest()
     texts = [text for part in parts for text in (part.header, part.text, part.tail)]
-    sizes = " ".join(str(len(text)) for text in texts)  # no two lists of texts give the same bytes
-    content = "\n".join([sizes, *texts]).encode(errors="surrogatepass")
+    # With the sizes no two lists of texts give the same bytes.
+    sizes = [*(len(text) for text in texts), *(part.left_out for part in parts)]
+    content = "\n".join([str(sizes), *texts]).encode(errors="surrogatepass")
     tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
     return Prompt(_system(rubric), tag, tuple(parts), missing)
 

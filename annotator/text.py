@@ -22,6 +22,11 @@ def decoded(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
+def without_url_secrets(text: str) -> str:
+    """Return ``text`` without the user, password and query of the URLs in it."""
+    return re.sub(r"(?i)(https?://)(?:[^/\s]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?", r"\1\2", text)
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Return ``text`` as one line that is safe on a terminal, at most ``limit`` characters.
 

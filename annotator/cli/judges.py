@@ -229,7 +229,7 @@ class Chosen:
         self.session.cache = cache
         if self.given["max_cost"] is not None:
             # What a killed process had spent and not recorded counts, too.
-            lost = cache.costs(run.is_recorded) if cache else []
+            lost = cache.costs(run.is_done) if cache else []
             spent = run.spent_dollars + sum(lost)
             dearest = max(run.dearest, *lost, 0.0)
             self.session.budget = Budget(self.given["max_cost"], spent, dearest)

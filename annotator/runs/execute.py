@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from annotator.annotations import Annotation, Usage
+from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
-from annotator.runs.annotate import annotate, skipped, unreadable
+from annotator.runs.annotate import annotate, conclude, skipped, unreadable
 from annotator.runs.store import RunDirectory
-from annotator.text import storable
+from annotator.text import one_line, storable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 
 Only = Literal["rubric", "failed", "all"]
@@ -84,6 +84,12 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
             seen.pending += 1
         except BudgetReached as error:  # the others may still have what they need
             spent.append(error)
+        except AnnotatorError:
+            raise
+        except Exception as error:  # a fault of ours must not take the other traces with it
+            what = f"{type(error).__name__}: {one_line(str(error), 200)}"
+            words = f"internal error, please report it: {what}"
+            record(conclude(Verdict(error=words), trace, rubric, plan.judge.id))
         finally:
             room.release()
 

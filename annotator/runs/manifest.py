@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Judge
 from annotator.rubrics import Rubric
-from annotator.text import storable
+from annotator.text import storable, without_url_secrets
 
 
 class _Code(BaseModel):
@@ -100,7 +99,7 @@ def new_manifest(
     return {
         "id": uuid.uuid4().hex,
         "tool": f"failure-annotator {__version__}",
-        "command": _without_secrets(command),
+        "command": storable(without_url_secrets(command)),
         "rubrics": [
             {
                 "id": rubric.id,
@@ -133,8 +132,3 @@ def new_manifest(
 def _absolute(source: str) -> str:
     """Return a source as it is known from any folder."""
     return source if source.startswith("hf://") else storable(os.path.abspath(source))
-
-
-def _without_secrets(command: str) -> str:
-    """Return a command line without the user, password and query of its URLs."""
-    return storable(re.sub(r"(https?://)(?:[^/@\s]*@)?([^\s?]*)(?:\?[^\s']*)?", r"\1\2", command))

@@ -38,8 +38,9 @@ class RunDirectory:
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
         self._judged = Usage()
         self.dearest = 0.0  # dollars for a call, the greatest mean of any trace
-        self._priced = 0.0  # dollars for the annotations whose cost is known
-        self._unpriced = 0  # calls of the others
+        self._priced = 0.0  # dollars for the annotations, as far as they are known
+        self._unpriced = 0  # calls whose cost is not known
+        self._aside = Usage()  # of failures that wait to be judged again
         self._before = _usage(manifest.get("overhead"))
         self._overhead = Usage()
         self._lock = lock
@@ -100,6 +101,9 @@ class RunDirectory:
             lock = _locked(folder)
             _set_failures_aside(folder)
             run = cls(folder, merged, lock)
+        if (folder / _ASIDE).exists():
+            for annotation in read_annotations(folder / _ASIDE):
+                run._aside += annotation.usage
         for annotation in read_annotations(folder):
             run._remember(annotation)
         run.save()
@@ -108,10 +112,6 @@ class RunDirectory:
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether the trace has its line for this rubric."""
         return _key(trace_id, rubric) in self._done
-
-    def is_recorded(self, trace_id: str) -> bool:
-        """Whether the trace has its lines for all rubrics of the run."""
-        return all(self.is_done(trace_id, rubric["id"]) for rubric in self.manifest["rubrics"])
 
     def append(self, annotation: Annotation) -> None:
         """Write one annotation.
@@ -142,8 +142,10 @@ class RunDirectory:
         """What the run has cost, as far as it is known; a call whose cost is not known counts as
         the dearest one.
         """
-        others = sum(one.cost_usd or 0.0 for one in (self._before, self._overhead))
-        return self._priced + self._unpriced * self.dearest + others
+        others = (self._before, self._overhead, self._aside)
+        unpriced = self._unpriced + sum(one.unreported_calls for one in others)
+        known = self._priced + sum(one.cost_usd or 0.0 for one in others)
+        return known + unpriced * self.dearest
 
     @property
     def id(self) -> str:
@@ -156,9 +158,8 @@ class RunDirectory:
         self._judged += annotation.usage
         cost, calls = annotation.usage.cost_usd, annotation.usage.calls
         self._priced += cost or 0.0
-        if cost is None:
-            self._unpriced += calls
-        elif calls:
+        self._unpriced += calls if cost is None else annotation.usage.unreported_calls
+        if cost is not None and calls:
             self.dearest = max(self.dearest, cost / calls)
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
@@ -182,7 +183,8 @@ class RunDirectory:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
 
         What had failed before and was not judged again comes back; a run in which nothing was
-        recorded and nothing waits for an answer is removed, unless it is to be kept.
+        recorded, nothing was called and nothing waits for an answer is removed, unless it is to be
+        kept.
         """
         try:
             with _writing(self.folder):
@@ -192,6 +194,7 @@ class RunDirectory:
                 ours = (_ANNOTATIONS, "run.json", _LOCK)
                 empty = {one.name for one in self.folder.iterdir()} <= set(ours)
                 finished = changes.get("status") == "finished"
+                keep = keep or bool(self.usage.calls)
                 if self._size == 0 and not finished and not keep and empty:
                     for name in ours:
                         (self.folder / name).unlink(missing_ok=True)

@@ -57,8 +57,11 @@ def _read(folder: str, name: str, most: int = 0) -> bytes:
             info = os.fstat(file)
             if not stat.S_ISREG(info.st_mode):
                 raise UnreadableTrace(f"{name}: not a regular file")
-            data = os.read(file, most or info.st_size + 4096)
-            while not most and (more := os.read(file, info.st_size + 4096)):
+            wanted = most or info.st_size + 4096
+            data = os.read(file, wanted)
+            if most or len(data) == info.st_size:  # all of it: no second look for the end
+                return data
+            while more := os.read(file, wanted):
                 data += more
             return data
         finally:

@@ -49,6 +49,9 @@ def test_an_error_with_status_200_keeps_its_words(trace: Trace, rubric: Rubric) 
     with OpenAIServer(scripted(RIGHT, broken)) as server:
         judged(server, trace, rubric, mode="tools")
         server.responder = scripted(broken)
+        one = judged(server, trace, rubric, mode="tools")
+        assert (one.status, "provider is down" in (one.error or "")) == ("failed", True)
+        server.probe = scripted(broken)  # down for every question
         with pytest.raises(JudgeStopped, match="provider is down"):
             judged(server, trace, rubric, mode="tools")
 

@@ -425,7 +425,7 @@ def test_the_key_is_sent_and_stands_in_no_setting(
         judged(server, trace, rubric)
         assert server.keys == {"Bearer sk-secret"}
         settings = LLMJudge(options(server, base_url="http://me:pw@127.0.0.1:1/v1?k=v")).settings
-    assert settings["base_url"] == "http://127.0.0.1:1/v1"
+    assert settings["base_url"] == "http://127.0.0.1:1/v1?sha256=9246d2c0e0f213ae"
     assert "secret" not in json.dumps(dict(settings))
 
 

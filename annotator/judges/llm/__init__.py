@@ -13,7 +13,7 @@ from annotator.annotations import Claim, Usage, Verdict
 from annotator.errors import AnnotatorError, JudgeStopped, Pending, UnreadableTrace
 from annotator.evidence import verify
 from annotator.judges.base import MODES, Mode
-from annotator.judges.llm.cache import MODE
+from annotator.judges.llm.cache import MODE, judged
 from annotator.judges.llm.failures import CallFailed, ModeRefused, Unanswered, Unavailable
 from annotator.judges.llm.keys import api_key, checked_url, is_local, without_secrets
 from annotator.judges.llm.prices import Price, listed
@@ -40,18 +40,27 @@ TYPICAL_ANSWER = 400  # tokens
 _LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
 _SHRINKS = 6  # how often a prompt that was too long is made shorter
 _LEAST = 2_000  # characters of a trace below which there is nothing to judge
-_MOST_PER_TOKEN = 12  # characters: no tokenizer averages that over a trace
+_MOST_PER_TOKEN = 8  # characters: of 88 real prompts the sparsest had 4.9
 
 
 @dataclass(slots=True)
 class Judgement:
-    """One trace being judged, and what it cost so far. ``keys``: of the answers it rests on."""
+    """One trace being judged, and what it cost so far.
+
+    ``keys`` are those of the answers it rests on, ``bad`` of the ones that led to a failure.
+    """
 
     trace: Trace
     rubric: Rubric
     sample: int = 1
     usage: Usage = field(default_factory=Usage)
     keys: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What is judged, as the cache knows it."""
+        return judged(self.rubric.id, self.trace.id)
 
 
 class _TooLong(Exception):
@@ -92,11 +101,11 @@ class LLMJudge:
         options = self.options
         return {
             "model": options.model,
-            "base_url": without_secrets(options.base_url),
+            "base_url": options.address,
             "mode": options.mode,
             "reasks": options.reasks,
             "parameters": options.parameters(1),
-            "context": options.context,
+            "context": self._context,
             "windows": options.windows,
             "in_batches": self.session.in_batches,
             "prompt_sha256": prompt_sha256(),
@@ -207,22 +216,41 @@ class LLMJudge:
 
     async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
-        user = 'Set "answer" to "ready" and "number" to 7.'
-        form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
-        body = {"model": self.options.model, "messages": messages, **form}
-        body |= self._bounded(self.options.parameters(1))
         try:
-            most = self._dearest(1_000)
-            data = to_json(body)
-            reply = await self._endpoint.complete(data, 300, most, self._spent, probe=True)
-            Probe.model_validate_json(answer_text(reply, mode) or "")
-        except Unavailable as error:
-            raise JudgeStopped(f"the endpoint does not answer: {error}") from error
+            Probe.model_validate_json(answer_text(await self._tiny(mode), mode) or "")
         except (CallFailed, ValueError) as error:
             # A 500 may be a server's way to reject a form, or an outage.
             self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
             return False
         return True
+
+    async def _takes(self, mode: Mode) -> bool:
+        """Whether the server takes a tiny question in one form, whatever it answers."""
+        try:
+            await self._tiny(mode)
+        except CallFailed:
+            return False
+        return True
+
+    async def _tiny(self, mode: Mode) -> Reply:
+        """Return the reply to a tiny question.
+
+        Raises:
+            JudgeStopped: the server does not answer it.
+            CallFailed: it does not take it.
+        """
+        user = 'Set "answer" to "ready" and "number" to 7.'
+        form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
+        body = {"model": self.options.model, "messages": messages, **form}
+        body |= self.options.parameters(1)
+        self._bound(body)
+        most = self._dearest(1_000, body)
+        data = to_json(body)
+        try:
+            return await self._endpoint.complete(data, 300, most, self._spent, probe=True)
+        except Unavailable as error:
+            url = without_secrets(self.options.base_url)
+            raise JudgeStopped(f"{url} does not answer: {error}") from error
 
     def _spent(self, usage: Usage) -> None:
         self._overhead += usage
@@ -254,10 +282,9 @@ class LLMJudge:
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
         """Let go of the answers to a judgement that failed: they are to be asked for again."""
         if verdict.error and self.session.cache:
-            if self.outbox and not self.outbox.asks_again:
-                self.session.cache.recorded(judgement.keys)
-            else:
-                self.session.cache.forget(judgement.keys)
+            self.session.cache.recorded(judgement.keys)
+            if not self.outbox or self.outbox.asks_again:
+                self.session.cache.forget(judgement.bad)
 
     def drop(self, judgement: Judgement) -> None:
         """Take note of what a judgement cost that will not be recorded: the run was stopped."""
@@ -281,10 +308,12 @@ class LLMJudge:
                 verdicts = await together([self._conversed(judgement, one) for one in prompts])
             except _TooLong as error:
                 if error.most < _LEAST:
+                    judgement.bad += judgement.keys
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
                 continue
             return _merged(verdicts, prompts, judgement)
+        judgement.bad += judgement.keys
         return Verdict(error=words)
 
     def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
@@ -347,11 +376,19 @@ class LLMJudge:
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
         findings that do not stand will be rejected. Anything else is a failure.
         """
+        asked: list[str] = []
+        verdict = await self._dialogue(judgement, prompt, asked)
+        if verdict.error:
+            judgement.bad += asked
+        return verdict
+
+    async def _dialogue(self, judgement: Judgement, prompt: Prompt, asked: list[str]) -> Verdict:
         question = Question(judgement.rubric, prompt, self.mode, judgement.sample)
         wrong = Wrong("no answer")
         for _ in range(1 + self.options.reasks):
             try:
-                reply = await self._answered(judgement, question)
+                asked.append(question.key(self.options))
+                reply = await self._answered(judgement, question, asked[-1])
             except Unanswered as error:
                 if question.turns:
                     break
@@ -385,7 +422,7 @@ class LLMJudge:
         if reply.finish == "content_filter":
             return "the server's content filter stopped the answer"
         if reply.finish == "length":
-            ours = self.session.budget and self.options.max_output_tokens is None
+            ours = self.session.budget and not _longest_answer(self.options.parameters(1))
             why = f" of {_LONGEST_ANSWER} that --max-cost sets; see --max-output-tokens"
             return f"the answer was cut off at the token limit{why if ours else ''}"
         return None
@@ -399,19 +436,20 @@ class LLMJudge:
             return _TooLong(reply.text, min(int((size - over * per_token) * 0.97), size - 1))
         return _TooLong(reply.text, int(size * 0.7))
 
-    async def _answered(self, judgement: Judgement, question: Question) -> Reply:
+    async def _answered(self, judgement: Judgement, question: Question, key: str) -> Reply:
         """Return the answer to one question: a known one, or the endpoint's."""
-        cache, trace = self.session.cache, judgement.trace.id
-        key = question.key(self.options)
-        known = cache.get(key, trace) if cache else None
+        cache = self.session.cache
+        known = cache.get(key, judgement.name) if cache else None
         paid = known is not None and known.unrecorded and key not in judgement.keys
         if known and not known.reply:
             judgement.usage += known.usage if paid else Usage()
+            judgement.keys.append(key)
         elif known and known.reply:
             judgement.usage += known.usage if paid else Usage(cache_hits=1)
             if paid and self.outbox:  # an answer out of a batch does not know what it was
                 judgement.usage += Usage(retries=int(bool(question.turns)))
             judgement.keys.append(key)
+            _read_in_full(question.prompt, known.reply, known.usage.input_tokens)
             return known.reply
         spent = Usage(retries=int(bool(question.turns)))
 
@@ -425,23 +463,27 @@ class LLMJudge:
         _read_in_full(question.prompt, reply, spent.input_tokens)
         judgement.keys.append(key)
         if cache:
-            cache.put(key, self.options.model, reply, spent, trace)
+            cache.put(key, self.options.model, reply, spent, judgement.name)
         return reply
 
     async def _asked(self, question: Question, key: str, count: Any) -> Reply:
-        body = self._bounded(question.body(self.options))
+        body = question.body(self.options)
+        self._bound(body)
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
-        most = self._dearest(int(len(data) / FEWEST_BYTES_PER_TOKEN))
+        most = self._dearest(int(len(data) / FEWEST_BYTES_PER_TOKEN), body)
         if self.outbox:
             return self.outbox.ask(key, self.options.model, body, most)
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
         async with _Turn(self._first, question.rubric.sha256, self._warms):
             try:
                 return await self._endpoint.complete(data, tokens, most, count)
-            except ModeRefused as error:
+            except Unavailable:
                 # Is it this trace, or would it be so for every trace? A tiny question tells.
-                if error.status < 500 and not await self._answers_in(self.mode):
+                await self._takes(self.mode)
+                raise
+            except ModeRefused as error:
+                if error.status < 500 and not await self._takes(self.mode):
                     if self.session.cache:
                         self.session.cache.forget([self._mode_key])
                     raise JudgeStopped(f"{error}{self._sent_settings()}") from error
@@ -488,14 +530,13 @@ class LLMJudge:
             f" asked for again and no call is repeated; {priced}"
         )
 
-    def _bounded(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a request whose answer cannot be longer than what the budget sets aside for it.
+    def _bound(self, body: dict[str, Any]) -> None:
+        """Bound the answer to a request to what the budget sets aside for it.
 
         An answer that is not cut off is the same with and without; one that is, is no judgement.
         """
-        if self.session.budget:
-            body.setdefault("max_completion_tokens", _LONGEST_ANSWER)
-        return body
+        if self.session.budget and not _longest_answer(body):
+            body["max_completion_tokens"] = _LONGEST_ANSWER
 
     def _sent_settings(self) -> str:
         sent = self.options.parameters(1)
@@ -507,12 +548,18 @@ class LLMJudge:
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
-    def _dearest(self, tokens: int) -> float:
-        """Return the dollars that a prompt of at most so many tokens can cost, with its answer."""
+    def _dearest(self, tokens: int, body: Mapping[str, Any]) -> float:
+        """Return the dollars that a request of at most so many tokens can cost with its answer."""
         if self.price is None:
             return 0.0
-        output = self.options.max_output_tokens or _LONGEST_ANSWER
+        output = _longest_answer(body) or _LONGEST_ANSWER
         return self.price.of(Usage(input_tokens=tokens, output_tokens=output))
+
+
+def _longest_answer(body: Mapping[str, Any]) -> int:
+    """Return the tokens to which a request bounds its answer, 0 if it does not."""
+    bounds = [body.get("max_completion_tokens"), body.get("max_tokens")]
+    return max((one for one in bounds if isinstance(one, int)), default=0)
 
 
 class _Turn:

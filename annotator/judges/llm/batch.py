@@ -77,6 +77,14 @@ class FileOutbox:
             self._out.close()
 
 
+async def _created(client: Any, mark: Mapping[str, str]) -> str:
+    """Return the id of the batch that was created with this mark, or ""."""
+    async for batch in client.batches.list(limit=100):
+        if (batch.metadata or {}).items() >= mark.items():
+            return str(batch.id)
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One line of batch results. ``words``: why it is no answer, "" if it is one."""
@@ -132,12 +140,12 @@ def _result(value: dict[str, Any]) -> Result:
 
 @dataclass
 class Ingested:
-    """What a file of batch results held: errors by key, how many of them the model's server gave,
-    and the dollars for its answers.
+    """What a file of batch results held: errors by key, what they used, and the dollars for its
+    answers.
     """
 
     errors: dict[str, str] = field(default_factory=dict)
-    refused: int = 0
+    lost: Usage = field(default_factory=Usage)
     dollars: float = 0.0
 
 
@@ -152,7 +160,8 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
         usage, reply, words = Usage(calls=1), result.too_long, result.words
         if not words:
             used = read_usage(result.body)
-            cost = price.of(used) if used and price else None
+            known = used is not None and used.cost_usd is not None
+            cost = price.of(used) if used and known and price else None
             usage = replace(used or usage, calls=1, cost_usd=cost)
             try:
                 reply = read_reply(result.body)
@@ -160,10 +169,11 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
                 words = str(wrong)
         if reply is None:
             found.errors[result.key] = words
-            found.refused += result.status != 200
+            ran = result.status != 200 or result.body is not None
+            found.lost += usage if ran else Usage()  # else it was never asked
             continue
-        known = cache.get(result.key, "")
-        if known is None or (known.reply, known.usage) != (reply, usage):
+        held = cache.get(result.key, "")
+        if held is None or (held.reply, held.usage) != (reply, usage):
             cache.put(result.key, model, reply, usage, "")
             found.dollars += usage.cost_usd or 0.0
     return found
@@ -271,9 +281,10 @@ class BatchOutbox:
         if self._out:
             self._out.close()
             self._out = None
-        if self._budget and self._most:
-            self._budget.check(self._most)
-        self._most = 0.0
+        most, self._most = self._most, 0.0
+        if self._budget and most:
+            self._budget.check(most)
+            self._budget.spent += most  # set aside, also against other models of a panel
         from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
         options = self._options
@@ -300,30 +311,36 @@ class BatchOutbox:
             raise JudgeStopped(f"connection failed: {cause}; the batch goes on there") from error
         finally:
             await client.close()
+        if self._budget:
+            self._budget.spent -= most  # what it did cost was added
         self._asked.clear()
 
     async def _send(self, client: Any, job: Job) -> None:
-        """Create the batch of a job, unless it is there already."""
+        """Create the batch of a job, unless it is there already: it must not be paid twice."""
+        from openai import APIConnectionError, InternalServerError
+
         mark = {"annotator_run": self._run, "annotator_batch": job.mark}
         if job.file_id and not job.batch_id:  # stopped between the two: was it created?
-            async for batch in client.batches.list(limit=100):
-                if (batch.metadata or {}).items() >= mark.items():
-                    job.batch_id = batch.id
-                    break
+            job.batch_id = await _created(client, mark)
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
         job.file_id = file.id
         self._save()
-        batch = await client.batches.create(
-            input_file_id=job.file_id,
-            endpoint="/v1/chat/completions",
-            completion_window="24h",
-            metadata=mark,
-        )
-        job.batch_id = batch.id
+        try:
+            batch = await client.with_options(max_retries=0).batches.create(
+                input_file_id=job.file_id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata=mark,
+            )
+            job.batch_id = batch.id
+        except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
+            job.batch_id = await _created(client, mark)
+            if not job.batch_id:
+                raise
         self._save()
-        self._notice(f"batch {batch.id}: {job.questions} questions to {self._options.model}")
+        self._notice(f"batch {job.batch_id}: {job.questions} questions to {self._options.model}")
 
     async def _collect(self, client: Any, job: Job) -> None:
         """Wait for a batch to end, and take its answers."""
@@ -345,7 +362,7 @@ class BatchOutbox:
                     await content.stream_to_file(file)
                 found = ingest(file, self._cache, self._options.model, self._price)
                 errors |= found.errors
-                self.spent += Usage(calls=found.refused)  # an error is not charged
+                self.spent += found.lost
                 if self._budget:
                     self._budget.spent += found.dollars
         if batch.status in ("failed", "cancelled") and not (batch.output_file_id or errors):

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -25,6 +26,11 @@ create table if not exists answers (
 """
 
 
+def judged(rubric: str, trace: str) -> str:
+    """Return the name under which the cache knows a trace and a rubric."""
+    return f"{rubric}\n{trace}"
+
+
 def default_file() -> Path:
     """Return the file of the cache that all runs share: ANNOTATOR_CACHE, else in the user's cache
     folder.
@@ -32,7 +38,11 @@ def default_file() -> Path:
     if given := os.environ.get("ANNOTATOR_CACHE"):
         return Path(given)
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "annotator" / "answers.sqlite"
+    try:
+        folder = Path(home) if home else Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        folder = Path(tempfile.gettempdir()) / f"annotator-{os.getuid()}"
+    return folder / "annotator" / "answers.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +123,18 @@ class AnswerCache:
         rows = [(key, self._run) for key in keys]
         self._write("update answers set run = '' where key = ? and run = ?", rows)
 
-    def costs(self, counted: Callable[[str], bool] = lambda trace: False) -> list[float]:
+    def costs(self, is_recorded: Callable[[str, str], bool]) -> list[float]:
         """Return the dollars for each answer here that this run has asked for, without those for
-        traces that are ``counted`` elsewhere.
+        traces that ``is_recorded`` (trace, rubric) says are counted elsewhere.
         """
         if self._base is None:
             return []
         rows = self._base.execute("select usage, trace from answers where run = ?", (self._run,))
-        return [loads(usage)["cost_usd"] or 0.0 for usage, trace in rows if not counted(trace)]
+        return [
+            loads(usage)["cost_usd"] or 0.0
+            for usage, name in rows
+            if not is_recorded(*reversed(name.partition("\n")[::2]))
+        ]
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if self._base is None or not rows:
@@ -133,6 +147,8 @@ class AnswerCache:
 
     def _failed(self, error: Exception) -> None:
         self.problem = f"the answer cache {self.file} cannot be used: {error}"
+        if "locked" in str(error) and not self._vital:
+            return  # by another process, and not for ever: this one answer is not looked up or kept
         self.close()
         if self._vital:
             raise AnnotatorError(self.problem) from error
@@ -148,7 +164,7 @@ def _opened(file: Path) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    base = sqlite3.connect(file, timeout=10.0)
+    base = sqlite3.connect(file, timeout=2.0)
     # An answer outlives a killed process; after a power cut the last few may be asked for again.
     base.execute("pragma journal_mode = wal")
     base.execute("pragma synchronous = normal")

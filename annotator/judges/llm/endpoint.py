@@ -23,15 +23,16 @@ from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.failures import CallFailed, ModeRefused, Unavailable
-from annotator.judges.llm.keys import is_local, without_secrets
+from annotator.judges.llm.keys import is_local
 from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price
 from annotator.judges.llm.reply import Reply, read_reply, read_usage
 from annotator.judges.llm.settings import Options
-from annotator.text import decoded, one_line
+from annotator.text import decoded, one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
+_LONGEST_RESPONSE = 16 << 20  # bytes
 _TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
@@ -61,12 +62,11 @@ class _Refused(Exception):
 
 
 class Endpoint:
-    """Sends chat completions of one model. ``worked``: whether any judgement was answered yet."""
+    """Sends chat completions of one model."""
 
     def __init__(
         self, options: Options, key: str, pace: Pace, budget: Budget | None, price: Price | None
     ) -> None:
-        self.worked = False
         self._options = options
         self._pace = pace
         self._budget = budget
@@ -104,10 +104,11 @@ class Endpoint:
             probe: do not insist on an error 500: it may be the server's way to reject a form.
 
         Raises:
-            JudgeStopped: the key or the model is refused, or the server cannot be reached.
+            JudgeStopped: the key or the model is refused.
             BudgetReached: there is not enough left for it.
             ModeRefused: the server rejects the request.
-            CallFailed: its content is refused, or all attempts failed.
+            Unavailable: all attempts failed.
+            CallFailed: its content is refused.
         """
         options = self._options
         begun = time.monotonic()
@@ -152,12 +153,9 @@ class Endpoint:
             words = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
                 words += f"; it asks to wait {error.after:.0f} s, longer than --max-wait"
-            if not self.worked and error.status is None:
-                raise JudgeStopped(f"{without_secrets(options.base_url)}: {words}") from error
             if error.status in (500, 501):
                 raise ModeRefused(words, error.status) from error
             raise Unavailable(words) from error
-        self.worked = self.worked or not probe
         return reply
 
     async def _attempt(
@@ -183,19 +181,19 @@ class Endpoint:
             count(replace(usage, seconds=time.monotonic() - begun))
             if self._budget:
                 known = usage.cost_usd if not usage.unreported_calls else None
-                answered = bool(usage.input_tokens) and not tiny
-                await self._budget.settle(reserved, known, telling=answered)
+                telling = bool(usage.input_tokens) and not tiny
+                await self._budget.settle(reserved, known, telling=telling)
 
     async def _sent(self, body: bytes) -> object:
         """Return the JSON that the server answers."""
         try:
             async with self._http.post(self._url, data=body, allow_redirects=False) as response:
-                data = await response.read()
+                data = await _read(response)
         except TimeoutError as error:  # of the call as a whole, however often a blank came
             raise _Transient("no answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
-            words = one_line(str(error) or type(error).__name__, 200)
-            raise _Transient(f"connection failed: {words}") from error
+            words = without_url_secrets(str(error)) or type(error).__name__
+            raise _Transient(f"connection failed: {one_line(words, 200)}") from error
         try:
             answer: object = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -210,7 +208,7 @@ class Endpoint:
     def _priced(self, answer: object) -> Usage:
         """Return what an answer used; without tokens or without a price, its cost is not known."""
         usage = read_usage(answer)
-        if usage is None or self._price is None:
+        if usage is None or usage.cost_usd is None or self._price is None:
             return replace(usage or Usage(), calls=1, cost_usd=None)
         return replace(usage, calls=1, cost_usd=self._price.of(usage))
 
@@ -252,13 +250,25 @@ def _certificates(url: str) -> ssl.SSLContext | bool:
     return context
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    data = bytearray()
+    async for piece in response.content.iter_any():
+        data += piece
+        if len(data) > _LONGEST_RESPONSE:
+            raise _Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
+    return bytes(data)
+
+
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 
 def _wait(state: RetryCallState) -> float:
     """Return the seconds until the next attempt: what the server asks for, or a random pause."""
     after = _error(state).after
-    return _backoff(state) if after is None else after * random.uniform(1.0, 1.1)  # noqa: S311
+    if after is None:
+        return _backoff(state)
+    least = 0.05 * 2.0 ** min(state.attempt_number, 10)  # where it says 0 again and again
+    return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
 def _error(state: RetryCallState) -> _Transient:

@@ -10,14 +10,17 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _CERTAIN = re.compile(r"range of input length|maximum prompt length", re.IGNORECASE)
-_SETTING = re.compile(r"(unsupported|unknown|unrecognized|invalid).{0,20}parameter", re.IGNORECASE)
+_SETTING = re.compile(
+    r"(unsupported|unknown|unrecognized|invalid).{0,20}parameter|max_\w*tokens\W.{0,30}too large",
+    re.IGNORECASE,
+)
 _LIMIT = re.compile(
-    r"(?:context|model|sequence|maximum prompt)\W+(?:length|size|window|len)\D{0,30}?(\d{3,})"
-    r"|(\d{3,}) maximum|input length should be \[\d+, ?(\d+)",
+    r"(?:context|model|sequence|maximum prompt)\W+(?:length|size|window|len)\D{0,30}?(\d{3,9})"
+    r"|(\d{3,9}) maximum|input length should be \[\d+, ?(\d{1,9})",
     re.IGNORECASE,
 )
 _ASKED = re.compile(
-    r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent)\D{0,12}(\d{3,})",
+    r"(?:requested|resulted in|has|contains|prompt \(length|too long:|you sent)\D{0,12}(\d{3,9})",
     re.IGNORECASE,
 )
 
@@ -44,7 +47,7 @@ def _lengths(body: object, said: str) -> tuple[int, int]:
     """Return the tokens that the model can read and those that it was sent; 0 if not said."""
     fields = body if isinstance(body, dict) else {}
     limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
-    if isinstance(limit, int) and isinstance(asked, int):
+    if isinstance(limit, int) and isinstance(asked, int) and 0 < limit < asked < 10**8:
         return limit, asked
     found, sent = _LIMIT.search(said), _ASKED.search(said)
     return (

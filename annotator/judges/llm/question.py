@@ -129,7 +129,22 @@ def answer_text(reply: Reply, mode: Mode) -> str | None:
 
 
 _THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCED = re.compile(r"(?ims)^```(?:json)?[ \t]*\n?(.*?)\n?```[ \t]*$")
+_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between fences: from one that begins a line to one that ends a line."""
+    blocks = []
+    start: int | None = None
+    for fence in _FENCE.finditer(text):
+        begins = fence.start() == 0 or text[fence.start() - 1] == "\n"
+        ends = fence.end() == len(text) or text[fence.end()] == "\n"
+        if start is None:
+            start = fence.end() if begins else None
+        elif ends:
+            blocks.append(text[start : fence.start()].strip("\n"))
+            start = None
+    return blocks
 
 
 def _only_answer(text: str) -> str | None:
@@ -138,9 +153,9 @@ def _only_answer(text: str) -> str | None:
     Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
     answered, gives a JSON that is not its answer.
     """
-    text = _THOUGHT.sub("", text)
-    blocks = _FENCED.findall(text)
-    answer = str(blocks[0]) if len(blocks) == 1 else text
+    text = _THOUGHT.sub("", text, count=1)
+    blocks = _fenced(text)
+    answer = blocks[0] if len(blocks) == 1 else text
     try:
         return answer if isinstance(json.loads(answer), dict) else None
     except (ValueError, RecursionError):

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from annotator.annotations import Usage
-from annotator.text import one_line
+from annotator.text import one_line, storable
+
+_MOST_TOKENS = 10**8  # in one call; more is no count
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,10 @@ def read_reply(body: object) -> Reply:
         raise ValueError("answer is no chat completion: no message in it")
     content = message.get("content")
     return Reply(
-        content if isinstance(content, str) else "",
+        storable(content) if isinstance(content, str) else "",
         tuple(_tool_calls(message.get("tool_calls"))),
-        str(message.get("refusal") or ""),
-        str(choice.get("finish_reason") or "stop"),
+        storable(str(message.get("refusal") or "")),
+        storable(str(choice.get("finish_reason") or "stop")),
     )
 
 
@@ -71,27 +73,38 @@ def _tool_calls(calls: object) -> list[tuple[str, str, str]]:
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             name = str(function.get("name") or "answer")
-            found.append((str(call.get("id") or f"call_{n}"), name, text))
+            identity = str(call.get("id") or f"call_{n}")
+            found.append((storable(identity), storable(name), storable(text)))
     return found
 
 
 def read_usage(body: object) -> Usage | None:
-    """Return the tokens that a response says it used, or None if it does not say."""
+    """Return the tokens that a response says it used, or None if it does not say.
+
+    If it does not tell the output, the cost is not known.
+    """
     usage = body.get("usage") if isinstance(body, dict) else None
-    if not isinstance(usage, dict) or not _count(usage.get("prompt_tokens")):
+    if not isinstance(usage, dict):
+        return None
+    read, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    if not read:
         return None
     return Usage(
-        input_tokens=_count(usage["prompt_tokens"]),
-        cached_tokens=_detail(usage, "prompt_tokens_details", "cached_tokens"),
-        output_tokens=_count(usage.get("completion_tokens")),
+        cost_usd=None if written is None else 0.0,
+        input_tokens=read,
+        cached_tokens=min(read, _detail(usage, "prompt_tokens_details", "cached_tokens")),
+        output_tokens=written or 0,
         reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
 def _detail(usage: dict[str, Any], group: str, name: str) -> int:
     details = usage.get(group)
-    return _count(details.get(name)) if isinstance(details, dict) else 0
+    return (_count(details.get(name)) or 0) if isinstance(details, dict) else 0
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+def _count(value: object) -> int | None:
+    """Return a number of tokens that can be one, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == value // 1 and 0 <= value < _MOST_TOKENS else None

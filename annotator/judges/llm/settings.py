@@ -1,10 +1,12 @@
 """How a model is asked: options, and the YAML file that can hold them."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -18,6 +20,7 @@ DEFAULT_URL = "https://api.openai.com/v1"
 
 # What we set ourselves, or could not read the answer to.
 _OURS = frozenset(["model", "messages", "tools", "tool_choice", "response_format", "stream", "n"])
+_NAMED = frozenset(["temperature", "seed", "reasoning_effort", "max_completion_tokens"])
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -58,6 +61,10 @@ class Options:
         stray = sorted(_OURS & self.extra_body.keys())
         if stray:
             raise ValueError(f"extra_body: {stray[0]!r} cannot be set there")
+        named = sorted(_NAMED & self.extra_body.keys())
+        if named:
+            own = named[0].replace("completion", "output")
+            raise ValueError(f"extra_body: {named[0]!r} has an option of its own: {own}")
         try:
             json.dumps(dict(self.extra_body), allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -80,8 +87,14 @@ class Options:
 
     def identity(self, sample: int) -> str:
         """Return what decides the model's answers besides what it is asked, as one text."""
-        url = without_secrets(self.base_url)
-        return json.dumps([url, self.model, self.parameters(sample)], sort_keys=True)
+        return json.dumps([self.address, self.model, self.parameters(sample)], sort_keys=True)
+
+    @property
+    def address(self) -> str:
+        """The URL without its secrets; of a query, which may hold some, the hash."""
+        query = urlsplit(self.base_url).query
+        digest = hashlib.sha256(query.encode()).hexdigest()[:16]
+        return without_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
 
 
 _NAMES = tuple(one.name for one in fields(Options))
