@@ -104,6 +104,7 @@ class RunDirectory:
         if (folder / _ASIDE).exists():
             for annotation in read_annotations(folder / _ASIDE):
                 run._aside += annotation.usage
+                run._learn(annotation.usage)
         for annotation in read_annotations(folder):
             run._remember(annotation)
         run.save()
@@ -156,11 +157,16 @@ class RunDirectory:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
         self._judged += annotation.usage
-        cost, calls = annotation.usage.cost_usd, annotation.usage.calls
+        self._learn(annotation.usage)
+        cost = annotation.usage.cost_usd
         self._priced += cost or 0.0
-        self._unpriced += calls if cost is None else annotation.usage.unreported_calls
-        if cost is not None and calls:
-            self.dearest = max(self.dearest, cost / calls)
+        unreported = annotation.usage.unreported_calls
+        self._unpriced += annotation.usage.calls if cost is None else unreported
+
+    def _learn(self, usage: Usage) -> None:
+        """Take note of what a call can cost."""
+        if usage.cost_usd and usage.calls:
+            self.dearest = max(self.dearest, usage.cost_usd / usage.calls)
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Save what the judge has spent so far on no trace in particular, and what it learned."""

@@ -1,0 +1,155 @@
+"""Answers that no server should send, and what they must not do to a run, a label or a bill."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from annotator.rubrics import Rubric
+from annotator.runs.manifest import read_manifest
+from annotator.traces import Trace
+from tests.conftest import TALK, Done, run_name, write_run
+from tests.judges.test_llm import RIGHT, judged, scripted
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.runs.test_run import llm, statuses
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+ONE_DOLLAR = ("--price-in", "1", "--price-out", "1")
+
+HUGE = 10**400
+ODD_USAGES = {
+    "more than any call has": {"prompt_tokens": HUGE, "completion_tokens": HUGE},
+    "no output": {"prompt_tokens": 100},
+    "output in words": {"prompt_tokens": 100, "completion_tokens": "500"},
+    "negative": {"prompt_tokens": 100, "completion_tokens": -5},
+    "not a number": {"prompt_tokens": 100, "completion_tokens": 0.5},
+}
+
+
+@pytest.mark.parametrize("usage", ODD_USAGES.values(), ids=ODD_USAGES)
+def test_a_usage_that_cannot_be_makes_the_cost_unknown(
+    trace: Trace, rubric: Rubric, usage: object
+) -> None:
+    with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+        one = judged(server, trace, rubric, mode="tools", price_in=1.0, price_out=1.0)
+    assert (one.status, one.usage.calls, one.usage.cost_usd) == ("labelled", 1, None)
+
+
+def test_no_more_tokens_are_cached_than_read(trace: Trace, rubric: Rubric) -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": 900}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10.0, **details}
+    with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+        used = judged(server, trace, rubric, mode="tools", price_in=1.0, price_out=1.0).usage
+    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (100, 100, 10)
+    assert used.cost_usd == pytest.approx(110 / 1e6)
+
+
+@pytest.mark.parametrize("mode", ["tools", "json_schema", "json"])
+def test_half_a_character_in_a_wrong_answer_can_be_asked_about(
+    trace: Trace, rubric: Rubric, mode: str
+) -> None:
+    wrong = finding("C1b", ("message:1", "made up \ud800 from nothing"))
+    with OpenAIServer(scripted(wrong, RIGHT)) as server:
+        assert judged(server, trace, rubric, mode=mode).status == "labelled"
+
+
+@pytest.mark.parametrize("limit", [-1, 0, HUGE])
+def test_a_context_that_cannot_be_is_not_believed(trace: Trace, rubric: Rubric, limit: int) -> None:
+    said = {"message": "context size exceeded", "n_ctx": limit, "n_prompt_tokens": HUGE}
+    with OpenAIServer(scripted(Reply(status=400, error=said))) as server:
+        one = judged(server, trace, rubric, mode="tools")
+    assert (one.status, "too long" in (one.error or "")) == ("failed", True)
+
+
+def test_a_text_of_fences_is_no_answer(trace: Trace, rubric: Rubric) -> None:
+    with OpenAIServer(scripted(Reply(text="```a\n" * 20_000)), forms=()) as server:
+        assert judged(server, trace, rubric, mode="json", reasks=0).status == "failed"
+
+
+def test_an_answer_without_end_is_given_up(trace: Trace, rubric: Rubric) -> None:
+    endless = Reply(body=json.dumps({"choices": [], "more": "x" * 17_000_000}))
+    with OpenAIServer(scripted(endless)) as server:
+        one = judged(server, trace, rubric, mode="tools", attempts=1)
+    assert "longer than 16 MB" in (one.error or "")
+
+
+def test_an_answer_to_a_part_of_the_prompt_is_none_of_the_whole_in_a_batch_either(
+    annotate_cli: Cli, tmp_path: Path
+) -> None:
+    talk = [("agent1", f"{TALK[0][1]} {'word ' * 9_000}"), TALK[1]]
+    write_run(tmp_path / run_name(1), talk)
+    cut = replace(NOTHING, more={"usage": {"prompt_tokens": 4096, "completion_tokens": 9}})
+    with OpenAIServer(scripted(cut)) as server:
+        for out, more in (("plain", ()), ("batch", ("--batch",))):
+            args = ("logs", "--rubric", "comm_errors", *llm(server), "--out", out, *more)
+            assert annotate_cli(*args).code == 1
+            assert statuses(tmp_path / out) == {"failed": 1}
+
+
+def test_one_trace_whose_calls_all_fail_does_not_stop_the_run(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    def responder(request: Request) -> Reply:
+        return Reply(drop=True) if "run 1." in request.user else RIGHT
+
+    with OpenAIServer(responder) as server:
+        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        args = (runs(3), "--rubric", "comm_errors", *more, "--out", "out")
+        assert annotate_cli(*args).code == 1
+        again = annotate_cli(*args, "--resume")
+    assert (again.code, statuses(tmp_path / "out")) == (1, {"failed": 1, "labelled": 2})
+
+
+def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    gone = Reply(status=503, headers={"Retry-After": "0"})
+    with OpenAIServer(scripted(RIGHT, RIGHT, gone)) as server:
+        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        args = (runs(9), "--rubric", "comm_errors", *more, "--out", "out")
+        server.probe = scripted(gone)
+        done = annotate_cli(*args)
+        assert (done.code, statuses(tmp_path / "out")) == (2, {"labelled": 2})
+        server.responder, server.probe = scripted(RIGHT), None
+        assert annotate_cli(*args, "--resume").code == 0
+    assert statuses(tmp_path / "out") == {"labelled": 9}
+
+
+def test_the_budget_counts_failures_that_are_judged_again(annotate_cli: Cli, runs: Runs) -> None:
+    """Six traces that fail at 0.05 dollars each: a resumed run may not pay them all again."""
+    usage = {"usage": {"prompt_tokens": 50_000, "completion_tokens": 0}}
+    cut_off = replace(RIGHT, finish="length", more=usage)
+    with OpenAIServer(scripted(cut_off)) as server:
+        more = llm(server, *ONE_DOLLAR, "--mode", "tools", "--max-cost", "0.32")
+        args = (runs(6), "--rubric", "comm_errors", *more, "--out", "out")
+        assert annotate_cli(*args).code == 1
+        assert (annotate_cli(*args, "--resume").code, len(server.seen)) == (3, 6)
+
+
+def test_two_addresses_that_differ_in_their_query_share_no_answer(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    with OpenAIServer(scripted(RIGHT)) as server:
+        for n, query in enumerate(("?deployment=a", "?deployment=b", "?deployment=a")):
+            url = ("--base-url", f"{server.url}{query}", "--model", "m", "--mode", "tools")
+            args = (runs(1), "--rubric", "comm_errors", *url, "--out", f"out{n}")
+            assert annotate_cli(*args).code == 0
+        assert len(server.seen) == 2
+    assert "deployment" not in (tmp_path / "out0" / "run.json").read_text()
+
+
+@pytest.mark.parametrize("scheme", ["http", "HTTP"])
+def test_no_password_of_a_url_is_recorded(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, scheme: str
+) -> None:
+    with OpenAIServer(scripted(RIGHT)) as server:
+        url = server.url.replace("http://", f"{scheme}://user:pa@ss-SECRET@")
+        args = (runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url)
+        annotate_cli(*args, "--attempts", "1", "--mode", "tools", "--out", "out")
+    recorded = "".join(file.read_text() for file in tmp_path.glob("out/*.json*"))
+    assert "SECRET" not in recorded
+    if recorded:
+        assert read_manifest(tmp_path / "out")["judge"]["base_url"].endswith("/v1")
