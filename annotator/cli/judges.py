@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from annotator.judges.llm.session import Session
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_READ = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 def _body(_: click.Context, __: click.Parameter, value: str | None) -> Mapping[str, Any] | None:
@@ -143,7 +144,7 @@ _SESSION = (
     ),
     click.option(
         "--judge-file",
-        type=_FILE,
+        type=_READ,
         metavar="FILE",
         help="YAML with these settings, and with models that differ in them.",
     ),
@@ -183,7 +184,7 @@ _SESSION = (
     click.option(
         "--batch-results",
         multiple=True,
-        type=_FILE,
+        type=_READ,
         metavar="FILE",
         help="Only read the answers, from the results of such a file.",
     ),
@@ -261,6 +262,7 @@ class Chosen:
             member.outbox = self.outbox
             for file in self.given["batch_results"]:
                 errors = ingest(file, cache, member.options.model, member.price).errors
+                self.outbox.errors |= errors
                 if errors:
                     first = next(iter(errors.values()))
                     notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")

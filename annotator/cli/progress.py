@@ -35,7 +35,7 @@ class Progress:
                 """The state of the judge now, also where nothing is recorded for a while."""
 
                 def render(self, task: Task) -> Text:
-                    return Text(judge_state())
+                    return Text(judge_state(), no_wrap=True)
 
             self._bar = Bar(
                 BarColumn(bar_width=24),

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import resource
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +169,7 @@ def _execute(
         return min(found, plan.limit or found) * len(plan.rubrics)
 
     try:
+        _more_files()
         chosen.begin(run, notice)
         with Progress(quiet, count, lambda: plan.judge.state) as progress:
             work = execute_in_batches(plan, run, lambda _: progress.show(run), chosen.settle)
@@ -185,10 +188,35 @@ def _execute(
         ended["status"] = "interrupted"
     finally:
         chosen.end(notice)
+        if used := _used(run):
+            notice(used)
         run.close(keep=keep, ended=now(), **ended)
     kept = sum(run.counts.values())
     again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
     raise Interrupted(again if kept or run.folder.exists() else "nothing was judged yet")
+
+
+def _more_files() -> None:
+    """Allow this process as many open files as it may have: each call in flight is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _used(run: RunDirectory) -> str:
+    """Return what the run used, in one line, or "" if it called no model."""
+    usage = run.usage
+    if not usage.calls and not usage.cache_hits:
+        return ""
+    least = "at least " if usage.unreported_calls else ""
+    cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
+    return (
+        f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits}; tokens"
+        f" in {usage.input_tokens} (cached {usage.cached_tokens}), out {usage.output_tokens}"
+        f" (reasoning {usage.reasoning_tokens}); cost {cost}"
+    )
 
 
 def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -> None:
@@ -205,6 +233,7 @@ def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -
         "skipped": expected.skipped,
         "done_before": expected.done,
         "to_judge": expected.judged,
+        "cannot_judge": expected.failing,
         "calls": usage.calls,
         "answers_known": usage.cache_hits,
         "input_tokens": usage.input_tokens,
@@ -215,6 +244,8 @@ def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -
     if as_json:
         say(json.dumps(shown, indent=2))
         return
+    if expected.failing:
+        _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
     lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in shown.items()][:-2]
     say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{shown['assumption']}"]))

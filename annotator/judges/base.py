@@ -94,7 +94,11 @@ class Judge(Protocol):
         """Return the codes that it can find; the share of any other is not known, never 0."""
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
-        """Return what judging a trace is expected to use, without any call."""
+        """Return what judging a trace is expected to use, without any call.
+
+        Raises:
+            AnnotatorError: it cannot be judged; the reason.
+        """
 
     @property
     def assumption(self) -> str:

@@ -154,13 +154,17 @@ async def execute_in_batches(
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run is expected to use. ``judged``: judgements to make; ``done``: made already."""
+    """What a run is expected to use. ``judged``: judgements to make, of which ``failing`` cannot be
+    made (``reason`` is that of the first); ``done``: made already.
+    """
 
     traces: int = 0
     judged: int = 0
     skipped: int = 0
     done: int = 0
     unreadable: int = 0
+    failing: int = 0
+    reason: str = ""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -187,7 +191,11 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                 expected.skipped += 1
             else:
                 expected.judged += 1
-                expected.usage += plan.judge.expects(found, rubric)
+                try:
+                    expected.usage += plan.judge.expects(found, rubric)
+                except AnnotatorError as error:  # as it would fail in the run
+                    expected.failing += 1
+                    expected.reason = expected.reason or str(error)
     return expected
 
 

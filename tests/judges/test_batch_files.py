@@ -233,7 +233,7 @@ USAGE = {
     "both at once": (("--batch", "--batch-file", "1.jsonl"), "--batch does it all"),
     "two models": (("--model", "n", "--batch-file", "1.jsonl"), "one model at a time"),
     "no such folder": (("--batch-file", "no/1.jsonl"), "no/1.jsonl: No such file"),
-    "no such results": (("--batch-results", "no.jsonl"), "no.jsonl: No such file"),
+    "no such results": (("--batch-results", "no.jsonl"), "'no.jsonl' does not exist"),
 }
 
 

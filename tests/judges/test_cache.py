@@ -184,7 +184,7 @@ class TestAgain:
         runs(1)
         down = scripted(Reply(status=500, error={"message": "down"}))
         with OpenAIServer(down, probe=down) as server:
-            assert annotate_cli(*ARGS, *llm(server), "--out", "one").code == 1
+            assert annotate_cli(*ARGS, *llm(server), "--out", "one").code == 2
             server.responder, server.probe = scripted(RIGHT), None
             assert annotate_cli(*ARGS, *llm(server), "--out", "two").code == 0
             assert server.seen[-1].form == "tools"

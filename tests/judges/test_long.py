@@ -66,7 +66,7 @@ FILLERS = {
 def test_a_known_context_is_kept_by_the_conservative_estimate(
     rubric: Rubric, trace: Trace, windows: bool
 ) -> None:
-    """2.5 bytes a token, and 4,000 tokens for the answer."""
+    """2.9 bytes a token of the trace, 4 of the rubric, and an eighth for the answer."""
     context = 20_000
     with OpenAIServer() as server:
         one = judged(server, trace, rubric, mode="json", context=context, windows=windows)
@@ -74,8 +74,8 @@ def test_a_known_context_is_kept_by_the_conservative_estimate(
     assert one.status == "none"
     assert len(requests) > 1 if windows else len(requests) == 1
     for request in requests:
-        data = "".join(message["content"] for message in request.messages).encode()
-        assert len(data) / 2.5 + 4_000 <= context
+        system, user = (len(message["content"].encode()) for message in request.messages)
+        assert system / 4 + user / 2.9 + context / 8 <= context
     if not windows:
         missing = {}
         for source in trace.sources(("messages", "patches")):
@@ -302,7 +302,7 @@ def test_the_findings_of_windows_are_merged(
     quotes: list[tuple[str, str]],
 ) -> None:
     with OpenAIServer(by_window(*replies)) as server:
-        how = {"mode": "tools", "context": 20_000, "windows": True, "reasks": 0}
+        how = {"mode": "tools", "context": 15_000, "windows": True, "reasks": 0}
         one = judged(server, LONG, rubric, **how)
         assert sorted(map(window, server.seen)) == [1, 2, 3]
         assert one.usage.calls == 3

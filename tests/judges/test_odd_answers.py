@@ -103,10 +103,11 @@ def test_one_trace_whose_calls_all_fail_does_not_stop_the_run(
     assert (again.code, statuses(tmp_path / "out")) == (1, {"failed": 1, "labelled": 2})
 
 
+@pytest.mark.parametrize("status", [500, 503])
 def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, status: int
 ) -> None:
-    gone = Reply(status=503, headers={"Retry-After": "0"})
+    gone = Reply(status=status, headers={"Retry-After": "0"})
     with OpenAIServer(scripted(RIGHT, RIGHT, gone)) as server:
         more = llm(server, "--concurrency", "1", "--mode", "tools")
         args = (runs(9), "--rubric", "comm_errors", *more, "--out", "out")

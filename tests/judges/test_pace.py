@@ -162,7 +162,7 @@ class TestTheWindow:
 
         with OpenAIServer(responder) as server:
             found = judge_all(server, rubric, 8, pace)
-        slowed = "slowed down by the server to 5 of 8 in flight"
+        slowed = "slowed down to 5/8"
         assert windows[:9] == [(8.0, "")] * 8 + [(pytest.approx(5.6), slowed)]  # 0.7 of 8, once
         assert {one.status for one in found} == {"none"}
         assert sum(one.usage.retries for one in found) == 8
@@ -236,7 +236,7 @@ class TestTheWindow:
             args = (str(runs(6)), "--rubric", "comm_errors", "--out", "out", "--mode", "tools")
             more = ("--concurrency", "4", "--base-url", server.url, "--model", "m")
             shown = on_a_terminal(*args, *more, cwd=tmp_path)
-        assert "slowed down by the server to 2 of 4 in flight" in shown
+        assert "slowed down to 2/4" in shown
 
 
 class TestOneCall:

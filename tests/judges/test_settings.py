@@ -198,7 +198,7 @@ class TestTheJudgeFile:
         ("model: [", "not valid YAML"),
         ("- model: m", "expected settings"),
         ("", "expected settings"),
-        (None, "No such file"),
+        (None, "does not exist"),
     )
 
     @pytest.mark.parametrize(("text", "said"), WRONG, ids=str)

@@ -614,7 +614,6 @@ ALWAYS = {
     "overflow": Reply(
         status=400, error={"message": "too many tokens", "code": "context_length_exceeded"}
     ),
-    "500": Reply(status=500, error={"message": "boom"}),
 }
 
 

@@ -24,7 +24,7 @@ from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.tokens import (
     BYTES_PER_TOKEN,
-    FEWEST_BYTES_PER_TOKEN,
+    DEAREST_BYTES_PER_TOKEN,
     Tokens,
     at_most,
 )
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
 
 TYPICAL_ANSWER = 400  # tokens
 _LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
+_FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
 _SHRINKS = 6  # how often a prompt that was too long is made shorter
 _LEAST = 2_000  # characters of a trace below which there is nothing to judge
 _MOST_PER_TOKEN = 8  # characters: of 88 real prompts the sparsest had 4.9
@@ -351,7 +352,9 @@ class LLMJudge:
         if context is None:
             return None
         schema = str(answer_model(rubric).model_json_schema())
-        return max(context - at_most(prompt.system + schema) - self._answer_room(context), 1)
+        margin = 1.0 if self._tokens.exact else _FIXED_MARGIN
+        fixed = self._tokens.count(prompt.system + schema) * margin
+        return max(context - int(fixed) - self._answer_room(context), 1)
 
     def _shorter(self, prompt: Prompt, room: int) -> int:
         """Return about how many characters of a prompt fit into so many tokens."""
@@ -368,7 +371,7 @@ class LLMJudge:
 
     def _answer_room(self, context: int) -> int:
         """Return the tokens of a context that are left to the answer and to asking again."""
-        return (self.options.max_output_tokens or min(_LONGEST_ANSWER, context // 4)) + 200
+        return (self.options.max_output_tokens or min(_LONGEST_ANSWER, context // 8)) + 200
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
@@ -471,7 +474,7 @@ class LLMJudge:
         self._bound(body)
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
-        most = self._dearest(int(len(data) / FEWEST_BYTES_PER_TOKEN), body)
+        most = self._dearest(int(len(data) / DEAREST_BYTES_PER_TOKEN), body)
         if self.outbox:
             return self.outbox.ask(key, self.options.model, body, most)
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
@@ -483,7 +486,7 @@ class LLMJudge:
                 await self._takes(self.mode)
                 raise
             except ModeRefused as error:
-                if error.status < 500 and not await self._takes(self.mode):
+                if not await self._takes(self.mode):
                     if self.session.cache:
                         self.session.cache.forget([self._mode_key])
                     raise JudgeStopped(f"{error}{self._sent_settings()}") from error
@@ -494,13 +497,12 @@ class LLMJudge:
         return self.forecast(trace, rubric, 1)
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
-        """Return what the sample-th judgement of a trace is expected to use."""
+        """Return what the sample-th judgement of a trace is expected to use; raises as
+        :meth:`prompts`.
+        """
         auto = self.mode == "auto"
         mode: Mode = (self._known_mode() or "tools") if auto else self.mode
-        try:
-            prompts = self.prompts(trace, rubric)
-        except (UnreadableTrace, CallFailed):
-            return Usage()
+        prompts = self.prompts(trace, rubric)
         expected = Usage()
         schema = str(answer_model(rubric).model_json_schema())
         for prompt in prompts:
@@ -540,6 +542,8 @@ class LLMJudge:
 
     def _sent_settings(self) -> str:
         sent = self.options.parameters(1)
+        if self.session.budget and not _longest_answer(sent):
+            sent["max_completion_tokens (for --max-cost)"] = _LONGEST_ANSWER
         shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
         return f"; the request sets {one_line(shown, 300)}" if shown else ""
 

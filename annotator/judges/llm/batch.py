@@ -4,7 +4,6 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +20,7 @@ from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.prices import Price
 from annotator.judges.llm.reply import Reply, read_reply, read_usage
 from annotator.judges.llm.settings import Options
-from annotator.text import one_line
+from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"
 _MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
@@ -50,6 +49,7 @@ class FileOutbox:
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self.written = 0
+        self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
         self._out = None
         if file:
@@ -61,7 +61,7 @@ class FileOutbox:
     def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         if self._out is None:
-            raise Unanswered("there is no answer to it in the batch results")
+            raise Unanswered(self.errors.get(key, "there is no answer to it in the batch results"))
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             try:
@@ -226,12 +226,16 @@ class BatchOutbox:
         self._size = 0
         self._most = 0.0
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
+        try:
             state = json.loads((folder / _STATE).read_bytes())
             self._jobs = [Job(**job) for job in state["jobs"]]
             # What was given up is asked again by a resumed run.
             missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
             self._missed = {key: one for key, one in missed.items() if one[0] < _ATTEMPTS}
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError) as error:
+            raise AnnotatorError(f"{folder / _STATE}: damaged: {error}") from error
 
     def _save(self) -> None:
         state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
@@ -250,7 +254,10 @@ class BatchOutbox:
             full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
             if self._out is None or full or self._size + len(line) > _MOST_BYTES:
                 self._next_file()
-            self._out.write(line)
+            try:
+                self._out.write(line)
+            except OSError as error:
+                raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
             self._size += len(line)
             self._most += most
             self._jobs[-1].questions += 1
@@ -308,7 +315,14 @@ class BatchOutbox:
             raise JudgeStopped(f"the server refuses the batch: {said}") from error
         except APIConnectionError as error:
             cause = one_line(str(error.__cause__ or error), 200)
-            raise JudgeStopped(f"connection failed: {cause}; the batch goes on there") from error
+            sent = any(job.batch_id and not job.done for job in self._jobs)
+            there = "; what was sent goes on there, --resume takes it up" if sent else ""
+            raise JudgeStopped(f"connection failed: {cause}{there}") from error
+        except OSError as error:
+            raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
+        except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing
+            words = f"{options.base_url} does not answer as the Batch API does: {error}"
+            raise JudgeStopped(one_line(without_url_secrets(words), 300)) from error
         finally:
             await client.close()
         if self._budget:

@@ -47,6 +47,10 @@ class _Transient(Exception):
         self.status = status
 
 
+class _NoConnection(_Transient):
+    """The request was never sent."""
+
+
 class _Refused(Exception):
     """An answer with another status than 200. ``fields``: what the error in it holds."""
 
@@ -177,6 +181,9 @@ class Endpoint:
             return _meaning(error)
         except ValueError as error:
             raise _Transient(str(error)) from error
+        except _NoConnection:
+            usage = Usage(calls=1)  # nobody heard it
+            raise
         finally:
             count(replace(usage, seconds=time.monotonic() - begun))
             if self._budget:
@@ -191,6 +198,9 @@ class Endpoint:
                 data = await _read(response)
         except TimeoutError as error:  # of the call as a whole, however often a blank came
             raise _Transient("no answer in time") from error
+        except aiohttp.ClientConnectorError as error:
+            reason = error.os_error.strerror or str(error.os_error)
+            raise _NoConnection(f"connection failed: {one_line(reason, 200)}") from error
         except (aiohttp.ClientError, OSError) as error:
             words = without_url_secrets(str(error)) or type(error).__name__
             raise _Transient(f"connection failed: {one_line(words, 200)}") from error

@@ -51,7 +51,7 @@ class Pace:
         """What there is to say on the progress line: that the server wants fewer calls."""
         if int(self.window) >= self.limit:
             return ""
-        return f"slowed down by the server to {int(self.window)} of {self.limit} in flight"
+        return f"slowed down to {int(self.window)}/{self.limit}"
 
     @asynccontextmanager
     async def turn(self, tokens: int) -> AsyncIterator[None]:

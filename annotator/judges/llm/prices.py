@@ -36,7 +36,7 @@ class Price:
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     model: str
     host: str | None = None
     input: float = Field(ge=0)
@@ -101,9 +101,9 @@ def _read(path: Path) -> _File:
         return _File.model_validate(value)
     except OSError as error:
         raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
+        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error

@@ -23,7 +23,7 @@ _OURS = frozenset(["model", "messages", "tools", "tool_choice", "response_format
 _NAMED = frozenset(["temperature", "seed", "reasoning_effort", "max_completion_tokens"])
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
 class Options:
     """How one model is asked.
 
@@ -112,7 +112,7 @@ def read_judge_file(path: Path) -> dict[str, Any]:
         value = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
         raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")

@@ -5,8 +5,10 @@ from typing import Any
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
-FEWEST_BYTES_PER_TOKEN = 2.5
-"""No real prompt was as dense; texts shorter than this many bytes a token allow are sure to fit."""
+FEWEST_BYTES_PER_TOKEN = 2.9
+"""No real prompt was as dense; one that is, is made shorter when the server says so."""
+DEAREST_BYTES_PER_TOKEN = 2.5
+"""What a budget sets aside must be enough."""
 
 
 class Tokens:
