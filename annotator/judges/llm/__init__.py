@@ -615,11 +615,11 @@ def _merged(verdicts: list[Verdict], prompts: list[Prompt], judgement: Judgement
     """Return one verdict of those on several windows: for each code the first claim that stands,
     else the first. If a window could not be judged, the trace could not be.
     """
+    truncated = _never_shown(prompts)
     for n, verdict in enumerate(verdicts, 1):
         if verdict.error:
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
-            return replace(verdict, error=where + verdict.error)
-    truncated = _never_shown(prompts)
+            return replace(verdict, error=where + verdict.error, truncated=truncated)
     if len(verdicts) == 1:
         return replace(verdicts[0], truncated=truncated)
     claims: dict[str, Claim] = {}
