@@ -4,7 +4,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,8 +17,8 @@ from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.failures import CallFailed, Unanswered
 from annotator.judges.llm.keys import api_key
 from annotator.judges.llm.overflow import too_long
-from annotator.judges.llm.prices import Price
-from annotator.judges.llm.reply import Reply, read_reply, read_usage
+from annotator.judges.llm.prices import Price, priced
+from annotator.judges.llm.reply import Reply, read_reply
 from annotator.judges.llm.settings import Options
 from annotator.text import one_line, without_url_secrets
 
@@ -58,7 +58,7 @@ class FileOutbox:
             except OSError as error:
                 raise AnnotatorError(f"{file}: {error.strerror or error}") from error
 
-    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         if self._out is None:
             raise Unanswered(self.errors.get(key, "there is no answer to it in the batch results"))
@@ -159,10 +159,7 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
     for result in read_results(file):
         usage, reply, words = Usage(calls=1), result.too_long, result.words
         if not words:
-            used = read_usage(result.body)
-            known = used is not None and used.cost_usd is not None
-            cost = price.of(used) if used and known and price else None
-            usage = replace(used or usage, calls=1, cost_usd=cost)
+            usage = priced(result.body, price)
             try:
                 reply = read_reply(result.body)
             except ValueError as wrong:
@@ -243,7 +240,7 @@ class BatchOutbox:
         part.write_text(json.dumps(state))
         part.replace(self.folder / _STATE)
 
-    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         times, words = self._missed.get(key, (0, ""))
         if times >= _ATTEMPTS:
@@ -273,10 +270,6 @@ class BatchOutbox:
 
     def _questions(self, job: Job) -> Path:
         return self.folder / f"{job.n}.jsonl"
-
-    def waiting(self) -> bool:
-        """Whether questions were taken that have no answer yet."""
-        return any(not job.done for job in self._jobs)
 
     async def settle(self) -> None:
         """Send what was asked, wait for all batches, and put their answers into the cache.

@@ -26,8 +26,8 @@ from annotator.judges.llm.failures import CallFailed, ModeRefused, Unavailable
 from annotator.judges.llm.keys import is_local
 from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.pace import Pace
-from annotator.judges.llm.prices import Price
-from annotator.judges.llm.reply import Reply, read_reply, read_usage
+from annotator.judges.llm.prices import Price, priced
+from annotator.judges.llm.reply import Reply, read_reply
 from annotator.judges.llm.settings import Options
 from annotator.text import decoded, one_line, without_url_secrets
 
@@ -169,7 +169,7 @@ class Endpoint:
         begun = time.monotonic()
         try:
             answer = await self._sent(body)
-            usage = self._priced(answer)
+            usage = priced(answer, self._price)
             reply = read_reply(answer)
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
@@ -214,13 +214,6 @@ class Endpoint:
         if response.status != 200:
             raise _Refused(response.status, response.headers, answer)
         return answer
-
-    def _priced(self, answer: object) -> Usage:
-        """Return what an answer used; without tokens or without a price, its cost is not known."""
-        usage = read_usage(answer)
-        if usage is None or usage.cost_usd is None or self._price is None:
-            return replace(usage or Usage(), calls=1, cost_usd=None)
-        return replace(usage, calls=1, cost_usd=self._price.of(usage))
 
 
 def completions_url(base_url: str) -> str:

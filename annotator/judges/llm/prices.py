@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.files import read_yaml
+from annotator.judges.llm.reply import read_usage
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
 _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
@@ -93,17 +93,22 @@ def _price(entry: _Entry, factor: float, source: str) -> Price:
 
 @lru_cache(maxsize=16)
 def _read(path: Path) -> _File:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    value = read_yaml(path)
+    if isinstance(value, dict) and "as_of" in value:
+        value["as_of"] = str(value["as_of"])  # YAML makes a date of it
     try:
-        value: Any = yaml.load(path.read_bytes(), loader)  # noqa: S506 - a safe loader
-        if isinstance(value, dict) and "as_of" in value:
-            value["as_of"] = str(value["as_of"])  # YAML makes a date of it
         return _File.model_validate(value)
-    except OSError as error:
-        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
-        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def priced(body: object, price: Price | None) -> Usage:
+    """Return what the call used that a response answers; without the tokens or without a price,
+    its cost is not known.
+    """
+    usage = read_usage(body)
+    if usage is None or usage.cost_usd is None or price is None:
+        return replace(usage or Usage(), calls=1, cost_usd=None)
+    return replace(usage, calls=1, cost_usd=price.of(usage))

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from annotator.judges.base import Mode
 from annotator.judges.llm.reply import Reply
-from annotator.judges.llm.schema import answer_model
+from annotator.judges.llm.schema import answer_model, answer_schema
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Prompt
 from annotator.rubrics import Rubric
@@ -82,8 +82,7 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
 @lru_cache(maxsize=64)
 def _asked(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
     """Return the hash of what decides an answer besides the trace, the sample and the turns."""
-    schema = json.dumps(answer_model(rubric).model_json_schema(), sort_keys=True)
-    decides = json.dumps([_VERSION, identity, mode, schema, system])
+    decides = json.dumps([_VERSION, identity, mode, answer_schema(rubric), system])
     return hashlib.sha256(decides.encode()).hexdigest()
 
 

@@ -4,6 +4,7 @@ Every text and every list has a largest length: a small model under a grammar wo
 the end of its context.
 """
 
+import json
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast
 
@@ -140,6 +141,12 @@ def answer_model(rubric: Rubric) -> type[Answer]:
         findings=(findings, ...),
         label=(label_type, ...),
     )
+
+
+@lru_cache(maxsize=16)
+def answer_schema(rubric: Rubric) -> str:
+    """Return the JSON schema of :func:`answer_model` as one text."""
+    return json.dumps(answer_model(rubric).model_json_schema(), sort_keys=True)
 
 
 class Probe(BaseModel):

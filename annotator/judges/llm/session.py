@@ -1,5 +1,6 @@
 """What all judges of one run share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -20,7 +21,7 @@ class Outbox(Protocol):
     asks_again: bool
     spent: Usage
 
-    def ask(self, key: str, model: str, body: dict[str, Any], most: float) -> NoReturn:
+    def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """Take a question that may cost ``most`` dollars.
 
         Raises Pending, or CallFailed if it will not be answered.

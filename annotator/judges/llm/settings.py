@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
+from annotator.judges.llm.files import read_yaml
 from annotator.judges.llm.keys import without_secrets
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -108,12 +108,7 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     Raises:
         AnnotatorError: the file cannot be read, or has a field that is not known.
     """
-    try:
-        value = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
-        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    value = read_yaml(path)
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
     models = value.get("models", [])

@@ -1,0 +1,108 @@
+"""How much of a trace a model can read, and what it is shown of one that is longer."""
+
+from functools import lru_cache
+
+from annotator.judges.llm.failures import CallFailed
+from annotator.judges.llm.reply import Reply
+from annotator.judges.llm.schema import answer_schema
+from annotator.judges.llm.settings import Options
+from annotator.judges.llm.tokens import Tokens, at_most
+from annotator.prompts import Prompt, render, render_windows
+from annotator.rubrics import Rubric
+from annotator.traces import Trace
+
+LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
+SHRINKS = 6  # how often a prompt that was too long is made shorter
+LEAST = 2_000  # characters of a trace below which there is nothing to judge
+_FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
+_MOST_PER_TOKEN = 8  # characters: of 88 real prompts the sparsest had 4.9
+
+
+class TooLong(Exception):
+    """A prompt that the model cannot read in full; ``most``: characters of a trace that it can."""
+
+    def __init__(self, words: str, most: int) -> None:
+        super().__init__(words)
+        self.most = most
+
+
+class Reader:
+    """What one model can read: ``context`` tokens of input, None if that is not known."""
+
+    def __init__(self, options: Options, context: int | None) -> None:
+        self.context = context
+        self.tokens = Tokens(options.model)
+        self._windows = options.windows
+        self._longest_answer = options.max_output_tokens
+        self._fixed = lru_cache(maxsize=16)(self._counted)
+
+    def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
+        """Return what is asked about a trace: one prompt, or one for each window.
+
+        ``most``: characters of a trace that are known to fit.
+
+        Raises:
+            UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
+            CallFailed: there is no room for anything worth judging.
+        """
+        prompt = render(trace, rubric)
+        room = self._room(prompt, rubric)
+        if most is None:
+            if room is None or self.tokens.fits(prompt.user, room):
+                return [prompt]
+            most = self._shorter(prompt, room)
+        for _ in range(SHRINKS):
+            if most < LEAST:
+                break
+            prompts = (
+                render_windows(trace, rubric, most)
+                if self._windows
+                else [render(trace, rubric, most)]
+            )
+            long = [one for one in prompts if room and not self.tokens.fits(one.user, room)]
+            if not long or room is None:
+                return prompts
+            most = min(self._shorter(one, room) for one in long)
+        context = f" of {self.context} tokens" if self.context else ""
+        raise CallFailed(f"the model's context{context} leaves no room for the trace")
+
+    def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
+        """Return how much shorter a prompt must be that the server refused as too long."""
+        size = len(prompt.user)
+        if reply.limit and reply.asked > reply.limit:
+            over = reply.asked - reply.limit + self._answer_room(reply.limit)
+            per_token = (len(prompt.system) + size) / reply.asked
+            return TooLong(reply.text, min(int((size - over * per_token) * 0.97), size - 1))
+        return TooLong(reply.text, int(size * 0.7))
+
+    def _room(self, prompt: Prompt, rubric: Rubric) -> int | None:
+        """Return the tokens that are left for a trace, or None if the context is not known."""
+        if self.context is None:
+            return None
+        fixed = self._fixed(prompt.system, answer_schema(rubric))
+        return max(self.context - fixed - self._answer_room(self.context), 1)
+
+    def _counted(self, system: str, schema: str) -> int:
+        """Return the tokens of what every prompt of a rubric has."""
+        margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
+        return int(self.tokens.count(system + schema) * margin)
+
+    def _shorter(self, prompt: Prompt, room: int) -> int:
+        """Return about how many characters of a prompt fit into so many tokens."""
+        user = prompt.user
+        tokens = self.tokens.count(user) * 1.05 if self.tokens.exact else at_most(user)
+        return min(int(len(user) * room / tokens), len(user) - 1)
+
+    def _answer_room(self, context: int) -> int:
+        """Return the tokens of a context that are left to the answer and to asking again."""
+        return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
+
+
+def read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:
+    """Raise :class:`CallFailed` if the server cut the prompt off without a word, as some do."""
+    longest = len(prompt.user)
+    if not reply.too_long and tokens and longest > max(20_000, _MOST_PER_TOKEN * tokens):
+        raise CallFailed(
+            f"the server read {tokens} tokens of a trace of {longest} characters:"
+            " its context is too small for it"
+        )
