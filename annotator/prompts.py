@@ -33,6 +33,11 @@ class Prompt:
     parts: tuple[Part, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def at_most(self) -> int:
+        """A bound of the length of ``user`` for which it need not be written."""
+        return _WRAPPER + sum(part.size for part in self.parts)
+
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""

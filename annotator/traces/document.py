@@ -8,6 +8,8 @@ import stat
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic_core import from_json
+
 from annotator.errors import UnreadableTrace
 from annotator.text import decoded, storable
 
@@ -84,6 +86,10 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
         UnreadableTrace: no JSON, or JSON nested too deeply.
     """
     where = f"{name}, line {line}" if line else name
+    try:
+        return from_json(text)  # in half the time
+    except ValueError:
+        pass  # not JSON, or JSON that only the standard library reads: a lone surrogate, say
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

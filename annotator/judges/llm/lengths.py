@@ -100,9 +100,11 @@ class Reader:
 
 def read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:
     """Raise :class:`CallFailed` if the server cut the prompt off without a word, as some do."""
-    longest = len(prompt.user)
-    if not reply.too_long and tokens and longest > max(20_000, _MOST_PER_TOKEN * tokens):
+    most = max(20_000, _MOST_PER_TOKEN * tokens)
+    if reply.too_long or not tokens or prompt.at_most <= most:
+        return
+    if (size := len(prompt.user)) > most:
         raise CallFailed(
-            f"the server read {tokens} tokens of a trace of {longest} characters:"
+            f"the server read {tokens} tokens of a trace of {size} characters:"
             " its context is too small for it"
         )

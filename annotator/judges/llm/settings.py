@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -89,7 +90,7 @@ class Options:
         """Return what decides the model's answers besides what it is asked, as one text."""
         return json.dumps([self.address, self.model, self.parameters(sample)], sort_keys=True)
 
-    @property
+    @cached_property
     def address(self) -> str:
         """The URL without its secrets; of a query, which may hold some, the hash."""
         query = urlsplit(self.base_url).query
