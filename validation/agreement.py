@@ -1,20 +1,26 @@
-"""Agreement of two raters beyond chance, from a table of label pairs.
+"""Agreement of two raters beyond chance, from a table of label pairs or from the labels.
 
 The table says how many items got each pair of labels, so memory grows with the labels, not with
 the items. "No code" is a label like any other: give those items one, "none" for example. An item
-that a rater did not label belongs in no table.
+that a rater did not label belongs in no table. Sums are taken in fractions: near an expected
+agreement of 1 the difference of two rounded shares would be mostly rounding.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 from validation.checks import whole
+from validation.estimate import Estimate
 from validation.intervals import Interval, wilson
 
 Pair = tuple[str, str]
+Chance = tuple[Fraction | None, str | None]
+"""The agreement expected by chance, None without items, and why the measure is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,39 @@ class Agreement:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class RaterAgreement:
+    """Agreement of two raters, as observed and corrected for chance; see ``agreement_of``."""
+
+    observed: Estimate
+    kappa: Estimate
+    ac1: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedAgreement:
+    """What an observed agreement means if both raters use the labels equally often.
+
+    ``expected`` and ``ac1_expected`` are the agreement by chance behind ``kappa`` and ``ac1``.
+    Undefined ones are None, and ``reason`` says why.
+    """
+
+    observed: float
+    expected: float
+    kappa: float | None
+    ac1_expected: float | None
+    ac1: float | None
+    reason: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
 def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     """Count the pairs of labels that two raters gave the same items, in the same order.
 
@@ -54,6 +93,31 @@ def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
             f"both raters must label the same items, not {len(first)} and {len(second)} of them"
         )
     return Counter(zip(first, second, strict=True))
+
+
+def from_matrix(
+    rows: Sequence[Sequence[int]], labels: Sequence[str] | None = None
+) -> dict[Pair, int]:
+    """Return a square table of counts as a mapping from label pairs.
+
+    Args:
+        rows: the first rater's labels in rows, the second's in columns.
+        labels: in the order of both; default: "0", "1" and so on.
+
+    Raises:
+        ValueError: the table is not square, or there is not one label per row, each once.
+    """
+    names = [str(i) for i in range(len(rows))] if labels is None else list(labels)
+    for row in rows:
+        if len(row) != len(rows):
+            raise ValueError(f"a table of {len(rows)} rows must be square, not {len(row)} wide")
+    if len(set(names)) != len(rows) or len(names) != len(rows):
+        raise ValueError(f"a table of {len(rows)} rows needs as many different labels, not {names}")
+    return {
+        (one, other): count
+        for one, row in zip(names, rows, strict=True)
+        for other, count in zip(names, row, strict=True)
+    }
 
 
 def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
@@ -87,59 +151,363 @@ def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreemen
     gives NaN for one label.
     """
     counts = _checked(table)
-    n = sum(counts.values())
-    first, second = _margins(counts)
-    # Fractions: near pe = 1 the difference of two rounded shares would be mostly rounding.
-    chance = Fraction(sum(first[label] * second[label] for label in first), n * n) if n else None
-    return _beyond_chance("cohen_kappa", counts, chance, confidence)
+    return _beyond_chance("cohen_kappa", counts, _kappa_chance(counts), confidence)
 
 
-def _checked(table: Mapping[Pair, int]) -> dict[Pair, int]:
+def gwet_ac1(table: Mapping[Pair, int], n_categories: int, confidence: float = 0.95) -> Agreement:
+    """Return Gwet's AC1 of two raters with its Wilson-mapped interval.
+
+    AC1 = (po - pe) / (1 - pe) with pe = sum over labels of s (1 - s) / (number of labels - 1) and s
+    the mean of both raters' shares of that label. Unlike kappa it stays near po when one label is
+    very frequent. The interval is made as in ``cohen_kappa``.
+
+    Args:
+        table: (label of the first rater, label of the second) -> number of items.
+        n_categories: how many labels could have been given, used or not, "none" included. AC1
+            depends on it.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        Undefined, with a reason, without items, and with one category.
+
+    Raises:
+        ValueError: as for ``cohen_kappa``, or the table holds more labels than categories.
+
+    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
+    pins an old scipy and has no such interval.
+    """
+    counts = _checked(table)
+    categories = whole("n_categories", n_categories)
+    used = len({label for pair in counts for label in pair})
+    if categories < max(1, used):
+        raise ValueError(f"the table holds {used} labels, n_categories is {categories}")
+    return _beyond_chance("gwet_ac1", counts, _ac1_chance(counts, categories), confidence)
+
+
+def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
+    """Return Cohen's kappa with the interval of its asymptotic standard error.
+
+    The textbook interval, value +- z se, for comparison with published ones. It is too narrow in
+    samples of usual size; ``cohen_kappa`` has a better one.
+
+    Args:
+        table: (label of the first rater, label of the second) -> number of items.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        ``inputs`` holds ``se``, ``observed`` and ``expected``. The limits are not cut off at -1
+        and 1. A standard error of 0 (perfect agreement, a rater with one label) leaves both limits
+        at the value, and ``reason`` warns of it. Undefined as in ``cohen_kappa``.
+
+    Raises:
+        ValueError: as for ``cohen_kappa``.
+
+    Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
+    code: statsmodels has it, but is a heavy dependency.
+    """
+    found = cohen_kappa(table, confidence)
+    cells = _checked(table)
+    value, low, high, reason, se = found.value, found.low, found.high, found.reason, None
+    observed, (chance, _) = _observed(cells), _kappa_chance(cells)
+    if value is not None and observed is not None and chance is not None:
+        # In fractions, so that a standard error of 0 is 0.
+        se = math.sqrt(_kappa_variance(cells, observed, chance))
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * se
+        low, high = value - half, value + half
+        if se == 0:
+            reason = "the standard error is 0, which is not certainty: do not use this interval"
+    inputs = {"se": se, "observed": found.observed.value, "expected": found.expected}
+    return Estimate(
+        "cohen_kappa", value, low, high, found.n, confidence, "asymptotic", reason, inputs
+    )
+
+
+def kappa_of_weights(weights: Mapping[Pair, float], n: int) -> Estimate:
+    """Return Cohen's kappa of a table of sampling weights, without an interval.
+
+    Args:
+        weights: (label of the first rater, label of the second) -> sum of the weights of the items
+            with these labels, 0 or more. Their unit does not matter.
+        n: how many items these are.
+
+    Returns:
+        Undefined as in ``cohen_kappa``. For an interval the items themselves are needed, see
+        ``agreement_of``.
+
+    Raises:
+        ValueError: a key is no pair of strings, or a weight is negative or not finite.
+    """
+    cells = {}
+    for pair, weight in weights.items():
+        _check_pair(pair)
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"the weight of {pair!r} must be 0 or more, not {weight!r}")
+        if weight:
+            cells[pair] = Fraction(weight)
+    expected, reason = _kappa_chance(cells)
+    observed = _observed(cells)
+    value = None
+    if reason is None and observed is not None and expected is not None:
+        value = float((observed - expected) / (1 - expected))
+    inputs = {"observed": _number(observed), "expected": _number(expected)}
+    return Estimate("cohen_kappa", value, None, None, whole("n", n), 0.95, "none", reason, inputs)
+
+
+def agreement_of(
+    first: Sequence[str],
+    second: Sequence[str],
+    *,
+    weights: Sequence[float] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    categories: Sequence[str] | None = None,
+) -> RaterAgreement:
+    """Return how far two raters agree, in a sample with weights and clusters.
+
+    The observed agreement has Wilson's interval for the effective number of items, see
+    ``clustered_share``; a design effect of the clusters below 1 counts as 1. Kappa and AC1 take the
+    limits of that interval through (p - pe) / (1 - pe) with pe held, see ``cohen_kappa``.
+
+    Args:
+        first: one label per item.
+        second: the other rater's, in the same order.
+        weights: positive sampling weights (1 / inclusion probability); default: all the same.
+        clusters: what each item belongs to, its task; default: items are independent.
+        confidence: between 0 and 1, both excluded.
+        categories: all labels that could have been given, "none" included, for AC1; default: those
+            that were.
+
+    Returns:
+        ``inputs`` of kappa and AC1 hold what they come from: ``observed`` with its limits,
+        ``expected``, ``n_effective`` and ``table``, a list of [label of the first, of the second,
+        number of items or sum of weights]. Undefined, with a reason and the limits -1 and 1, are
+        both without items, kappa if both raters gave one label only, AC1 with one category.
+
+    Raises:
+        ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
+            none of the categories, or a weight is not positive.
+    """
+    # Only here: numpy, which `import validation` must not load.
+    from validation.clusters import clustered_share
+
+    for rater, labels in (("first", first), ("second", second)):
+        _check_labels(rater, labels, categories)
+    table = confusion(first, second)
+    agreed = [one == other for one, other in zip(first, second, strict=True)]
+    observed = clustered_share(agreed, clusters, weights, confidence, least_design_effect=1.0)
+    cells: dict[Pair, Fraction] = {pair: Fraction(count) for pair, count in table.items()}
+    if weights is not None:
+        cells = dict.fromkeys(table, Fraction(0))
+        for pair, weight in zip(zip(first, second, strict=True), weights, strict=True):
+            cells[pair] += Fraction(weight)
+    used = sorted({label for pair in table for label in pair})
+    n_categories = len(used if categories is None else categories)
+    of_table = {
+        "table": [
+            [*pair, table[pair] if weights is None else float(total)]
+            for pair, total in sorted(cells.items())
+        ]
+    }
+    of_ac1 = {
+        "n_categories": n_categories,
+        "categories": "observed" if categories is None else "given",
+    }
+    return RaterAgreement(
+        observed=replace(observed, measure="observed_agreement"),
+        kappa=_mapped("cohen_kappa", cells, observed, _kappa_chance(cells), of_table),
+        ac1=_mapped(
+            "gwet_ac1", cells, observed, _ac1_chance(cells, n_categories), of_ac1 | of_table
+        ),
+    )
+
+
+def implied_by_shares(observed: float, shares: Sequence[float]) -> ImpliedAgreement:
+    """Return kappa and AC1 of an observed agreement, if both raters have these label shares.
+
+    For publications that print an agreement and a frequency table, but no table of pairs.
+
+    Args:
+        observed: share of items with the same label, 0 to 1.
+        shares: of every possible label, 0 or more, in any unit (percents for example): they are
+            divided by their sum.
+
+    Returns:
+        kappa is undefined if one label has all, AC1 if there is one label only.
+
+    Raises:
+        ValueError: ``observed`` is not in [0, 1], or shares are negative, not finite or all 0.
+    """
+    if not 0 <= observed <= 1:
+        raise ValueError(f"observed agreement must be between 0 and 1, not {observed!r}")
+    for share in shares:
+        if not 0 <= share < math.inf:
+            raise ValueError(f"a share must be 0 or more, not {share!r}")
+    if not sum(shares):
+        raise ValueError("at least one share must be above 0")
+    cells = {(str(i), str(i)): Fraction(share) for i, share in enumerate(shares) if share}
+    total = sum(cells.values())
+    exact = Fraction(observed)
+    expected = sum((share / total) ** 2 for share in cells.values())
+    by_chance, ac1_reason = _ac1_chance(cells, len(shares))
+    reason = "one label has the whole share: chance agrees as often" if expected == 1 else None
+    return ImpliedAgreement(
+        observed,
+        float(expected),
+        float((exact - expected) / (1 - expected)) if expected < 1 else None,
+        _number(by_chance),
+        None if by_chance is None else float((exact - by_chance) / (1 - by_chance)),
+        reason or ac1_reason,
+    )
+
+
+def _check_pair(pair: Any) -> None:
+    is_pair = isinstance(pair, tuple) and len(pair) == 2
+    if not (is_pair and all(isinstance(label, str) for label in pair)):
+        raise ValueError(f"a key of the table must be a pair of labels (strings), not {pair!r}")
+
+
+def _checked(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
     """Return the pairs that occur."""
     counts = {}
     for pair, number in table.items():
-        is_pair = isinstance(pair, tuple) and len(pair) == 2
-        if not (is_pair and all(isinstance(label, str) for label in pair)):
-            raise ValueError(f"a key of the table must be a pair of labels (strings), not {pair!r}")
+        _check_pair(pair)
         count = whole(f"the count of {pair!r}", number)
         if count < 0:
             raise ValueError(f"the count of {pair!r} must not be negative, but is {count}")
         if count:
-            counts[pair] = count
+            counts[pair] = Fraction(count)
     return counts
 
 
-def _margins(counts: Mapping[Pair, int]) -> tuple[Counter[str], Counter[str]]:
-    """Return how often each rater gave each label."""
-    first: Counter[str] = Counter()
-    second: Counter[str] = Counter()
-    for (one, other), count in counts.items():
-        first[one] += count
-        second[other] += count
+def _check_labels(rater: str, labels: Sequence[str], categories: Sequence[str] | None) -> None:
+    possible = None if categories is None else set(categories)
+    if possible is not None and categories is not None and len(possible) < len(categories):
+        raise ValueError(f"a category is listed twice in {list(categories)}")
+    for item, label in enumerate(labels):
+        if label is None:
+            raise ValueError(
+                f"item {item} has no label of the {rater} rater:"
+                " missing items belong in no comparison"
+            )
+        if not isinstance(label, str):
+            raise ValueError(f"item {item}: a label must be a string, not {label!r}")
+        if possible is not None and label not in possible:
+            raise ValueError(f"item {item}: the label {label!r} is none of the categories")
+
+
+def _margins(cells: Mapping[Pair, Fraction]) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+    """Return both raters' shares of every label that occurs."""
+    total = sum(cells.values())
+    labels = {label: Fraction(0) for pair in cells for label in pair}
+    first, second = dict(labels), dict(labels)
+    for (one, other), count in cells.items():
+        first[one] += count / total
+        second[other] += count / total
     return first, second
 
 
+def _observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
+    """Return the share of items with the same label from both."""
+    if not cells:
+        return None
+    agreed = sum((count for (one, other), count in cells.items() if one == other), Fraction(0))
+    return agreed / sum(cells.values())
+
+
+def _kappa_chance(cells: Mapping[Pair, Fraction]) -> Chance:
+    if not cells:
+        return None, "no items"
+    first, second = _margins(cells)
+    chance = sum((first[label] * second[label] for label in first), Fraction(0))
+    if chance < 1:
+        return chance, None
+    (label,) = first
+    return chance, f"both raters gave every item the label {label!r}: chance agrees as often"
+
+
+def _ac1_chance(cells: Mapping[Pair, Fraction], n_categories: int) -> Chance:
+    if not cells:
+        return None, "no items"
+    if n_categories < 2:
+        return None, "one category only: raters cannot but agree"
+    first, second = _margins(cells)
+    shares = [(first[label] + second[label]) / 2 for label in first]
+    return sum((s * (1 - s) for s in shares), Fraction(0)) / (n_categories - 1), None
+
+
+def _kappa_variance(
+    cells: Mapping[Pair, Fraction], observed: Fraction, chance: Fraction
+) -> Fraction:
+    """Return the squared asymptotic standard error of kappa from its parts, chance below 1."""
+    n = sum(cells.values())
+    first, second = _margins(cells)
+    rest = 1 - (observed - chance) / (1 - chance)
+    spread = Fraction(0)
+    for (one, other), count in cells.items():
+        if one == other:
+            spread += count / n * (1 - (first[one] + second[one]) * rest) ** 2
+        else:
+            spread += count / n * ((second[one] + first[other]) * rest) ** 2
+    spread -= (1 - rest - chance * rest) ** 2
+    return spread / (n * (1 - chance) ** 2)
+
+
+def _limits(
+    low: float, high: float, value: Fraction, expected: Fraction
+) -> tuple[float, float, float]:
+    """Return the value and the limits of the observed agreement, corrected for chance."""
+    room = float(1 - expected)
+    corrected = float((value - expected) / (1 - expected))
+    # (p - pe) / (1 - pe), written so that p = 1 gives exactly 1. At p = 0 the limit is the value,
+    # and rounding must not put it above.
+    return corrected, min(corrected, 1 - (1 - low) / room), max(corrected, 1 - (1 - high) / room)
+
+
 def _beyond_chance(
-    measure: str, counts: Mapping[Pair, int], chance: Fraction | None, confidence: float
+    measure: str, counts: Mapping[Pair, Fraction], chance: Chance, confidence: float
 ) -> Agreement:
     """Return the observed agreement, corrected for chance, with Wilson-mapped limits."""
-    n = sum(counts.values())
-    agreed = sum(count for (one, other), count in counts.items() if one == other)
+    n = int(sum(counts.values()))
+    agreed = int(sum(count for (one, other), count in counts.items() if one == other))
     observed = wilson(agreed, n, confidence)
-    expected = None if chance is None else float(chance)
-    value, low, high, reason = None, -1.0, 1.0, None
-    if chance is None:
-        reason = "no items"
-    elif chance == 1:
-        label = next(iter(counts))[0]
-        reason = f"both raters gave every item the label {label!r}: chance agrees as often"
-    else:
-        room = float(1 - chance)
-        value = float((Fraction(agreed, n) - chance) / (1 - chance))
-        # (p - pe) / (1 - pe), written so that p = 1 gives exactly 1. At p = 0 the limit is the
-        # value, and rounding must not put it above.
-        low = min(value, 1 - (1 - observed.low) / room)
-        high = 1 - (1 - observed.high) / room
+    expected, reason = chance
+    value, low, high = None, -1.0, 1.0
+    if reason is None and expected is not None:
+        value, low, high = _limits(observed.low, observed.high, Fraction(agreed, n), expected)
     return Agreement(
-        measure, value, low, high, observed, expected, n, confidence, "wilson_mapped", reason
+        measure,
+        *(value, low, high, observed, _number(expected), n, confidence, "wilson_mapped", reason),
     )
+
+
+def _mapped(
+    measure: str,
+    cells: Mapping[Pair, Fraction],
+    observed: Estimate,
+    chance: Chance,
+    inputs: Mapping[str, Any],
+) -> Estimate:
+    """Return the same as ``_beyond_chance`` from an observed agreement that has an interval."""
+    expected, reason = chance
+    share = _observed(cells)
+    value, low, high = None, -1.0, 1.0
+    if reason is None and share is not None and expected is not None:
+        # Both limits exist: a share always has Wilson's.
+        value, low, high = _limits(observed.low or 0.0, observed.high or 0.0, share, expected)
+        reason = observed.reason
+    shares = {
+        "observed": _number(share),
+        "observed_low": observed.low,
+        "observed_high": observed.high,
+        "expected": _number(expected),
+        "n_effective": observed.inputs.get("n_effective"),
+    }
+    return Estimate(
+        measure,
+        *(value, low, high, observed.n, observed.confidence, "wilson_mapped", reason),
+        shares | dict(inputs),
+    )
+
+
+def _number(exact: Fraction | None) -> float | None:
+    return None if exact is None else float(exact)

@@ -13,3 +13,15 @@ def whole(name: str, number: SupportsInt) -> int:
     if isinstance(number, bool) or not exact:
         raise ValueError(f"{name} must be a whole number, not {number!r}")
     return int(number)
+
+
+def counted(name: str, number: SupportsInt) -> int:
+    """Return a number of things, whole and at least 0, as an int.
+
+    Raises:
+        ValueError: it is not; the message calls it ``name``.
+    """
+    count = whole(name, number)
+    if count < 0:
+        raise ValueError(f"{name} must not be negative, but is {count}")
+    return count

@@ -12,6 +12,14 @@ from sklearn.metrics import cohen_kappa_score
 
 from tests.conftest import ROOT
 from validation import Agreement, cohen_kappa, confusion
+from validation.agreement import (
+    agreement_of,
+    from_matrix,
+    gwet_ac1,
+    implied_by_shares,
+    kappa_ase,
+    kappa_of_weights,
+)
 
 
 def square(rows):
@@ -313,3 +321,221 @@ def test_names_of_the_labels_do_not_matter(table, names):
     renamed = {(new[one], new[other]): count for (one, other), count in table.items()}
     one, two = cohen_kappa(table), cohen_kappa(renamed)
     assert (one.value, one.low, one.high) == (two.value, two.low, two.high)
+
+
+@pytest.mark.parametrize(
+    ("rows", "categories", "ac1", "expected", "digits"),
+    [
+        # By hand: shares 243/250 and 7/250; Gwet 2002 prints .9408.
+        pytest.param([[118, 5], [2, 0]], 2, 0.9408, 2 * 243 * 7 / 250**2, 5e-5, id="gwet-125"),
+        # By hand: shares .875 and .125, pe = 2 * .875 * .125.
+        pytest.param([[80, 10], [5, 5]], 2, 0.808, 0.21875, 1e-12, id="feinstein-unbalanced"),
+        # The same table with an unused third label: pe = 2 * .875 * .125 / 2.
+        pytest.param(
+            [[80, 10, 0], [5, 5, 0], [0, 0, 0]],
+            3,
+            0.740625 / 0.890625,
+            0.109375,
+            1e-12,
+            id="unused",
+        ),
+        pytest.param([[4]], 2, 1.0, 0.0, 1e-12, id="one-label-of-two"),
+    ],
+)
+def test_ac1_known_values(rows, categories, ac1, expected, digits):
+    found = gwet_ac1(from_matrix(rows), categories)
+    assert found.value == pytest.approx(ac1, abs=digits)
+    assert found.expected == pytest.approx(expected, abs=digits)
+    assert found.low < found.value <= found.high <= 1
+    assert (found.measure, found.method) == ("gwet_ac1", "wilson_mapped")
+
+
+@pytest.mark.parametrize(
+    ("table", "categories", "reason"),
+    [({}, 3, "no items"), ({("a", "a"): 3}, 1, "one category only"), ({}, 1, "no items")],
+)
+def test_ac1_undefined(table, categories, reason):
+    found = gwet_ac1(table, categories)
+    assert (found.value, found.low, found.high) == (None, -1.0, 1.0)
+    assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [(1, "holds 2 labels, n_categories is 1"), (0, "is 0"), (2.5, "whole number, not 2.5")],
+)
+def test_ac1_needs_all_categories(categories, message):
+    with pytest.raises(ValueError, match=message):
+        gwet_ac1({("a", "b"): 1}, categories)
+
+
+def test_asymptotic_interval_is_the_published_one():
+    """Landis and Koch 1977, Winnipeg neurologists: kappa .208 with standard error .0505."""
+    found = kappa_ase(from_matrix([[38, 5, 0, 1], [33, 11, 3, 0], [10, 14, 5, 6], [3, 7, 3, 10]]))
+    assert found.value == pytest.approx(0.2079, abs=1e-4)
+    assert found.inputs["se"] == pytest.approx(0.0505, abs=1e-4)
+    assert found.high - found.value == pytest.approx(1.959964 * found.inputs["se"], abs=1e-6)
+    assert found.method == "asymptotic"
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("rows", [[[5, 0], [0, 5]], [[0, 5], [5, 0]], [[3, 1], [0, 0]]])
+def test_a_standard_error_of_zero_is_no_certainty(rows):
+    found = kappa_ase(from_matrix(rows))
+    assert found.inputs["se"] == 0
+    assert found.low == found.high == found.value
+    assert "do not use" in found.reason
+
+
+def test_asymptotic_interval_undefined():
+    found = kappa_ase({("a", "a"): 3})
+    assert (found.value, found.low, found.high, found.inputs["se"]) == (None, -1.0, 1.0, None)
+    assert found.reason
+
+
+def test_kappa_of_weights_is_the_one_of_a_table():
+    counts = {("a", "a"): 15, ("a", "b"): 5, ("b", "a"): 10, ("b", "b"): 20}
+    found = kappa_of_weights({pair: count * 0.1 for pair, count in counts.items()}, 50)
+    assert found.value == pytest.approx(0.4, abs=1e-12)
+    assert (found.low, found.high, found.method, found.n) == (None, None, "none", 50)
+    assert kappa_of_weights({("a", "a"): 0.3}, 3).reason.startswith("both raters gave")
+    assert kappa_of_weights({}, 0).value is None
+    with pytest.raises(ValueError, match="must be 0 or more, not nan"):
+        kappa_of_weights({("a", "a"): float("nan")}, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        ([[1, 2]], None, "1 rows must be square, not 2 wide"),
+        ([[1]], ["a", "b"], "as many different labels"),
+        ([[1, 0], [0, 1]], ["a", "a"], "as many different labels"),
+    ],
+)
+def test_from_matrix_refuses(rows, labels, message):
+    with pytest.raises(ValueError, match=message):
+        from_matrix(rows, labels)
+
+
+def test_from_matrix_names_the_labels():
+    assert from_matrix([[1, 2], [0, 4]], ["x", "y"]) == {
+        **{("x", "x"): 1, ("x", "y"): 2},
+        **{("y", "x"): 0, ("y", "y"): 4},
+    }
+
+
+PAIRS = st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=40)
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_agreement_of_labels_is_the_one_of_their_table(pairs):
+    first, second = [list(labels) for labels in zip(*pairs, strict=True)]
+    found = agreement_of(first, second, categories=["none", "work_overlap", "repetition", "C3a"])
+    table = confusion(first, second)
+    for one, other in ((found.kappa, cohen_kappa(table)), (found.ac1, gwet_ac1(table, 4))):
+        assert (one.value, one.reason, one.n) == (other.value, other.reason, other.n)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-12)
+    assert {(a, b): count for a, b, count in found.kappa.inputs["table"]} == dict(table)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(LABELS, LABELS, st.integers(1, 5)), min_size=1, max_size=30))
+def test_weighted_agreement_is_the_one_of_repeated_items(items):
+    first, second, weights = (list(column) for column in zip(*items, strict=True))
+    found = agreement_of(first, second, weights=weights)
+    repeated = [(a, b) for a, b, weight in items for _ in range(weight)]
+    other = agreement_of(*(list(labels) for labels in zip(*repeated, strict=True)))
+    for name in ("observed", "kappa", "ac1"):
+        one, two = getattr(found, name), getattr(other, name)
+        assert (one.value is None) == (two.value is None)
+        if one.value is not None:
+            assert one.value == pytest.approx(two.value, abs=1e-9)
+            # Fewer items than their weights say, so the interval is wider.
+            assert one.low <= two.low + 1e-9
+            assert one.high >= two.high - 1e-9
+
+
+def test_clusters_widen_the_interval():
+    first = ["a", "b"] * 20
+    second = first[:30] + ["b", "a"] * 5
+    alone = agreement_of(first, second)
+    together = agreement_of(first, second, clusters=[item // 10 for item in range(40)])
+    assert together.kappa.value == alone.kappa.value == 0.5
+    assert together.kappa.low < alone.kappa.low < alone.kappa.high < together.kappa.high
+    assert together.kappa.inputs["n_effective"] < 40
+    helpful = agreement_of(first, second, clusters=[item % 2 for item in range(40)])
+    assert helpful.observed.inputs["design_effect"] >= 1
+
+
+def test_one_cluster_tells_nothing():
+    found = agreement_of(["a", "b", "b"], ["a", "b", "a"], clusters=["t", "t", "t"])
+    assert found.kappa.value == pytest.approx(0.4)
+    assert found.kappa.high == 1
+    assert found.kappa.reason
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "message"),
+    [
+        (["a", None], ["a", "a"], {}, "item 1 has no label of the first rater: missing items"),
+        (["a"], [None], {}, "item 0 has no label of the second"),
+        (["a"], [1], {}, "must be a string, not 1"),
+        (["a"], ["a", "b"], {}, "not 1 and 2"),
+        (["a"], ["b"], {"categories": ["a", "none"]}, "'b' is none of the categories"),
+        (["a"], ["a"], {"categories": ["a", "a"]}, "listed twice"),
+        (["a"], ["a"], {"weights": [0]}, "weight"),
+        (["a"], ["a"], {"weights": [1, 1]}, "weight"),
+        (["a"], ["a"], {"clusters": [None]}, "cluster"),
+        (["a"], ["a"], {"confidence": 1}, "confidence"),
+    ],
+)
+def test_agreement_of_refuses(first, second, more, message):
+    with pytest.raises(ValueError, match=message):
+        agreement_of(first, second, **more)
+
+
+@pytest.mark.parametrize(
+    ("labels", "categories", "kappa", "ac1"),
+    [
+        ([], None, "no items", "no items"),
+        (["x"] * 3, None, "both raters gave", "one category only"),
+        (["x"] * 3, ["x", "y"], "both raters gave", None),
+    ],
+)
+def test_agreement_of_undefined(labels, categories, kappa, ac1):
+    found = agreement_of(labels, labels, categories=categories)
+    for one, reason in ((found.kappa, kappa), (found.ac1, ac1)):
+        if reason:
+            assert (one.value, one.low, one.high) == (None, -1.0, 1.0)
+            assert one.reason.startswith(reason)
+        else:
+            assert (one.value, one.reason) == (1.0, None)
+
+
+def test_implied_by_shares():
+    # By hand: pe = .5, kappa = (.9 - .5) / .5; AC1's pe = .5 as well with two equal labels.
+    found = implied_by_shares(0.9, [50, 50])
+    assert (found.expected, found.ac1_expected) == (0.5, 0.5)
+    assert (found.kappa, found.ac1) == pytest.approx((0.8, 0.8))
+    assert implied_by_shares(0.9, [0.2, 0.2]).kappa == found.kappa
+    one = implied_by_shares(0.9, [100, 0])
+    assert (one.kappa, one.ac1_expected, one.ac1) == (None, 0.0, pytest.approx(0.9))
+    assert one.reason
+    assert implied_by_shares(0.9, [100]).ac1 is None
+    json.dumps(one.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("observed", "shares", "message"),
+    [
+        (1.1, [1, 1], "between 0 and 1, not 1.1"),
+        (0.5, [1, -1], "0 or more, not -1"),
+        (0.5, [], "at least one share"),
+        (0.5, [0, 0], "at least one share"),
+    ],
+)
+def test_implied_by_shares_refuses(observed, shares, message):
+    with pytest.raises(ValueError, match=message):
+        implied_by_shares(observed, shares)

@@ -1,13 +1,18 @@
-"""Wilson's interval against published values, a golden file and scipy."""
+"""Intervals of shares against published values, closed forms and scipy."""
 
 import json
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, poisson
 
-from validation.intervals import wilson
+import validation
+from tests.conftest import ROOT
+from validation.intervals import goodman, sison_glaz, wilson, wilson_bonferroni, wilson_effective
 
 
 @pytest.mark.parametrize(
@@ -81,23 +86,114 @@ def test_as_dict_can_be_stored():
     assert json.loads(json.dumps(wilson(0, 0).as_dict()))["value"] is None
 
 
-def test_golden_cases(shared_data):
-    """Every Wilson case of the shared golden file."""
-    path = shared_data / "stats_golden_dev.json"
-    if not path.is_file():
-        pytest.skip(f"no golden values at {path}")
-    cases = [
-        case
-        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]
-        if case["statistic"] == "wilson_ci"
-    ]
-    assert cases
-    for case in cases:
-        interval, expected = wilson(**case["input"]), case["expected"]
-        given = (interval.value, interval.low, interval.high)
-        wanted = (expected["estimate"], expected["low"], expected["high"])
-        assert given[0] == (wanted[0] and pytest.approx(wanted[0], abs=1e-9)), case["id"]
-        assert given[1:] == pytest.approx(wanted[1:], abs=case["tolerance"], rel=0), case["id"]
+# Limits for n that is no number of items have Wilson's at whole n; with df the quantile is larger.
+@pytest.mark.parametrize(
+    ("share", "n", "df", "low", "high"),
+    [
+        pytest.param(0.96, 50, None, 0.8653990931, 0.9889611157, id="as-48-of-50"),
+        pytest.param(0.0, 3.5, None, 0.0, 0.523256, id="none-of-3.5"),  # z^2 / (n + z^2)
+        pytest.param(0.5, 0, None, 0.0, 1.0, id="no-items"),
+        pytest.param(0.5, 100, 0, 0.0, 1.0, id="one-cluster"),
+        # t of 5 degrees of freedom is 2.570582: (6.607891) / (13.5 + 6.607891).
+        pytest.param(0.0, 13.5, 5, 0.0, 0.328622, id="student"),
+    ],
+)
+def test_limits_for_an_effective_number(share, n, df, low, high):
+    assert wilson_effective(share, n, df=df) == pytest.approx((low, high), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.2, 10), "share must be between 0 and 1, not 1.2"),
+        ((float("nan"), 10), "share must be between 0 and 1"),
+        ((0.5, -1), "n_effective must be at least 0 and finite, not -1"),
+        ((0.5, float("inf")), "n_effective must be at least 0 and finite"),
+        ((0.5, 10, 95), "confidence must be between 0 and 1"),
+    ],
+)
+def test_bad_effective_number_raises(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        wilson_effective(*arguments)
+
+
+def limits(intervals):
+    return [(one.low, one.high) for one in intervals]
+
+
+def test_goodman_is_wilson_at_a_shared_level():
+    found = goodman([23, 12, 44], 0.9)
+    each = [wilson(k, 79, 1 - 0.1 / 3) for k in (23, 12, 44)]
+    assert limits(found) == limits(each)
+    assert {(one.confidence, one.method) for one in found} == {(0.9, "goodman")}
+
+
+def test_sison_glaz_has_the_exact_lower_distance():
+    # The sum of the truncated Poisson numbers is convolved here, not approximated.
+    counts = [56, 72, 73, 59, 62, 87, 58]
+    for one, k in zip(sison_glaz(counts), counts, strict=True):
+        assert k - one.low * 467 == pytest.approx(exact_sison_glaz(counts), abs=0)
+        assert one.low < one.value < one.high
+
+
+def exact_sison_glaz(counts, confidence=0.95):
+    """Return c by exact convolution of the truncated Poisson numbers."""
+    n = sum(counts)
+
+    def within(c):
+        total = np.array([1.0])
+        for k in counts:
+            part = np.zeros(n + 1)
+            inside = np.arange(max(k - c, 0), min(k + c, n) + 1)
+            part[inside] = poisson.pmf(inside, k)
+            total = np.convolve(total, part)[: n + 1]
+        return total[n] / poisson.pmf(n, n)
+
+    c = 0
+    while within(c + 1) <= confidence:
+        c += 1
+    return c
+
+
+def test_simultaneous_limits_at_the_edges():
+    assert goodman([]) == sison_glaz([]) == []
+    for found in (goodman([0, 0]), sison_glaz([0, 0]), wilson_bonferroni([0, 0], 0, 2)):
+        assert [(one.value, one.low, one.high) for one in found] == [(None, 0.0, 1.0)] * 2
+    # As in the literature: no width where all have one code. Goodman's has one.
+    assert limits(sison_glaz([10, 0]))[0] == (1.0, 1.0)
+    assert limits(goodman([10, 0]))[0][0] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: goodman([1, -1]), "a count must not be negative, but is -1"),
+        (lambda: sison_glaz([1, 1.5]), "a count must be a whole number"),
+        (lambda: sison_glaz([1, 2], 1.0), "confidence must be between 0 and 1"),
+        (lambda: wilson_bonferroni([1, 2], 10, 1), "n_codes must be at least the number of counts"),
+        (lambda: wilson_bonferroni([11], 10, 1), "k must be between 0 and n"),
+    ],
+)
+def test_bad_counts_raise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_importing_the_package_is_light():
+    """A frequency table and a help text wait for neither numpy nor scipy."""
+    code = (
+        "import sys, validation; validation.wilson(1, 2); validation.cohen_kappa({('a', 'b'): 1});"
+        "assert not {'numpy', 'scipy', 'sklearn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_every_public_name_can_be_had():
+    assert sorted(validation.__all__) == dir(validation)
+    for name in validation.__all__:
+        assert getattr(validation, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing_like_it'"):
+        _ = validation.nothing_like_it
 
 
 COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

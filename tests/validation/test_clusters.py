@@ -1,0 +1,174 @@
+"""Effective numbers and shares of clustered, weighted items."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from validation import clustered_share, flag_design_effect, kish, kish_effective_n, wilson
+
+VALUES = [1, 1, 0, 1, 0, 0, 1, 1]
+TASKS = ["a", "a", "a", "b", "b", "b", "c", "c"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "n_effective", "weighting"),
+    [
+        pytest.param([], 0.0, None, id="none"),
+        pytest.param([7], 1.0, 1.0, id="one"),
+        pytest.param([2, 2, 2], 3.0, 1.0, id="equal"),
+        pytest.param([1, 3], 1.6, 1.25, id="two"),  # 16 / 10
+        pytest.param([4] * 50 + [16] * 50, 1000 / 13.6, 1.36, id="strata"),
+        pytest.param([1e-300, 3e-300], 1.6, 1.25, id="tiny"),
+        pytest.param([1e300, 3e300], 1.6, 1.25, id="huge"),
+    ],
+)
+def test_kish(weights, n_effective, weighting):
+    found = kish_effective_n(weights)
+    assert kish(weights) == found.n_effective == pytest.approx(n_effective)
+    assert found.weighting_design_effect == (weighting and pytest.approx(weighting))
+    assert found.as_dict()["n"] == len(weights)
+
+
+def test_design_effect_by_hand():
+    # p = 5/8; task totals (2, 1, 2) of (3, 3, 2); deviations 1/8, -7/8, 6/8 over n = 8.
+    found = clustered_share(VALUES, TASKS)
+    variance = 3 / 2 * (1 + 49 + 36) / 64 / 64
+    assert found.value == 5 / 8
+    assert found.inputs["se_cluster"] == pytest.approx(variance**0.5)
+    assert found.inputs["design_effect"] == pytest.approx(variance / (15 / 64 / 8))
+    assert found.inputs["n_effective"] == pytest.approx(8 / found.inputs["design_effect"])
+    assert (found.inputs["clusters"], found.inputs["df"]) == (3, 2)
+    assert (found.n, found.method, found.reason) == (8, "wilson_effective", None)
+
+
+def test_totals_give_the_same_design_effect():
+    expected = clustered_share(VALUES, TASKS).inputs["design_effect"]
+    assert flag_design_effect([2, 1, 2, 0], [3, 3, 2, 0]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("k", "n"), [([], []), ([3], [5]), ([0, 0], [5, 5]), ([5, 5], [5, 5]), ([0, 2], [0, 5])]
+)
+def test_design_effect_of_totals_that_show_none(k, n):
+    assert flag_design_effect(k, n) == 1.0
+
+
+def test_independent_items_are_plain_wilson():
+    found, plain = clustered_share(VALUES, confidence=0.9), wilson(5, 8, 0.9)
+    assert (found.value, found.low, found.high) == (plain.value, plain.low, plain.high)
+    assert found.method == "wilson"
+    assert found.inputs["n_effective"] == 8
+
+
+def test_weights_count():
+    found = clustered_share([1, 0], weights=[3, 1])
+    assert found.value == 0.75
+    assert found.inputs["n_effective"] == pytest.approx(1.6)
+    assert found.inputs["k"] == 1
+    assert found.inputs["k_weighted"] == 3
+    assert found.inputs["icc_anova"] is None
+
+
+def test_clusters_of_one_item_cost_next_to_nothing():
+    values = [1, 0] * 500
+    alone = clustered_share(values, range(1000))
+    assert alone.inputs["design_effect"] == pytest.approx(1000 / 999)
+    assert alone.low == pytest.approx(wilson(500, 1000).low, abs=1e-4)
+
+
+def test_clusters_that_agree_within_are_the_items():
+    values = [1, 1, 1, 1, 0, 0, 0, 0]
+    found = clustered_share(values, [1, 1, 2, 2, 3, 3, 4, 4])
+    assert found.inputs["n_effective"] == pytest.approx(3)  # 4 clusters, with G / (G - 1)
+    assert found.inputs["icc_anova"] == pytest.approx(1)
+
+
+def test_least_design_effect():
+    values, tasks = [1, 0, 1, 0, 1, 0, 0], [1, 1, 2, 2, 3, 3, 3]
+    assert clustered_share(values, tasks).inputs["design_effect"] < 1
+    assert clustered_share(values, tasks, least_design_effect=1).inputs["n_effective"] == 7
+
+
+@pytest.mark.parametrize("values", [[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 0]])
+def test_no_design_effect_to_see_is_assumed(values):
+    tasks = ["a", "a", "b", "b"]
+    for least, taken in ((0.0, 1.0), (2.5, 2.5)):
+        found = clustered_share(values, tasks, least_design_effect=least)
+        assert found.inputs["design_effect"] == taken
+        assert f"{taken:g} is assumed" in found.inputs["note"]
+        assert found.low < found.high
+
+
+def test_undefined():
+    for tasks, weights in ((None, None), ([], None), ([], [])):
+        found = clustered_share([], tasks, weights)
+        assert (found.value, found.low, found.high, found.reason) == (None, 0.0, 1.0, "no items")
+    one = clustered_share([1, 0, 1], ["a", "a", "a"])
+    assert (one.value, one.low, one.high) == (2 / 3, 0.0, 1.0)
+    assert "one cluster" in one.reason
+    for found in (one, clustered_share(VALUES, TASKS, [1] * 8), clustered_share([1] * 8, TASKS)):
+        json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_a_label_of_a_cluster_may_be_anything():
+    named = clustered_share([1, 0, 1], ["nan", "None", ""])
+    assert named.inputs["clusters"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 2],), "a value must be 0 or 1, not 2"),
+        (([1, None],), "a value must be 0 or 1, not None"),
+        (([1, float("nan")],), "a value must be 0 or 1, not nan"),
+        (([1, 0], ["a"]), "each item needs a cluster: 2 items, 1 clusters"),
+        (([1, 0], ["a", None]), "item 1 has no cluster, but None"),
+        (([1, 0], ["a", float("nan")]), "item 1 has no cluster, but nan"),
+        (([1, 0], None, [1]), "each item needs a weight: 2 items, 1 weights"),
+        (([1, 0], None, [1, 0]), "a weight must be above 0 and finite, not 0"),
+        (([1, 0], None, [1, float("inf")]), "a weight must be above 0 and finite, not inf"),
+        (([1, 0], None, [1, "x"]), "weights must be numbers"),
+        (([1, 0], None, None, 95), "confidence must be between 0 and 1"),
+        (([1, 0], None, None, 0.95, -1), "least_design_effect must be at least 0"),
+    ],
+)
+def test_bad_input_raises(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        clustered_share(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "message"),
+    [
+        ([1], [1, 2], "k and n are needed of each cluster, not 1 and 2"),
+        ([3, 1], [2, 2], "k must be between 0 and n in each cluster, not 3 of 2"),
+        ([0.5, 1], [2, 2], "not 0.5 of 2"),
+    ],
+)
+def test_bad_totals_raise(k, n, message):
+    with pytest.raises(ValueError, match=message):
+        flag_design_effect(k, n)
+
+
+ITEMS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4), st.floats(0.1, 50)), min_size=1)
+
+
+@given(ITEMS)
+def test_limits_surround_the_share(items):
+    values, tasks, weights = zip(*items, strict=True)
+    found = clustered_share(values, tasks, weights)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(ITEMS, st.randoms(), st.floats(0.01, 100))
+def test_order_and_unit_of_weights_do_not_matter(items, random, unit):
+    one = clustered_share(*zip(*items, strict=True))
+    shuffled = random.sample(items, len(items))
+    values, tasks, weights = zip(*shuffled, strict=True)
+    other = clustered_share(values, [f"task {task}" for task in tasks], np.array(weights) * unit)
+    assert (one.value, one.low, one.high) == pytest.approx(
+        (other.value, other.low, other.high), abs=1e-6
+    )

@@ -1,0 +1,163 @@
+"""Scores by code against scikit-learn and values by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import confusion_matrix as sklearn_matrix
+from sklearn.metrics import hamming_loss, jaccard_score, precision_recall_fscore_support
+
+from validation.codes import code_report, confusion_matrix, primary_report
+from validation.intervals import wilson
+
+CODES = ["a", "b", "c"]
+SETS = st.frozensets(st.sampled_from(CODES))
+ITEMS = st.lists(st.tuples(SETS, SETS, st.integers(1, 4)), min_size=1, max_size=12)
+
+
+def columns(sets):
+    return np.array([[code in one for code in CODES] for one in sets])
+
+
+@settings(deadline=None)
+@given(ITEMS, st.booleans())
+def test_same_as_scikit_learn(items, weighted):
+    human, judge, weights = (list(column) for column in zip(*items, strict=True))
+    found = code_report(CODES, human, judge, weights=weights if weighted else None, resamples=5)
+    truth, flags = columns(human), columns(judge)
+    more = {"sample_weight": weights if weighted else None, "zero_division": np.nan}
+    wanted = precision_recall_fscore_support(truth, flags, **more)
+    for name, by_code in zip(("precision", "recall", "f1"), wanted, strict=False):
+        rates = [getattr(found.per_code[code], name).value for code in CODES]
+        assert [np.nan if rate is None else rate for rate in rates] == pytest.approx(
+            list(by_code), nan_ok=True
+        )
+        defined = [rate for rate in rates if rate is not None]
+        macro = getattr(found.macro, name)
+        assert macro.inputs["n_codes"] == len(defined)
+        assert macro.value == (pytest.approx(np.mean(defined)) if defined else None)
+    micro = precision_recall_fscore_support(truth, flags, average="micro", **more)
+    for name, value in zip(("precision", "recall", "f1"), micro, strict=False):
+        one = getattr(found.micro, name).value
+        assert (np.nan if one is None else one) == pytest.approx(value, nan_ok=True)
+    weight = weights if weighted else None
+    assert found.hamming_loss.value == pytest.approx(
+        hamming_loss(truth, flags, sample_weight=weight)
+    )
+    similar = [
+        1.0 if not (one.any() or other.any()) else jaccard_score(one, other)
+        for one, other in zip(truth, flags, strict=True)
+    ]
+    assert found.mean_jaccard.value == pytest.approx(np.average(similar, weights=weight))
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@settings(deadline=None)
+@given(ITEMS)
+def test_counts_add_up(items):
+    human, judge, weights = (list(column) for column in zip(*items, strict=True))
+    found = code_report(CODES, human, judge, weights=weights, resamples=5)
+    for code, score in found.per_code.items():
+        assert score.tp + score.fp + score.fn + score.tn == found.n == len(items)
+        assert score.tp + score.fp == score.precision.n == sum(code in one for one in judge)
+        assert score.tp + score.fn == score.recall.n == sum(code in one for one in human)
+        weighted = (score.weighted_tp, score.weighted_fp, score.weighted_fn, score.weighted_tn)
+        assert sum(weighted) == pytest.approx(sum(weights))
+        assert score.recall.low is None
+
+
+def test_intervals_are_wilson_on_counts():
+    human = [{"a"}] * 8 + [set()] * 10 + [{"a"}] * 2
+    judge = [{"a"}] * 11 + [set()] * 9
+    score = code_report(["a"], human, judge, confidence=0.9, resamples=300).per_code["a"]
+    assert (score.tp, score.fp, score.fn, score.tn) == (8, 3, 2, 7)
+    for found, k, n in (
+        (score.precision, 8, 11),
+        (score.recall, 8, 10),
+        (score.specificity, 7, 10),
+    ):
+        limits = wilson(k, n, 0.9)
+        assert (found.value, found.low, found.high, found.n) == (k / n, limits.low, limits.high, n)
+    assert score.f1.value == pytest.approx(16 / 21)
+    assert score.f1.low < score.f1.value < score.f1.high
+    assert score.f1.method == "cluster_bootstrap_percentile"
+
+
+def test_clusters_widen_the_intervals():
+    human = [{"a"}] * 20 + [set()] * 20
+    judge = [{"a"}] * 15 + [set()] * 5 + [{"a"}] * 5 + [set()] * 15
+    clusters = [item // 5 for item in range(40)]
+    alone, together = (
+        code_report(["a"], human, judge, clusters=one).per_code["a"] for one in (None, clusters)
+    )
+    for name in ("precision", "recall", "f1", "specificity"):
+        one, other = getattr(alone, name), getattr(together, name)
+        assert one.value == other.value
+        assert other.high - other.low > one.high - one.low
+    assert together.f1.inputs["clusters"] == 8
+
+
+def test_undefined_is_none_with_a_reason():
+    found = code_report(["a", "b", "c"], [{"a"}, {"a"}], [{"a"}, {"a", "b"}])
+    never, extra, always = (found.per_code[code] for code in ("c", "b", "a"))
+    for one in (never.precision, never.recall, never.f1, extra.recall, always.specificity):
+        assert one.value is None
+        assert "gave it" in one.reason
+    assert (extra.precision.value, extra.f1.value) == (0.0, 0.0)
+    assert found.macro.recall.inputs["n_codes"] == 1
+    assert found.macro.precision.value == 0.5
+
+
+def test_without_items_all_is_undefined():
+    found = code_report(["a"], [], [])
+    assert found.n == 0
+    for one in (found.exact_match, found.mean_jaccard, found.hamming_loss, found.micro.f1):
+        assert one.value is None
+        assert one.reason
+    assert code_report([], [], []).macro.f1.reason == "f1 is defined for no code"
+
+
+def test_rounding_of_weights_defines_nothing():
+    found = code_report(["a"], [{"a"}] * 3, [{"a"}, set(), {"a"}], weights=[0.1, 0.2, 0.3])
+    assert found.per_code["a"].specificity.value is None
+    assert found.per_code["a"].weighted_tn == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "human", "judge", "message"),
+    [
+        (["a", "a"], [], [], "listed twice"),
+        (["a"], [{"a"}], [], "not 1 and 0"),
+        (["a"], [{"a"}], [{"b"}], r"item 0: no such code: \['b'\]"),
+        (["a"], ["a"], [{"a"}], "must be a set of strings, not 'a'"),
+        (["a"], [None], [{"a"}], "not None"),
+    ],
+)
+def test_bad_input_raises(codes, human, judge, message):
+    with pytest.raises(ValueError, match=message):
+        code_report(codes, human, judge)
+
+
+def test_one_label_each():
+    human, judge = ["x", "x", "y", "none"], ["x", "y", "y", "none"]
+    found = primary_report(["x", "y", "none"], human, judge, resamples=100)
+    assert found.micro.precision.value == found.micro.recall.value == found.micro.f1.value == 0.75
+    # x: P 1, R 1/2; y: P 1/2, R 1; none: 1.
+    assert found.macro.f1.value == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)
+    assert found.exact_match.value == 0.75
+    with pytest.raises(ValueError, match="item 0: a label must be a string, not None"):
+        primary_report(["x"], [None], ["x"])
+
+
+def test_confusion_matrix_same_as_scikit_learn():
+    labels = ["x", "y", "unused", "nan"]
+    human, judge = ["x", "x", "y", "nan", "nan"], ["x", "y", "y", "nan", "x"]
+    wanted = sklearn_matrix(human, judge, labels=labels).tolist()
+    assert confusion_matrix(human, judge, labels) == wanted
+    assert confusion_matrix([], [], ["x"]) == [[0]]
+    with pytest.raises(ValueError, match="'y' is none of"):
+        confusion_matrix(["x"], ["y"], ["x"])
+    with pytest.raises(ValueError, match="listed twice"):
+        confusion_matrix(["x"], ["x"], ["x", "x"])

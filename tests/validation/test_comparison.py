@@ -1,0 +1,186 @@
+"""Differences, tests and tables of codes."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, false_discovery_control
+
+from validation import (
+    Estimate,
+    adjust,
+    clustered_share,
+    co_occurrence,
+    difference,
+    fisher,
+    mcnemar,
+    mover,
+    paired_difference,
+    rogan_gladen,
+)
+
+
+# Newcombe, Stat. Med. 17 (1998) 873, table II, method 10.
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        ((56, 70, 48, 80), 0.0524, 0.3339),
+        ((9, 10, 3, 10), 0.1705, 0.8090),
+        ((6, 7, 2, 7), 0.0582, 0.8062),
+        ((5, 56, 0, 29), -0.0381, 0.1926),
+        ((0, 10, 0, 20), -0.1611, 0.2775),
+        ((0, 10, 0, 10), -0.2775, 0.2775),
+        ((10, 10, 0, 20), 0.6791, 1.0),
+        ((10, 10, 0, 10), 0.6075, 1.0),
+    ],
+)
+def test_difference_published(counts, low, high):
+    found = difference(*counts)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+    mirrored = difference(*counts[2:], *counts[:2])
+    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+
+
+# Newcombe, Stat. Med. 17 (1998) 2635, table IV, method 10.
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        ((36, 12, 2, 0), 0.0569, 0.3404),
+        ((18, 12, 2, 18), 0.0562, 0.3290),
+        ((0, 12, 2, 36), 0.0569, 0.3404),
+        ((30, 0, 0, 24), -0.0358, 0.0358),
+        ((54, 0, 0, 0), -0.0664, 0.0664),
+    ],
+)
+def test_paired_difference_published(counts, low, high):
+    found = paired_difference(*counts)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+    both, first, second, neither = counts
+    mirrored = paired_difference(both, second, first, neither)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_no_trials_are_undefined():
+    for found in (difference(0, 0, 1, 2), difference(1, 2, 0, 0), paired_difference(0, 0, 0, 0)):
+        assert (found.value, found.low, found.high) == (None, -1.0, 1.0)
+        assert found.reason in ("a group has no trials", "no items")
+        json.dumps(found.as_dict(), allow_nan=False)
+    same = difference(2, 2, 3, 3)
+    assert (same.value, same.inputs["z"], same.inputs["p"]) == (0.0, None, None)
+
+
+COUNTS = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(COUNTS, COUNTS)
+def test_limits_surround_the_difference(one, other):
+    found = difference(*one, *other)
+    assert -1 <= found.low <= found.value <= found.high <= 1
+    share, second = ([1] * k + [0] * (n - k) for k, n in (one, other))
+    again = mover(clustered_share(share), clustered_share(second))
+    assert (again.low, again.high) == (found.low, found.high)
+
+
+@given(*[st.integers(0, 60)] * 4)
+def test_limits_surround_the_paired_difference(both, first_only, second_only, neither):
+    found = paired_difference(both, first_only, second_only, neither)
+    assert -1 <= found.low <= (found.value or 0) <= found.high <= 1
+
+
+def test_mover_of_what_is_undefined():
+    share, nothing = clustered_share([1, 0]), clustered_share([])
+    assert mover(share, nothing).reason == "the second is undefined: no items"
+    assert mover(nothing, share).value is None
+    assert "no interval" in mover(rogan_gladen(5, 10, 0.9, 0.9), share).reason
+    with pytest.raises(ValueError, match="must have the same confidence"):
+        mover(share, clustered_share([1, 0], confidence=0.9))
+    with pytest.raises(ValueError, match="mover takes shares, but b_low is -1"):
+        mover(share, Estimate("kappa", 0.5, -1.0, 1.0, 5, 0.95, "wilson_mapped"))
+
+
+@pytest.mark.parametrize(
+    ("table", "statistic", "p"),
+    [
+        # Fisher's tea: 3 of 4 right, two-sided 34/70.
+        ([[3, 1], [1, 3]], 9.0, 34 / 70),
+        ([[3, 0], [0, 3]], None, 2 / 20),
+        ([[0, 3], [3, 0]], 0.0, 2 / 20),
+        ([[0, 0], [3, 4]], None, 1.0),
+        ([[0, 3], [0, 4]], None, 1.0),
+        ([[0, 0], [0, 0]], None, None),
+    ],
+)
+def test_fisher(table, statistic, p):
+    found = fisher(table)
+    assert found.statistic == statistic
+    assert found.p == (p and pytest.approx(p))
+    assert (found.reason is None) == (statistic is not None)
+    assert found.n == sum(map(sum, table))
+
+
+def test_mcnemar():
+    # Agresti, Categorical Data Analysis, table 11.1: z^2 = 17.36.
+    approval = mcnemar(86, 150, "chi2")
+    assert approval.statistic == pytest.approx(17.36, abs=5e-3)
+    exact = mcnemar(86, 150)
+    assert exact.p == pytest.approx(binomtest(86, 236).pvalue)
+    assert (mcnemar(3, 3).p, mcnemar(0, 1).p, mcnemar(3, 3, "chi2").p) == (1.0, 1.0, 1.0)
+    for method in ("exact", "chi2"):
+        assert mcnemar(0, 0, method).p is None
+        assert mcnemar(0, 0, method).reason == "both gave every item the same answer"
+
+
+P_VALUES = st.lists(st.none() | st.floats(0, 1))
+
+
+@given(P_VALUES)
+def test_adjusted_p_values(p_values):
+    made = [p for p in p_values if p is not None]
+    bh, holm = adjust(p_values, "bh"), adjust(p_values)
+    for adjusted in (bh, holm):
+        assert [one is None for one in adjusted] == [one is None for one in p_values]
+    kept = [one for one in bh if one is not None]
+    if made:
+        assert kept == pytest.approx(list(false_discovery_control(made)))
+    for p, one, other in zip(p_values, bh, holm, strict=True):
+        assert p is None or p <= one * (1 + 1e-12) <= other * (1 + 1e-9) <= 1 + 1e-9
+
+
+def test_holm_by_hand():
+    assert adjust([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+
+
+def test_co_occurrence():
+    sets = [["a", "b"], ["a"], [], ["b", "c", "b"]]
+    assert co_occurrence(["a", "b", "c", "d"], sets) == [
+        [2, 1, 0, 0],
+        [1, 2, 1, 0],
+        [0, 1, 1, 0],
+        [0, 0, 0, 0],
+    ]
+    assert co_occurrence([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: difference(3, 2, 1, 2), "k must be between 0 and n, not 3 of 2"),
+        (lambda: difference(1, 2, 1, 2, 95), "confidence must be between 0 and 1"),
+        (lambda: paired_difference(1, -1, 0, 0), "first_only must not be negative"),
+        (lambda: fisher([[1, 2, 3], [1, 2, 3]]), "two rows of two counts"),
+        (lambda: fisher([[1, math.nan], [1, 2]]), "must be a whole number"),
+        (lambda: mcnemar(1, 2, "mid"), "method must be 'exact' or 'chi2'"),
+        (lambda: mcnemar(-1, 2), "first_only must not be negative"),
+        (lambda: adjust([1.5]), "a p-value must be between 0 and 1, not 1.5"),
+        (lambda: adjust([math.nan]), "a p-value must be between 0 and 1, not nan"),
+        (lambda: adjust([0.5], "bonferroni"), "method must be 'holm' or 'bh'"),
+        (lambda: co_occurrence(["a"], [["b"]]), "the code 'b' is not among"),
+        (lambda: co_occurrence(["a", "a"], []), "a code stands twice"),
+        (lambda: co_occurrence(["a"], ["a"]), "a set of codes, not the text 'a'"),
+    ],
+)
+def test_bad_input_raises(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,410 @@
+"""Every case of the shared golden file through the public functions.
+
+``CASES`` maps the file's name of a statistic to what gives its expected keys. A statistic without
+an entry fails: it is not covered.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import validation as v
+from tests.conftest import ROOT
+from validation import Stratum, cell
+
+
+def kappa_table(given):
+    kappa, ase = (
+        v.cohen_kappa(v.from_matrix(given["table"])),
+        v.kappa_ase(v.from_matrix(given["table"])),
+    )
+    return {
+        "kappa": kappa.value,
+        "observed_agreement": kappa.observed.value,
+        "expected_agreement": kappa.expected,
+        "se": ase.inputs["se"],
+    }
+
+
+def kappa_pairs(given):
+    kappa = v.cohen_kappa(v.confusion(given["human"], given["judge"]))
+    defined = kappa.value is not None
+    assert defined or kappa.reason
+    return {
+        "kappa": kappa.value,
+        "observed_agreement": kappa.observed.value,
+        "defined": defined,
+    }
+
+
+def agreement_join(given):
+    human, judge = given["human"], given["judge"]
+    both = [key for key in human if key in judge]
+    found = v.agreement_of([human[key] for key in both], [judge[key] for key in both])
+    return {
+        "n_overlap": len(both),
+        "human_only": len(human) - len(both),
+        "judge_only": len(judge) - len(both),
+        "agreement": found.observed.value,
+        "kappa": found.kappa.value,
+    }
+
+
+def limits(found):
+    return {"low": found.low, "high": found.high}
+
+
+def weighted_rates(given):
+    found = v.verification(
+        Stratum(bool(one["judge"]), one["N"], one["n_labelled"], one["human_positive"])
+        for one in given["strata"]
+    )
+    return found.as_dict()
+
+
+def ac1_table(given):
+    found = v.gwet_ac1(v.from_matrix(given["table"]), given["n_categories"])
+    return {
+        "ac1": found.value,
+        "observed_agreement": found.observed.value,
+        "expected_agreement": found.expected,
+    }
+
+
+def multirater(given):
+    ratings = v.ratings_from_counts(given["counts"])
+    labels = len(given["counts"][0])
+    return {
+        "fleiss_kappa": v.fleiss_kappa(given["counts"]).value,
+        "krippendorff_alpha": v.krippendorff_alpha(ratings, interval=False).value,
+        "gwet_ac1": v.gwet_ac1_raters(ratings, labels).value,
+        "observed_agreement": v.pairwise_agreement(ratings, resamples=1).value,
+    }
+
+
+def alpha_nominal(given):
+    found = v.krippendorff_alpha(given["ratings"], interval=False)
+    return {
+        "alpha": found.value,
+        "n_units_used": found.n,
+        "n_pairable_values": found.inputs["n_pairable_values"],
+    }
+
+
+def ac1_raw(given):
+    found = v.gwet_ac1_raters(given["ratings"], given["n_categories"])
+    return {
+        "ac1": found.value,
+        "observed_agreement": found.inputs["observed"],
+        "expected_agreement": found.inputs["expected"],
+    }
+
+
+def set_distance(given):
+    sets = set(given["a"]), set(given["b"])
+    return {"masi": v.masi_distance(*sets), "jaccard": v.jaccard_distance(*sets)}
+
+
+def rates(averages):
+    return {name: getattr(averages, name).value for name in ("precision", "recall", "f1")}
+
+
+def multilabel(given):
+    found = v.code_report(given["codes"], given["human"], given["judge"], resamples=1)
+    return {
+        "per_code": {
+            code: {name: getattr(one, name) for name in ("tp", "fp", "fn", "tn")} | rates(one)
+            for code, one in found.per_code.items()
+        },
+        "micro": rates(found.micro),
+        "macro_over_defined": rates(found.macro),
+        "exact_match": found.exact_match.value,
+        "mean_jaccard": found.mean_jaccard.value,
+        "hamming_loss": found.hamming_loss.value,
+    }
+
+
+def primary(given):
+    labels, table = given["labels"], given["table_human_rows_judge_columns"]
+    pairs = [
+        (human, judge)
+        for human, row in zip(labels, table, strict=True)
+        for judge, count in zip(labels, row, strict=True)
+        for _ in range(count)
+    ]
+    found = v.primary_report(labels, *zip(*pairs, strict=True), resamples=1)
+    scores = [found.per_code[label] for label in labels]
+    return {
+        "precision": [one.precision.value for one in scores],
+        "recall": [one.recall.value for one in scores],
+        "f1": [one.f1.value for one in scores],
+        "macro_f1": found.macro.f1.value,
+        "micro_f1": found.micro.f1.value,
+        "recall_ci": [[one.recall.low, one.recall.high] for one in scores],
+        "precision_ci": [[one.precision.low, one.precision.high] for one in scores],
+    }
+
+
+def rogan_gladen(given):
+    found = v.rogan_gladen(**given)
+    return {"corrected": found.value, **found.inputs}
+
+
+def rogan_gladen_from_labels(given):
+    found = v.rogan_gladen_from_labels(**given)
+    return {"corrected": found.value, **found.inputs}
+
+
+def ppi_mean(given):
+    found = v.ppi_mean(
+        given["human"],
+        given["judge_labelled"],
+        given["judge_unlabelled"],
+        given["lambda"],
+        given["confidence"],
+    )
+    return {"estimate": found.value, "lambda": found.inputs["tuning"], **limits(found)}
+
+
+def corrected(given, confidence):
+    def labels(positive, n):
+        return cell([1] * positive + [0] * (n - positive))
+
+    return v.poststratified(
+        given["N"],
+        given["N_judge_positive"],
+        labels(given["human_positive_there"], given["n_labelled_judge_positive"]),
+        labels(given["human_positive_among_those"], given["n_labelled_judge_negative"]),
+        confidence=confidence,
+        judge_design_effect=given.get("design_effect_judge", 1.0),
+    )
+
+
+def poststratified(given):
+    found = corrected(given, given["confidence"])
+    return {"estimate": found.value, **limits(found), **found.inputs}
+
+
+def mover(given):
+    one, other = (corrected(given[name], given["confidence"]) for name in "ab")
+    found = v.mover(one, other)
+    return {
+        "a": [one.value, one.low, one.high],
+        "b": [other.value, other.low, other.high],
+        "difference": found.value,
+        **limits(found),
+    }
+
+
+def difference(given):
+    found = v.difference(**given)
+    return {"difference": found.value, **limits(found), **found.inputs}
+
+
+def paired_difference(given):
+    found = v.paired_difference(**given)
+    return {"difference": found.value, **limits(found)}
+
+
+def adjust(given):
+    p = given["p"]
+    holm, bh = v.adjust(p, "holm"), v.adjust(p, "bh")
+    return {
+        "bh": bh,
+        "holm": holm,
+        "bh_rejections_at_05": sum(one <= 0.05 for one in bh),
+        "bonferroni_rejections_at_05": sum(one * len(p) <= 0.05 for one in p),
+    }
+
+
+def pairs_of(intervals):
+    return [[one.low, one.high] for one in intervals]
+
+
+def simultaneous(given):
+    return {name: pairs_of(getattr(v, name)(**given)) for name in ("goodman", "sison_glaz")}
+
+
+def clustered(given):
+    found = v.clustered_share(given["values"], given["cluster"], confidence=given["confidence"])
+    return {
+        "estimate": found.value,
+        **found.inputs,
+        "low_wilson_neff_t": found.low,
+        "high_wilson_neff_t": found.high,
+    }
+
+
+def sample_size(given):
+    return v.sample_size(given["p"], given["half_width"], given["confidence"]).as_dict()
+
+
+def retest(given):
+    found = v.retest(given["runs_per_trace"], resamples=1)
+    measures = (
+        "mean_pairwise_agreement",
+        "share_unanimous",
+        "fleiss_kappa",
+        "krippendorff_alpha",
+    )
+    return {name: getattr(found, name).value for name in measures} | {"majority": found.majority}
+
+
+def retention(given):
+    found = v.retention(given["auc_solo"], given["auc_coop"])
+    delta = found.inputs["delta"]
+    matches = v.matches_printed(delta, given["printed_delta"], 3) and v.matches_printed(
+        found.value, given["printed_retention"], 2
+    )
+    return {"delta": delta, "retention": found.value, "matches_printed": matches}
+
+
+def mean_of_rows(given):
+    if "rows" not in given:
+        means = v.row_means(list(zip(given["auc_solo"], given["auc_coop"], strict=True)))
+        return {"mean_solo": means[0], "mean_coop": means[1]}
+    means = v.row_means(given["rows"])
+    delta = v.percent_difference(means[5], means[2])
+    printed = zip(means, given["printed"], strict=True)
+    matches = all(v.matches_printed(one, other, 2) for one, other in printed)
+    return {
+        "means": means,
+        "delta": delta,
+        "matches_printed": matches and v.matches_printed(delta, given["printed_delta"], 1),
+    }
+
+
+def percent_difference(given):
+    delta = v.percent_difference(given["with_comm_final"], given["no_comm_final"])
+    return {
+        "delta": delta,
+        "delta_1dp": v.rounded(delta, 1),
+        "matches_printed": v.matches_printed(delta, given["printed"], 1),
+    }
+
+
+def grim(given):
+    counts = v.possible_counts(**given)
+    return {"possible_counts": counts, "consistent": bool(counts)}
+
+
+def auc_retention(given):
+    solo, coop = (
+        v.auc(given["midpoints"], given[f"{name}_rates"]).value for name in ("solo", "coop")
+    )
+    return {"auc_solo": solo, "auc_coop": coop, "retention": v.retention(solo, coop).value}
+
+
+def rogan_gladen_with_interval(given):
+    found = v.lang_reiczigel(**given)
+    tp, positive, tn, negative = (given[name] for name in ("tp", "n_positive", "tn", "n_negative"))
+    [sensitivity], [specificity] = (
+        pairs_of([v.wilson(tp, positive)]),
+        pairs_of([v.wilson(tn, negative)]),
+    )
+    return {
+        "corrected": found.value,
+        **limits(found),
+        "kappa": v.cohen_kappa(v.from_matrix([[tp, positive - tp], [negative - tn, tn]])).value,
+        "sensitivity_ci": sensitivity,
+        "specificity_ci": specificity,
+    }
+
+
+def primary_and_secondary(given):
+    sides = [
+        [(one["primary"], one["secondary"]) for one in given[name]] for name in ("human", "judge")
+    ]
+    found = v.primary_agreement(*sides, resamples=1)
+    return {name: one["value"] for name, one in found.as_dict().items()}
+
+
+CASES = {
+    "wilson_ci": lambda given: {
+        "estimate": v.wilson(**given).value,
+        **limits(v.wilson(**given)),
+    },
+    "cohen_kappa_table": kappa_table,
+    "cohen_kappa_pairs": kappa_pairs,
+    "agreement_join": agreement_join,
+    "kappa_ci_wilson_mapped": lambda given: limits(
+        v.cohen_kappa(v.from_matrix(given["table"]), given["confidence"])
+    ),
+    "kappa_ci_ase": lambda given: limits(
+        v.kappa_ase(v.from_matrix(given["table"]), given["confidence"])
+    ),
+    "weighted_sensitivity_specificity": weighted_rates,
+    "gwet_ac1_table": ac1_table,
+    "multirater_counts": multirater,
+    "krippendorff_alpha_nominal": alpha_nominal,
+    "gwet_ac1_raw": ac1_raw,
+    "set_distance": set_distance,
+    "multilabel_report": multilabel,
+    "primary_report": primary,
+    "rogan_gladen": rogan_gladen,
+    "rogan_gladen_from_labels": rogan_gladen_from_labels,
+    "rogan_gladen_ci_lang_reiczigel": lambda given: limits(v.lang_reiczigel(**given)),
+    "rogan_gladen_with_lang_reiczigel": rogan_gladen_with_interval,
+    "ppi_mean": ppi_mean,
+    "poststratified_point": lambda given: {"estimate": v.poststratified_point(**given).value},
+    "poststratified_prevalence": poststratified,
+    "kish_effective_n": lambda given: v.kish_effective_n(given["weights"]).as_dict(),
+    "newcombe_difference": difference,
+    "newcombe_paired_difference": paired_difference,
+    "mover_difference_of_default_estimator": mover,
+    "fisher_exact": lambda given: v.fisher(given["table"]).as_dict(),
+    "mcnemar": lambda given: v.mcnemar(**given).as_dict(),
+    "adjust_p": adjust,
+    "multinomial_simultaneous": simultaneous,
+    "wilson_bonferroni": lambda given: {"intervals": pairs_of(v.wilson_bonferroni(**given))},
+    "clustered_proportion": clustered,
+    "samplesize_wilson_half_width": sample_size,
+    "probability_at_least": lambda given: {"probability": v.probability_at_least(**given)},
+    "samplesize_at_least": lambda given: {"n": v.sample_size_at_least(**given)},
+    "zero_count_upper_bound": lambda given: v.zero_count_upper(**given).as_dict(),
+    "judge_retest": retest,
+    "retention": retention,
+    "mean_of_rows": mean_of_rows,
+    "percent_difference": percent_difference,
+    "grim_check": grim,
+    "implied_chance_corrected": lambda given: (
+        lambda found: found | {"expected_agreement": found["expected"]}
+    )(v.implied_by_shares(given["observed_agreement"], given["shares_percent"]).as_dict()),
+    "auc_retention": auc_retention,
+    "primary_secondary_agreement": primary_and_secondary,
+}
+
+
+def golden_cases():
+    folder = Path(os.environ.get("ANNOTATOR_TEST_DATA") or ROOT.parent / "shared" / "data")
+    path = folder / "stats_golden_dev.json"
+    if not path.is_file():
+        reason = f"no golden values at {path}: set ANNOTATOR_TEST_DATA to their folder"
+        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return [pytest.param(case, id=case["id"]) for case in cases]
+
+
+def check(given, expected, tolerance, place):
+    """Assert that all that is expected is there, numbers to within the tolerance."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert key in given, f"{place}: no {key}"
+            check(given[key], value, tolerance, f"{place}.{key}")
+    elif isinstance(expected, list):
+        assert len(given) == len(expected), place
+        for number, (one, other) in enumerate(zip(given, expected, strict=True)):
+            check(one, other, tolerance, f"{place}[{number}]")
+    elif isinstance(expected, int | float) and not isinstance(expected, bool):
+        assert given == pytest.approx(expected, abs=tolerance, rel=0), place
+    else:
+        assert given == expected, place
+
+
+@pytest.mark.parametrize("case", golden_cases())
+def test_golden_case(case):
+    assert case["statistic"] in CASES, f"nothing computes {case['statistic']}"
+    found = CASES[case["statistic"]](case["input"])
+    check(found, case["expected"], case["tolerance"], case["id"])

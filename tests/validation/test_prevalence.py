@@ -1,0 +1,349 @@
+"""Prevalence corrected for the judge's errors."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from validation import (
+    Cell,
+    Stratum,
+    cell,
+    lang_reiczigel,
+    poststratified,
+    poststratified_point,
+    ppi_mean,
+    recall_estimate,
+    rogan_gladen,
+    rogan_gladen_from_labels,
+    verification,
+)
+
+EMPTY = cell([])
+
+
+def labels(k, n):
+    return cell([1] * k + [0] * (n - k))
+
+
+def limits(found):
+    return (found.low, found.high)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(([],), Cell(None, 0, 0, 0.0, 1.0), id="empty"),
+        pytest.param(([1, 0, 1, 1],), Cell(0.75, 3, 4, 4.0, 1.0), id="plain"),
+        pytest.param(([1, 0], [3, 1]), Cell(0.75, 1, 2, 1.6, 1.0), id="weighted"),
+        # Four clusters alike within: G / (G - 1) = 4/3 times 2.
+        pytest.param(
+            ([1, 1, 1, 1, 0, 0, 0, 0], None, [1, 1, 2, 2, 3, 3, 4, 4]),
+            Cell(0.5, 4, 8, 3.0, 8 / 3),
+            id="clustered",
+        ),
+        pytest.param(
+            ([1] * 20 + [0] * 20, None, [1] * 20 + [2] * 20), Cell(0.5, 20, 40, 8.0, 5.0), id="most"
+        ),
+        pytest.param(
+            ([1, 0, 1, 0], None, [1, 1, 2, 2]), Cell(0.5, 2, 4, 4.0, 1.0), id="at-least-1"
+        ),
+        pytest.param(([1, 1], None, [1, 2]), Cell(1.0, 2, 2, 2.0, 1.0), id="all"),
+        pytest.param(([1, 0], None, [1, 1]), Cell(0.5, 1, 2, 2.0, 1.0), id="one-cluster"),
+    ],
+)
+def test_cell(arguments, expected):
+    found = cell(*arguments)
+    assert (found.share, found.k, found.n) == (expected.share, expected.k, expected.n)
+    assert found.n_effective == pytest.approx(expected.n_effective)
+    assert found.design_effect == pytest.approx(expected.design_effect)
+
+
+def test_interval_from_its_formula():
+    found = poststratified(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5)
+    q1, q0 = 16.5 / 21, 4.5 / 41
+    m = 0.2 * q1 + 0.8 * q0
+    variance = 0.04 * q1 * (1 - q1) / 22 + 0.64 * q0 * (1 - q0) / 42
+    variance += 1.5 * 0.16 * (q1 - q0) ** 2 / 1000
+    total = m * (1 - m) / variance - 1
+    assert found.value == pytest.approx(0.2 * 0.8 + 0.8 * 0.1)
+    assert limits(found) == pytest.approx(beta(m * total, (1 - m) * total).ppf([0.025, 0.975]))
+    assert found.inputs["posterior_mean"] == pytest.approx(m)
+    assert found.inputs["posterior_sd"] == pytest.approx(variance**0.5)
+    wide = poststratified(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5, df=5)
+    assert wide.inputs["posterior_sd"] == pytest.approx(variance**0.5 * 2.570582 / 1.959964)
+
+
+def test_posterior_by_simulation():
+    found = poststratified(500, 100, labels(9, 10), labels(3, 90))
+    rng = np.random.default_rng(1)
+    share = rng.beta(100, 400, 400_000)
+    drawn = share * rng.beta(9.5, 1.5, 400_000) + (1 - share) * rng.beta(3.5, 87.5, 400_000)
+    assert found.inputs["posterior_mean"] == pytest.approx(drawn.mean(), abs=1e-3)
+    assert found.inputs["posterior_sd"] == pytest.approx(drawn.std(), abs=1e-3)
+    # The Beta distribution has the posterior's moments, not quite its tails.
+    assert limits(found) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=1e-2)
+
+
+def test_corpus_has_nothing_uncertain_once_all_are_labelled():
+    cells = labels(4, 5), labels(1, 5)
+    process = poststratified(10, 5, *cells)
+    corpus = poststratified(10, 5, *cells, population="corpus")
+    assert process.low < corpus.low == corpus.value == corpus.high < process.high
+    half = poststratified(20, 10, *cells, population="corpus")
+    assert half.high - half.low < process.high - process.low
+    assert half.low < half.value < half.high
+
+
+def test_cells_without_labels():
+    never = poststratified(1000, 0, EMPTY, labels(2, 100))
+    assert (never.value, never.inputs["note"]) == (0.02, None)
+    always = poststratified(1000, 1000, labels(90, 100), EMPTY)
+    assert (always.value, always.inputs["note"]) == (0.9, None)
+    half = poststratified(1000, 100, EMPTY, labels(0, 100))
+    assert half.value == pytest.approx(0.05)  # 1/2 of the flagged
+    assert half.inputs["note"] == "none of the traces with the judge's flag has a human label"
+    assert half.low <= half.value <= half.high
+    for judged, flagged, reason in ((1000, 100, "no human labels"), (0, 0, "no judged traces")):
+        nothing = poststratified(judged, flagged, EMPTY, EMPTY)
+        assert (nothing.value, nothing.low, nothing.high) == (None, 0.0, 1.0)
+        assert nothing.reason == reason
+        json.dumps(nothing.as_dict(), allow_nan=False)
+
+
+def test_one_task_says_nothing_of_tasks():
+    found = poststratified(100, 50, labels(9, 10), labels(1, 10), df=0)
+    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
+    assert "one task" in found.reason
+
+
+def test_variance_too_large_for_any_beta():
+    found = poststratified(100, 50, labels(1, 1), labels(1, 1), df=1)
+    assert limits(found) == (0.0, 1.0)
+
+
+CELLS = st.integers(0, 60).flatmap(
+    lambda n: st.builds(labels, st.integers(0, n), st.just(n)) if n else st.just(EMPTY)
+)
+
+
+@given(st.integers(60, 2000), st.integers(60, 2000), CELLS, CELLS, st.floats(0.5, 0.999))
+def test_limits_surround_the_estimate(flags, others, flagged, unflagged, confidence):
+    judged = flags + others
+    for found in (
+        poststratified(judged, flags, flagged, unflagged, confidence=confidence),
+        recall_estimate(judged, flags, flagged, unflagged, confidence=confidence),
+    ):
+        if found.value is None:
+            assert found.reason
+        else:
+            assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(st.integers(60, 2000), st.integers(60, 2000), CELLS, CELLS)
+def test_absence_mirrors_presence(flags, others, flagged, unflagged):
+    def turned(one):
+        return labels(one.n - one.k, one.n)
+
+    here = poststratified(flags + others, flags, flagged, unflagged)
+    there = poststratified(flags + others, others, turned(unflagged), turned(flagged))
+    if here.value is not None:
+        assert here.low == pytest.approx(1 - there.high, abs=1e-9)
+        assert here.value == pytest.approx(1 - there.value, abs=1e-9)
+
+
+def test_recall():
+    found = recall_estimate(1000, 200, labels(40, 50), labels(5, 50))
+    assert found.value == pytest.approx(0.16 / (0.16 + 0.08))
+    again = recall_estimate(1000, 200, labels(40, 50), labels(5, 50))
+    assert found == again
+    other = recall_estimate(1000, 200, labels(40, 50), labels(5, 50), seed=1)
+    assert limits(other) != limits(found)
+    assert limits(other) == pytest.approx(limits(found), abs=0.01)
+    wide = recall_estimate(1000, 200, labels(40, 50), labels(5, 50), df=3)
+    assert wide.low < found.low < found.high < wide.high
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((0, 0, EMPTY, EMPTY), "no judged traces"),
+        ((100, 50, EMPTY, EMPTY), "no human labels"),
+        ((100, 50, EMPTY, labels(1, 5)), "none of the traces with the judge's flag has"),
+        ((100, 50, labels(1, 5), EMPTY), "none of the traces without the judge's flag has"),
+        ((100, 50, labels(0, 5), labels(0, 5)), "humans found the code in no labelled trace"),
+    ],
+)
+def test_recall_is_undefined(arguments, reason):
+    found = recall_estimate(*arguments)
+    assert (found.value, found.low, found.high) == (None, 0.0, 1.0)
+    assert found.reason.startswith(reason)
+
+
+def test_recall_of_a_judge_that_always_says_the_same():
+    never, always = (
+        recall_estimate(10, 0, EMPTY, labels(1, 5)),
+        recall_estimate(10, 10, labels(1, 5), EMPTY),
+    )
+    assert (never.value, always.value) == (0.0, 1.0)
+    # Ten traces do not prove that it never (always) will.
+    assert never.low == 0 < never.high < 1
+    assert 0 < always.low < always.high == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value", "clipped"),
+    [
+        # epiR's manual: 23 of 150, Se .96, Sp .89, true prevalence 5.1 per 100.
+        ((23, 150, 0.96, 0.89), 0.050980, False),
+        ((1, 100, 0.9, 0.9), 0.0, True),
+        ((99, 100, 0.9, 0.9), 1.0, True),
+        ((40, 100, 1.0, 1.0), 0.4, False),
+        ((40, 100, 0.55, 0.45), None, False),
+        ((40, 100, 0.6, 0.4), None, False),
+        ((40, 100, 0.3, 0.2), None, False),
+        ((0, 0, 0.9, 0.9), None, False),
+    ],
+)
+def test_rogan_gladen(arguments, value, clipped):
+    found = rogan_gladen(*arguments)
+    assert found.value == (value and pytest.approx(value, abs=1e-6))
+    assert found.inputs["clipped"] is clipped
+    assert (found.reason is None) == (value is not None)
+    assert (found.low, found.high, found.method) == (None, None, "none")
+
+
+def test_rogan_gladen_from_labels():
+    assert rogan_gladen_from_labels(18, 2, 3, 27, 90, 250).value == pytest.approx(0.325)
+    nobody = rogan_gladen_from_labels(0, 0, 3, 27, 90, 250)
+    assert nobody.reason == "no labelled trace has the code: sensitivity is unknown"
+    everybody = rogan_gladen_from_labels(3, 27, 0, 0, 90, 250)
+    assert everybody.reason == "every labelled trace has the code: specificity is unknown"
+    assert rogan_gladen_from_labels(0, 0, 0, 0, 90, 250).reason == "no human labels"
+
+
+def test_lang_reiczigel():
+    found = lang_reiczigel(80, 400, 30, 40, 78, 80)
+    assert found.value == pytest.approx(0.2413793)
+    assert limits(found) == pytest.approx((0.158631, 0.327122), abs=1e-6)
+    more = lang_reiczigel(80, 400, 30, 40, 78, 80, confidence=0.99)
+    assert more.low < found.low < found.high < more.high
+    # A judge without errors, known for sure, leaves the sampling error: near Wilson's.
+    sure = lang_reiczigel(80, 400, 10**9, 10**9, 10**9, 10**9)
+    assert limits(sure) == pytest.approx((0.1637, 0.2421), abs=2e-3)
+    for arguments in (
+        (5, 10, 0, 0, 5, 5),
+        (5, 10, 5, 5, 0, 0),
+        (0, 0, 4, 5, 4, 5),
+        (5, 9, 1, 2, 1, 2),
+    ):
+        nothing = lang_reiczigel(*arguments)
+        assert (nothing.value, nothing.low, nothing.high) == (None, 0.0, 1.0)
+        assert nothing.reason
+
+
+def test_verification_by_hand():
+    found = verification([Stratum(True, 200, 50, 40), Stratum(False, 800, 50, 3)])
+    assert found.prevalence == pytest.approx(0.208)
+    assert found.sensitivity == pytest.approx(160 / 208)
+    assert found.specificity == pytest.approx(752 / 792)
+    assert found.precision == pytest.approx(0.8)
+    assert found.naive_sensitivity == pytest.approx(40 / 43)
+    assert (found.n, found.n_labelled, found.reasons) == (1000, 100, {})
+
+
+def test_verification_is_undefined():
+    nothing = verification([])
+    assert (nothing.sensitivity, nothing.reasons["sensitivity"]) == (None, "no traces")
+    unlabelled = verification([Stratum(True, 5, 0, 0), Stratum(False, 5, 5, 1)])
+    assert unlabelled.prevalence is None
+    assert unlabelled.reasons["prevalence"] == "a stratum has traces, but no labels"
+    never = verification([Stratum(True, 0, 0, 0), Stratum(False, 5, 5, 0)])
+    assert (never.prevalence, never.specificity, never.sensitivity) == (0.0, 1.0, None)
+    assert never.reasons["precision"] == "the judge gives the code to no trace"
+    for found in (nothing, unlabelled, never):
+        rates = found.as_dict()
+        json.dumps(rates, allow_nan=False)
+        assert {name for name, rate in rates.items() if rate is None} == set(found.reasons)
+
+
+HUMAN, JUDGE = [1, 0, 1, 1, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 1, 1, 1, 0]
+OTHERS = [1] * 28 + [0] * 32
+
+
+def test_ppi_with_the_best_tuning():
+    best = ppi_mean(HUMAN, JUDGE, OTHERS)
+    # cov = .15; variance of all 70 judge answers, over 69: 70 (33/70) (37/70) / 69.
+    assert best.inputs["tuning"] == pytest.approx(0.15 / (7 / 6 * 33 * 37 / 70 / 69))
+    for tuning in (0.0, 0.3, 0.8, 1.0):
+        assert best.inputs["se"] <= ppi_mean(HUMAN, JUDGE, OTHERS, tuning).inputs["se"] + 1e-3
+    plain = ppi_mean(HUMAN, JUDGE, OTHERS, 0.0)
+    assert plain.value == 0.5
+    assert plain.inputs["se"] == pytest.approx(math.sqrt(0.025))
+
+
+def test_poststratified_point_is_ppi_with_the_regression_slope():
+    slope = 0.15 / 0.25
+    ppi = ppi_mean(HUMAN, JUDGE, OTHERS, slope / (1 + 10 / 60))
+    assert poststratified_point(HUMAN, JUDGE, OTHERS).value == pytest.approx(ppi.value)
+
+
+def test_ppi_that_is_degenerate():
+    for arguments in (([], [], [1]), ([1], [1], [])):
+        assert ppi_mean(*arguments).value is None
+    for arguments in (([1, 1], [1, 1], [1, 1]), ([1], [1], [1, 0]), ([1, 0], [1, 0], [1])):
+        found = ppi_mean(*arguments)
+        assert found.value is not None
+        assert (found.low, found.high) == (None, None)
+        assert found.reason
+    same = ppi_mean([1, 0, 1], [1, 1, 1], [1, 1])
+    assert (same.inputs["tuning"], same.value) == (0.0, pytest.approx(2 / 3))
+    opposite = ppi_mean([1, 0, 1, 0], [0, 1, 0, 1], [1, 0])
+    assert opposite.inputs["tuning"] == 0.0
+
+
+def test_poststratified_point_without_labels():
+    assert poststratified_point([], [], [1]).reason == "no human labels"
+    assert poststratified_point([1], [1], [0]).value is None
+    assert poststratified_point([1], [1], [1]).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cell([2]), "a value must be 0 or 1"),
+        (lambda: cell([1], most_design_effect=0.5), "most_design_effect must be at least 1"),
+        (lambda: Cell(0.5, 3, 2, 2), "k must be between 0 and n"),
+        (lambda: Cell(None, 0, 2, 2), "a share of None does not go with 2 labels"),
+        (lambda: Cell(0.5, 1, 2, 9), "n_effective must be between 0 and n"),
+        (lambda: poststratified(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
+        (lambda: poststratified(10, 2, labels(1, 3), EMPTY), "3 flagged traces are labelled"),
+        (lambda: poststratified(10, 9, EMPTY, labels(1, 3)), "3 unflagged traces are labelled"),
+        (lambda: poststratified(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
+        (
+            lambda: poststratified(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
+            "judge_design_effect must be at least 0",
+        ),
+        (lambda: poststratified(10, 5, EMPTY, EMPTY, population="all"), "population must be"),
+        (lambda: recall_estimate(10.5, 5, EMPTY, EMPTY), "n_judged must be a whole number"),
+        (lambda: rogan_gladen(5, 4, 0.9, 0.9), "judge_positive must be between 0 and its total"),
+        (lambda: rogan_gladen(5, 10, 1.1, 0.9), "sensitivity must be between 0 and 1"),
+        (lambda: rogan_gladen_from_labels(-1, 0, 0, 0, 0, 0), "tp must not be negative"),
+        (lambda: lang_reiczigel(5, 10, 3, 2, 1, 2), "tp must be between 0 and its total"),
+        (lambda: Stratum(True, 5, 6, 1), "0 <= positive <= labelled <= size, not 1, 6, 5"),
+        (lambda: Stratum(2, 5, 5, 1), "judge must be true or false"),
+        (lambda: ppi_mean([1], [1, 0], [1]), "the same traces, not 1 and 2"),
+        (lambda: ppi_mean([None], [1], [1]), "an answer is missing"),
+        (lambda: ppi_mean(["x"], [1], [1]), "answers must be numbers"),
+        (lambda: ppi_mean([1], [1], [1], tuning=2), "tuning must be between 0 and 1"),
+        (lambda: poststratified_point([1], [2], []), "an answer of the judge must be 0 or 1"),
+    ],
+)
+def test_bad_input_raises(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

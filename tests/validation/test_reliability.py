@@ -1,0 +1,300 @@
+"""Agreement of many raters against published and hand-computed values and pairwise oracles."""
+
+import json
+import time
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from validation.agreement import gwet_ac1
+from validation.distances import jaccard_distance, masi_distance
+from validation.reliability import (
+    fleiss_kappa,
+    gwet_ac1_raters,
+    krippendorff_alpha,
+    pairwise_agreement,
+    ratings_from_counts,
+    retest,
+)
+
+# K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C.
+FOUR_OBSERVERS = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+# Worked out on Wikipedia, "Fleiss' kappa": .210.
+WIKIPEDIA = [
+    *([0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1]),
+    *([7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7]),
+]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "alpha", "units", "values", "digits"),
+    [
+        # The same report, sections A and C.
+        pytest.param(
+            [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]],
+            *(0.095, 10, 20, 5e-4),
+            id="binary",
+        ),
+        pytest.param(FOUR_OBSERVERS, 0.743, 11, 40, 5e-4, id="four-observers"),
+        # By hand: Do = 1/4, De = 3/4 of labels a: 3, nan: 3, b: 2; none of them is missing.
+        pytest.param(
+            [["a", "nan", "b", "nan"], ["a", "b", "b", "nan"]],
+            *(1 - (2 / 8) / (42 / 56), 4, 8, 1e-12),
+            id="a-label-nan",
+        ),
+        pytest.param([["a", "b"], ["b", "a"]], -0.5, 2, 4, 1e-12, id="never-the-same"),
+        pytest.param([["a", "b"], ["a", "b"]], 1.0, 2, 4, 1e-12, id="always-the-same"),
+    ],
+)
+def test_alpha_known_values(ratings, alpha, units, values, digits):
+    found = krippendorff_alpha(ratings, resamples=200)
+    assert found.value == pytest.approx(alpha, abs=digits)
+    assert (found.n, found.inputs["n_units_used"]) == (units, units)
+    assert found.inputs["n_pairable_values"] == values
+    seen, by_chance = (found.inputs[f"{name}_disagreement"] for name in ("observed", "expected"))
+    assert found.value == pytest.approx(1 - seen / by_chance)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [
+        ([], "no unit has two ratings"),
+        ([[], []], "no unit has two ratings"),
+        ([["a", "b"]], "no unit has two ratings"),
+        ([["a", None], [None, "b"]], "no unit has two ratings"),
+        ([["a", "a"], ["a", "a"]], "all ratings are the same"),
+        ([["a", "a", "b"], ["a", "a", None]], "all ratings are the same"),
+    ],
+)
+def test_alpha_undefined(ratings, reason):
+    for interval in (True, False):
+        found = krippendorff_alpha(ratings, interval=interval, resamples=50)
+        assert (found.value, found.low, found.high, found.method) == (None, None, None, "none")
+        assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "more", "message"),
+    [
+        ([["a"], ["a", "b"]], {}, r"not \[1, 2\] entries"),
+        ([[float("nan")], ["a"]], {}, "NaN; a missing one must be None"),
+        ([[["a"]], [["a"]]], {}, "must be hashable"),
+        ([["ab"], ["a"]], {"distance": "masi"}, "must be a set of codes, not 'ab'"),
+        ([["a"], ["a"]], {"distance": "interval"}, "no such distance: 'interval'"),
+        ([["a"], ["a"]], {"clusters": []}, "one cluster per item"),
+        ([["a"], ["a"]], {"confidence": 0, "interval": False}, "confidence"),
+    ],
+)
+def test_alpha_refuses(ratings, more, message):
+    with pytest.raises(ValueError, match=message):
+        krippendorff_alpha(ratings, **more)
+
+
+def alpha_by_pairs(ratings, distance):
+    """The definition: mean distances within units and over all, pair by pair."""
+    units = [[one for one in unit if one is not None] for unit in zip(*ratings, strict=True)]
+    units = [unit for unit in units if len(unit) > 1]
+    values = [one for unit in units for one in unit]
+    n = len(values)
+    apart = sum(
+        sum(distance(a, b) for a, b in permutations(unit, 2)) / (len(unit) - 1) for unit in units
+    )
+    total = sum(distance(a, b) for a, b in permutations(values, 2))
+    return 1 - (n - 1) * apart / total if total else None
+
+
+SETS = st.frozensets(st.sampled_from("abc")) | st.none()
+DISTANCES = {
+    "nominal": lambda a, b: float(a != b),
+    "jaccard": jaccard_distance,
+    "masi": masi_distance,
+}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(SETS, SETS, SETS), max_size=8),
+    st.sampled_from(["nominal", "jaccard", "masi"]),
+)
+def test_alpha_is_the_one_of_all_pairs(units, distance):
+    ratings = [list(rater) for rater in zip(*units, strict=True)]
+    found = krippendorff_alpha(ratings, distance=distance, interval=False)
+    wanted = alpha_by_pairs(ratings, DISTANCES[distance])
+    assert found.value == (wanted if wanted is None else pytest.approx(wanted, abs=1e-9))
+
+
+@pytest.mark.parametrize("distance", ["nominal", "masi"])
+def test_interval_is_the_one_of_resampled_units(distance):
+    random = np.random.default_rng(3)
+    values = [frozenset("ab"), frozenset("a"), frozenset("c"), frozenset()]
+    first = [values[i] for i in random.integers(0, 4, 60)]
+    second = [one if random.random() < 0.7 else values[random.integers(0, 4)] for one in first]
+    clusters = [item // 3 for item in range(60)]
+    found = krippendorff_alpha([first, second], distance=distance, clusters=clusters)
+    by_hand = []
+    for _ in range(1000):
+        drawn = [3 * g + i for g in random.integers(0, 20, 20) for i in range(3)]
+        ratings = [[side[i] for i in drawn] for side in (first, second)]
+        by_hand.append(krippendorff_alpha(ratings, distance=distance, interval=False).value)
+    limits = np.quantile(by_hand, [0.025, 0.975])
+    assert (found.low, found.high) == pytest.approx(tuple(limits), abs=0.04)
+    assert found.inputs["clusters"] == 20
+
+
+def test_interval_is_fast():
+    random = np.random.default_rng(0)
+    ratings = random.integers(0, 11, (2, 1000)).tolist()
+    start = time.perf_counter()
+    krippendorff_alpha(ratings)
+    assert time.perf_counter() - start < 2
+
+
+def test_perfect_agreement_and_one_cluster_have_no_interval():
+    assert "do not differ" in krippendorff_alpha([["a", "b", "b"] * 9] * 2).reason
+    found = krippendorff_alpha([["a", "b", "b"], ["a", "b", "a"]], clusters=["t"] * 3)
+    assert found.value is not None
+    assert (found.low, found.method) == (None, "none")
+    assert "1 cluster" in found.reason
+
+
+def test_fleiss_known_value():
+    found = fleiss_kappa(WIKIPEDIA)
+    assert found.value == pytest.approx(0.210, abs=5e-4)
+    assert found.inputs["observed"] == pytest.approx(0.378, abs=5e-4)
+    assert found.inputs["expected"] == pytest.approx(0.213, abs=5e-4)
+    assert (found.n, found.inputs["ratings_per_unit"]) == (10, 14)
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ([], "no unit has two ratings"),
+        ([[1, 0], [0, 1]], "no unit has two ratings"),
+        ([[0, 0]], "no unit has two ratings"),
+        ([[3, 0], [3, 0]], "all ratings are the same"),
+    ],
+)
+def test_fleiss_undefined(counts, reason):
+    found = fleiss_kappa(counts)
+    assert found.value is None
+    assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([[2, 1], [1, 1]], "equally many ratings per unit, not 2 and 3; Krippendorff"),
+        ([[2, -1]], "must not be negative, but is -1"),
+        ([[2, 1], [3]], "equally long, not 1 and 2"),
+        ([[2.5, 0.5]], "whole number, not 2.5"),
+    ],
+)
+def test_fleiss_refuses(counts, message):
+    with pytest.raises(ValueError, match=message):
+        fleiss_kappa(counts)
+
+
+def test_ratings_from_counts():
+    assert ratings_from_counts([[2, 1], [0, 1]]) == [[0, 1], [0, None], [1, None]]
+    assert ratings_from_counts([]) == []
+    found = pairwise_agreement(ratings_from_counts(WIKIPEDIA), resamples=100)
+    assert found.value == pytest.approx(fleiss_kappa(WIKIPEDIA).inputs["observed"])
+
+
+def test_ac1_of_raters():
+    # irrCAC's data set raw4raters: .77544.
+    found = gwet_ac1_raters(FOUR_OBSERVERS, 5)
+    assert found.value == pytest.approx(0.77544, abs=5e-6)
+    assert found == gwet_ac1_raters(FOUR_OBSERVERS, [1, 2, 3, 4, 5])
+    assert found.n == 11
+    assert gwet_ac1_raters(FOUR_OBSERVERS, 6).value > found.value
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
+def test_ac1_of_two_raters(pairs):
+    table = {pair: pairs.count(pair) for pair in pairs}
+    ratings = [list(rater) for rater in zip(*pairs, strict=True)]
+    assert gwet_ac1_raters(ratings, 3).value == pytest.approx(gwet_ac1(table, 3).value)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "categories", "reason"),
+    [
+        ([], 2, "no unit"),
+        ([["a"], [None]], 2, "no unit"),
+        ([["a"], ["a"]], 1, "one category only"),
+        ([["a"], ["a"]], ["a"], "one category only"),
+    ],
+)
+def test_ac1_of_raters_undefined(ratings, categories, reason):
+    found = gwet_ac1_raters(ratings, categories)
+    assert found.value is None
+    assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [(1, "2 labels, more than 1 cat"), (["a"], "outside the categories: 'b'"), (0, "more than 0")],
+)
+def test_ac1_of_raters_refuses(categories, message):
+    with pytest.raises(ValueError, match=message):
+        gwet_ac1_raters([["a"], ["b"]], categories)
+
+
+RUNS = [["a", "a", "a"], ["a", "b", "a"], ["none"] * 3, ["b"] * 3, ["b", "a", "c"], ["c"] * 3]
+
+
+def test_retest_by_hand():
+    found = retest(RUNS, resamples=500)
+    # 4 unanimous traces, one with 1 of 3 pairs, one with none.
+    assert found.mean_pairwise_agreement.value == pytest.approx((4 + 1 / 3) / 6)
+    assert found.share_unanimous.value == pytest.approx(4 / 6)
+    assert found.share_unanimous.method == "wilson"
+    # pe = (5^2 + 5^2 + 4^2 + 3^2 ... ) / 18^2 of a: 6, b: 5, c: 4, none: 3
+    assert found.fleiss_kappa.inputs["expected"] == pytest.approx((36 + 25 + 16 + 9) / 324)
+    assert found.majority == ["a", "a", "none", "b", None, "c"]
+    assert {code: (flips.given, flips.flipped) for code, flips in found.flips.items()} == {
+        **{"a": (3, 2), "b": (3, 2), "c": (2, 1), "none": (1, 0)}
+    }
+    assert found.flips["a"].rate == pytest.approx(2 / 3)
+    assert found.n == 6
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_retest_with_failed_runs():
+    found = retest([["a", "a", "b"], ["a", None, "b"], [None, "a", None], [None] * 3, []])
+    assert found.majority == ["a", None, "a", None, None]
+    assert found.n == 2
+    assert found.mean_pairwise_agreement.value == pytest.approx((1 / 3 + 0) / 2)
+    assert found.fleiss_kappa.value is None
+    assert "2 to 3 ratings" in found.fleiss_kappa.reason
+    assert found.flips["a"].given == 2
+
+
+def test_retest_without_runs():
+    found = retest([])
+    assert (found.n, found.majority, found.flips) == (0, [], {})
+    for one in (found.mean_pairwise_agreement, found.share_unanimous, found.krippendorff_alpha):
+        assert one.value is None
+        assert one.reason
+
+
+def test_retest_of_a_steady_judge():
+    found = retest([["a", "a"], ["b", "b"], ["a", "a"]], clusters=["t", "t", "u"])
+    assert found.mean_pairwise_agreement.value == found.krippendorff_alpha.value == 1
+    assert found.mean_pairwise_agreement.low is None
+    assert found.share_unanimous.low < 1
+
+
+def test_retest_refuses():
+    with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
+        retest([["a"], ["a", 3]])

@@ -1,0 +1,144 @@
+"""Agreement on sets of codes against values by hand, and the laws of the distances."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from validation.reliability import krippendorff_alpha
+from validation.sets import jaccard_distance, masi_distance, primary_agreement, set_agreement
+
+CODES = st.frozensets(st.sampled_from("abcd"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "jaccard", "masi"),
+    [
+        ("", "", 0, 0),
+        ("a", "a", 0, 0),
+        ("", "a", 1, 1),
+        ("a", "b", 1, 1),
+        # 1 - 1/2 * 2/3
+        ("a", "ab", 1 / 2, 2 / 3),
+        # 1 - 1/3 * 1/3
+        ("ab", "bc", 2 / 3, 8 / 9),
+        ("ab", "abcd", 1 / 2, 2 / 3),
+        # 1 - 2/4 * 1/3
+        ("abc", "bcd", 1 / 2, 5 / 6),
+    ],
+)
+def test_distances_by_hand(first, second, jaccard, masi):
+    one, other = set(first), frozenset(second)
+    assert jaccard_distance(one, other) == jaccard_distance(other, one) == pytest.approx(jaccard)
+    assert masi_distance(one, other) == masi_distance(other, one) == pytest.approx(masi)
+
+
+@given(CODES, CODES)
+def test_masi_is_at_least_jaccard(one, other):
+    assert 0 <= jaccard_distance(one, other) <= masi_distance(one, other) + 1e-12 <= 1 + 1e-12
+    assert (masi_distance(one, other) == 0) == (one == other)
+
+
+@pytest.mark.parametrize("distance", [jaccard_distance, masi_distance])
+def test_distances_take_sets_only(distance):
+    with pytest.raises(ValueError, match="must come as a set, not 'ab'"):
+        distance("ab", {"a"})
+
+
+def test_set_agreement_by_hand():
+    found = set_agreement([{"a"}, {"a", "b"}, []], [{"a"}, {"a"}, ["c"]], resamples=100)
+    assert found.mean_jaccard.value == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert found.mean_masi_similarity.value == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert found.exact.value == pytest.approx(1 / 3)
+    assert (found.exact.method, found.exact.n) == ("wilson", 3)
+    assert found.mean_jaccard.low <= 0.5 <= found.mean_jaccard.high
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_weights_of_sets():
+    found = set_agreement([{"a"}, {"b"}], [{"a"}, {"c"}], weights=[3, 1], resamples=100)
+    assert found.exact.value == found.mean_jaccard.value == pytest.approx(0.75)
+    assert found.exact.method == "wilson_effective"
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(CODES, CODES), min_size=1, max_size=8), st.floats(0.1, 9))
+def test_equal_weights_change_nothing(pairs, weight):
+    first, second = [list(side) for side in zip(*pairs, strict=True)]
+    found = set_agreement(first, second, weights=[weight] * len(pairs), resamples=10)
+    alpha = krippendorff_alpha([first, second], distance="masi", interval=False).value
+    if alpha is None:
+        assert found.alpha_masi.value is None
+    else:
+        assert found.alpha_masi.value == pytest.approx(alpha, abs=1e-9)
+    plain = set_agreement(first, second, resamples=10)
+    assert found.mean_jaccard.value == pytest.approx(plain.mean_jaccard.value)
+
+
+def test_heavier_items_bear_more_on_alpha():
+    first, second = [{"a"}, {"b"}, {"c"}], [{"a"}, {"b"}, {"a"}]
+    good = set_agreement(first, second, weights=[5, 5, 1], resamples=10).alpha_masi
+    bad = set_agreement(first, second, weights=[1, 1, 5], resamples=10).alpha_masi
+    assert good.value > bad.value
+
+
+def test_sets_undefined():
+    nothing = set_agreement([], [])
+    for one in (nothing.mean_jaccard, nothing.exact, nothing.mean_masi_similarity):
+        assert (one.value, one.reason) == (None, "no items")
+    assert nothing.alpha_masi.value is None
+    same = set_agreement([set(), set()], [set(), set()])
+    assert same.mean_jaccard.value == same.exact.value == 1
+    assert same.alpha_masi.value is None
+    assert same.alpha_masi.reason.startswith("all ratings are the same")
+    json.dumps([nothing.as_dict(), same.as_dict()], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([{"a"}], [], "not 1 and 0"),
+        (["ab"], [{"a"}], "item 0: codes must be a set of strings, not 'ab'"),
+        ([{"a"}], [None], "not None"),
+        ([{"a"}], [{1}], "not {1}"),
+    ],
+)
+def test_sets_refused(first, second, message):
+    with pytest.raises(ValueError, match=message):
+        set_agreement(first, second)
+
+
+def test_primary_agreement_by_hand():
+    human = [("a", ["b"]), (None, []), ("b", []), ("a", [])]
+    judge = [("b", ["a"]), (None, []), (None, []), ("a", ["a"])]
+    found = primary_agreement(human, judge, resamples=50)
+    assert found.primary_exact.value == 0.5
+    # b is in {a, b}; both none; none, but the human has b; a.
+    assert found.judge_primary_in_human_set.value == 0.75
+    assert found.set_exact.value == found.mean_jaccard.value == 0.75
+    # Human a: 2, none: 1, b: 1; judge b: 1, none: 2, a: 1: pe = (2 + 2 + 1) / 16
+    assert found.primary_kappa.value == pytest.approx((0.5 - 5 / 16) / (11 / 16))
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("human", "judge", "message"),
+    [
+        ([("none", [])], [(None, [])], "which is it"),
+        ([("a", [])], [], "not 1 and 0"),
+        (["a"], [("a", [])], r"must be \(primary, secondary codes\), not 'a'"),
+        ([(1, [])], [("a", [])], "string or None, not 1"),
+        ([("a", "b")], [("a", [])], "set of strings, not 'b'"),
+    ],
+)
+def test_primary_refused(human, judge, message):
+    with pytest.raises(ValueError, match=message):
+        primary_agreement(human, judge)
+
+
+def test_no_primary_but_secondary_codes():
+    found = primary_agreement([(None, ["a"]), ("a", [])], [(None, []), (None, ["a"])])
+    assert found.primary_exact.value == 0.5
+    assert found.judge_primary_in_human_set.value == 0.0
+    assert found.set_exact.value == 0.5

@@ -1,0 +1,294 @@
+"""Shares of items that weigh differently or come in clusters, several traces of one task say.
+
+Items of one cluster resemble each other, so n of them tell less than n independent ones. How much
+less says the design effect: the variance of the share over the one of a simple random sample of the
+same (Kish) size.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from validation.estimate import Estimate
+from validation.intervals import check_confidence, quantile, wilson, wilson_effective
+
+Floats = NDArray[np.float64]
+
+# Below this a design effect is rounding of 0: all clusters have exactly the same share.
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Kish:
+    """How many equally weighted items tell as much as these weighted ones.
+
+    ``n_effective`` is (sum w)^2 / sum w^2, 1 to n; ``weighting_design_effect`` is n / n_effective,
+    at least 1, and None without items.
+    """
+
+    n: int
+    n_effective: float
+    weighting_design_effect: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
+def kish(weights: Sequence[float] | Floats) -> float:
+    """Return the effective number of items, (sum w)^2 / sum w^2; 0 without items.
+
+    Args:
+        weights: one per item, above 0 and finite. Their scale does not matter.
+
+    Raises:
+        ValueError: a weight is not a finite number above 0.
+
+    Source: L. Kish, Survey Sampling (1965), section 11.7. Own code: one line.
+    """
+    checked = _weights(weights, len(weights))
+    if not len(checked):
+        return 0.0
+    scaled = checked / checked.max()
+    return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+def kish_effective_n(weights: Sequence[float] | Floats) -> Kish:
+    """Return what ``kish`` does together with what the weighting costs; same arguments, errors."""
+    n, n_effective = len(weights), kish(weights)
+    return Kish(n, n_effective, n / n_effective if n else None)
+
+
+def clustered_share(
+    values: Sequence[int] | Sequence[bool],
+    clusters: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    confidence: float = 0.95,
+    least_design_effect: float = 0.0,
+) -> Estimate:
+    """Return the share of ones with Wilson's interval for the effective number of items.
+
+    n_effective = Kish's n / design effect. The design effect is the linearised variance of the
+    weighted share over clusters, G / (G - 1) sum_g (sum_i w_i (y_i - p) / sum w)^2, over
+    p (1 - p) / Kish's n; without clusters it is 1. With clusters Student's quantile on G - 1
+    degrees of freedom stands in place of the normal one.
+
+    Args:
+        values: 0 or 1 (or bool), one per item.
+        clusters: what each item belongs to, its task say; never None.
+        weights: above 0 and finite, one over the chance to be in the sample.
+        confidence: between 0 and 1, both excluded.
+        least_design_effect: a smaller design effect is replaced by this one. 1 is the careful
+            choice with few clusters, where the estimate is noisy.
+
+    Returns:
+        Method "wilson" without weights and clusters (the same as ``wilson``), "wilson_effective"
+        otherwise. ``inputs``: ``k`` (ones), ``k_weighted``, ``n``, ``n_effective``,
+        ``design_effect``, ``weighting_design_effect``, ``clusters`` (G), ``df``, ``se_cluster``,
+        ``low_t`` and ``high_t`` (the plain t interval, not cut at 0 and 1), ``icc_anova`` (without
+        weights) and ``note``. Where all values are the same, or all clusters have the same share,
+        the clusters show no design effect: max(1, least_design_effect) is taken, and ``note`` says
+        so. Without items the value is None and the limits are 0 and 1; with fewer than two
+        clusters the value stands, but the limits are 0 and 1, and ``reason`` says why.
+
+    Raises:
+        ValueError: lengths differ, a value is not 0 or 1, a weight not above 0, a cluster is None,
+            or a number is not in its range.
+
+    Source: linearised variance: W. G. Cochran, Sampling Techniques (1977), section 11.5; Wilson
+    with an effective n: see ``wilson_effective``. Own code: no light library has weights, clusters
+    and Wilson's interval together.
+    """
+    check_confidence(confidence)
+    if not 0 <= least_design_effect < math.inf:
+        raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
+    y = _zeros_and_ones(values)
+    n, k = len(y), int(y.sum())
+    w = np.ones(n) if weights is None else _weights(weights, n)
+    groups = None if clusters is None else _groups(clusters, n)
+    method = "wilson" if weights is None and clusters is None else "wilson_effective"
+    if not n:
+        empty = {"k": 0, "n": 0, "clusters": None if clusters is None else 0}
+        return Estimate("share", None, 0.0, 1.0, 0, confidence, method, "no items", empty)
+    share = _weighted_share(y, w)
+    effect = _design_effect(share, y, w, groups)
+    design_effect = max(1.0 if effect is None else effect, least_design_effect)
+    n_effective = kish(w) / design_effect
+    df = None if groups is None else int(groups.max())
+    reason = None
+    if df == 0:
+        reason = "all items are of one cluster: how clusters differ is not known"
+    if method == "wilson" and design_effect == 1:
+        limits = wilson(k, n, confidence)
+        low, high = limits.low, limits.high
+    else:
+        low, high = wilson_effective(share, n_effective, confidence, df)
+    inputs: dict[str, Any] = {
+        "k": k,
+        "k_weighted": float((w * y).sum()),
+        "n": n,
+        "n_effective": n_effective,
+        "design_effect": design_effect,
+        "weighting_design_effect": n / kish(w),
+        "clusters": None if df is None else df + 1,
+        "df": df,
+        "note": _note(effect, design_effect),
+        **_plain_t(share, y, w, groups, confidence),
+        "icc_anova": None if groups is None or weights is not None else _icc(y, groups),
+    }
+    return Estimate("share", share, low, high, n, confidence, method, reason, inputs)
+
+
+def flag_design_effect(k_per_cluster: Sequence[int], n_per_cluster: Sequence[int]) -> float:
+    """Return the design effect of an unweighted share from each cluster's totals.
+
+    It is the one of ``clustered_share``, G / (G - 1) sum_g (k_g - p n_g)^2 / (n p (1 - p)), for
+    when there are too many items to keep.
+
+    Args:
+        k_per_cluster: items with the flag in each cluster, 0 to that cluster's n.
+        n_per_cluster: items in each cluster. Clusters without items do not count.
+
+    Returns:
+        At least 0; it can be below 1, by chance most of all. 1 where it cannot be estimated: with
+        fewer than two clusters, and where no item or every one has the flag (the flag's share then
+        has no variance to multiply).
+
+    Raises:
+        ValueError: lengths differ, or a count is not a whole number in its range.
+    """
+    if len(k_per_cluster) != len(n_per_cluster):
+        raise ValueError(
+            f"k and n are needed of each cluster, not {len(k_per_cluster)} and "
+            f"{len(n_per_cluster)} of them"
+        )
+    k, n = np.asarray(k_per_cluster, dtype=float), np.asarray(n_per_cluster, dtype=float)
+    wrong = ~((k >= 0) & (k <= n) & (k % 1 == 0) & (n % 1 == 0) & np.isfinite(n))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"k must be between 0 and n in each cluster, not {k[at]:g} of {n[at]:g}")
+    k, n = k[n > 0], n[n > 0]
+    share = float(k.sum() / n.sum()) if len(n) else 0.0
+    if len(n) < 2 or share in (0, 1):
+        return 1.0
+    return _cluster_variance(share, k, n) / (share * (1 - share) / float(n.sum()))
+
+
+def effective(
+    values: Sequence[int] | Sequence[bool],
+    weights: Sequence[float] | None,
+    clusters: Sequence[Hashable] | None,
+) -> tuple[float | None, int, float, float | None]:
+    """Return the weighted share, the ones, Kish's n and the design effect over clusters.
+
+    The share is None without items; the design effect is None where it cannot be estimated.
+    Arguments and errors are those of ``clustered_share``.
+    """
+    y = _zeros_and_ones(values)
+    w = np.ones(len(y)) if weights is None else _weights(weights, len(y))
+    groups = None if clusters is None else _groups(clusters, len(y))
+    if not len(y):
+        return None, 0, 0.0, None
+    share = _weighted_share(y, w)
+    return share, int(y.sum()), kish(w), _design_effect(share, y, w, groups)
+
+
+def _weighted_share(y: Floats, w: Floats) -> float:
+    # All or none must be exactly 1 or 0, which the quotient of two rounded sums need not be.
+    if y.min() == y.max():
+        return float(y[0])
+    return float((w * y).sum() / w.sum())
+
+
+def _design_effect(
+    share: float, y: Floats, w: Floats, groups: NDArray[np.intp] | None
+) -> float | None:
+    """Return the design effect beside the weighting: 1 without clusters, None if not estimable."""
+    if groups is None:
+        return 1.0
+    if groups.max() == 0 or share in (0, 1):
+        return None
+    variance = _cluster_variance(share, *_totals(y, w, groups))
+    found = variance / (share * (1 - share) / kish(w))
+    return found if found > _NOTHING else None
+
+
+def _totals(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Return the weighted ones and the weights of each cluster."""
+    ones, totals = np.bincount(groups, w * y), np.bincount(groups, w)
+    return ones.astype(float), totals.astype(float)
+
+
+def _cluster_variance(share: float, ones: Floats, totals: Floats) -> float:
+    """Return the linearised variance of a share from the clusters' (weighted) totals."""
+    deviations = (ones - share * totals) / totals.sum()
+    return float(len(totals) / (len(totals) - 1) * (deviations**2).sum())
+
+
+def _note(effect: float | None, design_effect: float) -> str | None:
+    if effect is not None:
+        return None
+    return f"the clusters show no design effect; {design_effect:g} is assumed"
+
+
+def _plain_t(
+    share: float, y: Floats, w: Floats, groups: NDArray[np.intp] | None, confidence: float
+) -> dict[str, float | None]:
+    """Return the standard error over clusters and the t interval, None where there is none."""
+    if groups is None or groups.max() == 0:
+        return {"se_cluster": None, "low_t": None, "high_t": None}
+    variance = _cluster_variance(share, *_totals(y, w, groups))
+    half = quantile(confidence, int(groups.max())) * math.sqrt(variance)
+    return {"se_cluster": math.sqrt(variance), "low_t": share - half, "high_t": share + half}
+
+
+def _icc(y: Floats, groups: NDArray[np.intp]) -> float | None:
+    """Return the intraclass correlation by analysis of variance, None where nothing varies."""
+    sizes = np.bincount(groups).astype(float)
+    n, clusters = len(y), len(sizes)
+    if clusters < 2 or n == clusters:
+        return None
+    means = np.bincount(groups, y) / sizes
+    between = float((sizes * (means - y.mean()) ** 2).sum()) / (clusters - 1)
+    within = float(((y - means[groups]) ** 2).sum()) / (n - clusters)
+    size = (n - float((sizes**2).sum()) / n) / (clusters - 1)
+    spread = between + (size - 1) * within
+    return (between - within) / spread if spread > 0 else None
+
+
+def _zeros_and_ones(values: Sequence[int] | Sequence[bool]) -> Floats:
+    for value in values:
+        if value not in (0, 1):
+            raise ValueError(f"a value must be 0 or 1, not {value!r}")
+    return np.asarray(values, dtype=float)
+
+
+def _weights(weights: Sequence[float] | Floats, n: int) -> Floats:
+    if len(weights) != n:
+        raise ValueError(f"each item needs a weight: {n} items, {len(weights)} weights")
+    try:
+        checked = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"weights must be numbers, not {weights!r}") from None
+    wrong = ~(np.isfinite(checked) & (checked > 0))
+    if wrong.any():
+        raise ValueError(
+            f"a weight must be above 0 and finite, not {weights[int(wrong.argmax())]!r}"
+        )
+    return checked
+
+
+def _groups(clusters: Sequence[Hashable], n: int) -> NDArray[np.intp]:
+    """Return each item's cluster as a number from 0."""
+    if len(clusters) != n:
+        raise ValueError(f"each item needs a cluster: {n} items, {len(clusters)} clusters")
+    numbers: dict[Hashable, int] = {}
+    for place, cluster in enumerate(clusters):
+        if cluster is None or cluster != cluster:
+            raise ValueError(f"item {place} has no cluster, but {cluster!r}")
+        numbers.setdefault(cluster, len(numbers))
+    return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.intp)

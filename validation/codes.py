@@ -1,0 +1,365 @@
+"""How well a judge finds each code, against a human's labels taken as truth.
+
+A trace can have any number of codes. Counts are kept per code; everything is one pass over the
+labels and costs O(labels + codes).
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from validation.agreement import confusion
+from validation.clusters import clustered_share
+from validation.estimate import Estimate
+from validation.intervals import wilson
+from validation.resampling import Floats, Resamples, cluster_totals, item_weights
+from validation.sets import code_sets, jaccard_distance
+
+
+@dataclass(frozen=True, slots=True)
+class CodeScore:
+    """Counts and rates of one code.
+
+    ``tp``: traces to which both gave the code, ``fp``: only the judge, ``fn``: only the human,
+    ``tn``: neither. ``weighted_*`` are the sums of these traces' sampling weights.
+    """
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    weighted_tp: float
+    weighted_fp: float
+    weighted_fn: float
+    weighted_tn: float
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+    specificity: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """Rates over all codes; ``n`` of each is the number of traces, ``inputs`` has the codes'."""
+
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReport:
+    """Scores by code in the order asked for, and over all codes; see ``code_report``."""
+
+    per_code: Mapping[str, CodeScore]
+    micro: Averages
+    macro: Averages
+    exact_match: Estimate
+    mean_jaccard: Estimate
+    hamming_loss: Estimate
+    n: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
+def confusion_matrix(
+    human: Sequence[str], judge: Sequence[str], labels: Sequence[str]
+) -> list[list[int]]:
+    """Return how many items got each pair of labels: human in rows, judge in columns.
+
+    Args:
+        human: one label per item.
+        judge: the judge's, in the same order.
+        labels: the order of rows and columns; unused ones make zeros.
+
+    Raises:
+        ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
+    """
+    place = {label: number for number, label in enumerate(_distinct(labels))}
+    matrix = [[0] * len(place) for _ in place]
+    for pair, count in confusion(human, judge).items():
+        for label in pair:
+            if label not in place:
+                raise ValueError(f"the label {label!r} is none of {list(labels)}")
+        matrix[place[pair[0]]][place[pair[1]]] = count
+    return matrix
+
+
+def primary_report(
+    codes: Sequence[str], human: Sequence[str], judge: Sequence[str], **settings: Any
+) -> CodeReport:
+    """Return the report of items that have exactly one label each.
+
+    The same as ``code_report`` of one-element sets, with its keyword arguments. The micro averages
+    are then all the share of items with the same label.
+
+    Raises:
+        ValueError: as for ``code_report``.
+    """
+    for side in (human, judge):
+        for item, label in enumerate(side):
+            if not isinstance(label, str):
+                raise ValueError(f"item {item}: a label must be a string, not {label!r}")
+    return code_report(codes, [{one} for one in human], [{one} for one in judge], **settings)
+
+
+def code_report(
+    codes: Sequence[str],
+    human_sets: Sequence[Collection[str]],
+    judge_sets: Sequence[Collection[str]],
+    *,
+    weights: Sequence[float] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> CodeReport:
+    """Return precision, recall, F1 and specificity of a judge, by code and over all codes.
+
+    Args:
+        codes: all possible codes, each once.
+        human_sets: the codes of every trace by the human; empty: none.
+        judge_sets: by the judge, in the same order.
+        weights: positive sampling weights of the traces; default: all the same.
+        clusters: what the traces belong to, their tasks; default: traces are independent.
+        confidence: between 0 and 1, both excluded.
+        resamples: of the clusters, at least 1.
+        seed: the same seed gives the same limits.
+
+    Returns:
+        Precision among the traces that the judge flagged has Wilson's interval (with an effective
+        number of traces for weights and clusters); it stays right in a sample drawn by the judge's
+        flags. Recall has Wilson's interval among the traces with the code; with weights it has a
+        value only, because its interval depends on how the sample was drawn. Specificity has
+        Wilson's interval, with weights or clusters the one of resampled clusters, as have F1, the
+        averages over codes, mean Jaccard similarity and Hamming loss.
+
+        What has an empty denominator is undefined with a reason: precision without flags, recall
+        without human codes, F1 without either, specificity if every trace has the code. The macro
+        averages are over the codes where the rate is defined, in each resample anew;
+        ``inputs["n_codes"]`` says how many.
+
+    Raises:
+        ValueError: lengths differ, a code is listed twice, a trace has a code that is not listed,
+            or another argument is out of its range.
+
+    Source: the definitions are those of scikit-learn's ``precision_recall_fscore_support`` with
+    ``zero_division=nan``. Own code: that has no intervals, and by default 0 for undefined.
+    """
+    codes = _distinct(codes)
+    human, judge = code_sets(human_sets), code_sets(judge_sets)
+    _check(codes, human, judge)
+    weight = item_weights(weights, len(human))
+    rows = _rows(codes, human, judge)
+    tables = cluster_totals(rows * weight[:, None], clusters)
+    drawn = Resamples.draw(tables, resamples=resamples, seed=seed)
+    sample = _Sample(human, judge, weights, clusters, confidence, drawn)
+    counts = rows.sum(axis=0).astype(int).tolist()
+    k, n = len(codes), len(human)
+    exact = clustered_share(
+        [one == other for one, other in zip(human, judge, strict=True)],
+        *(clusters, weights, confidence),
+        least_design_effect=1.0,
+    )
+    members = (_members(codes, judge), _members(codes, human))
+    return CodeReport(
+        per_code={code: sample.score(code, i, counts, members) for i, code in enumerate(codes)},
+        micro=sample.averages("micro", k),
+        macro=sample.averages("macro", k),
+        exact_match=replace(exact, measure="exact_match"),
+        mean_jaccard=sample.ratio("mean_jaccard_similarity", lambda t: (t[:, -1], t[:, -2])),
+        hamming_loss=sample.ratio(
+            "hamming_loss", lambda t: (t[:, k : 3 * k].sum(axis=1), k * t[:, -2])
+        ),
+        n=n,
+    )
+
+
+# A row of totals: tp of every code, fp of every code, fn of every code, items, Jaccard similarity.
+# tn is what is left of the items.
+
+
+def _rows(
+    codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
+) -> Floats:
+    """Return the totals of every item."""
+    k = len(codes)
+    place = {code: number for number, code in enumerate(codes)}
+    rows = np.zeros((len(human), 3 * k + 2))
+    for row, truth, flags in zip(rows, human, judge, strict=True):
+        for code in truth | flags:
+            outcome = 0 if code in truth & flags else 1 if code in flags else 2
+            row[outcome * k + place[code]] = 1
+        row[-2] = 1
+        row[-1] = 1 - jaccard_distance(truth, flags)
+    return rows
+
+
+def _parts(measure: str, tp: Floats, fp: Floats, fn: Floats) -> tuple[Floats, Floats]:
+    """Return numerator and denominator of a rate."""
+    if measure == "precision":
+        return tp, tp + fp
+    if measure == "recall":
+        return tp, tp + fn
+    return 2 * tp, 2 * tp + fp + fn
+
+
+def _members(codes: Sequence[str], sets: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+    """Return the items that have each code."""
+    members: dict[str, list[int]] = {code: [] for code in codes}
+    for item, its_codes in enumerate(sets):
+        for code in its_codes:
+            members[code].append(item)
+    return members
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """The labels of a sample of traces with the resamples of its totals."""
+
+    human: Sequence[frozenset[str]]
+    judge: Sequence[frozenset[str]]
+    weights: Sequence[float] | None
+    clusters: Sequence[Hashable] | None
+    confidence: float
+    drawn: Resamples
+
+    def score(
+        self,
+        code: str,
+        place: int,
+        counts: Sequence[int],
+        members: tuple[Mapping[str, list[int]], Mapping[str, list[int]]],
+    ) -> CodeScore:
+        """Return the scores of the code at this place; ``members`` are the flagged, the true."""
+        k, n = len(members[0]), len(self.human)
+        parts = [place, k + place, 2 * k + place]
+        tp, fp, fn = (int(counts[part]) for part in parts)
+        weighted = [float(self.drawn.observed[0, part]) for part in parts]
+        total = float(self.drawn.observed[0, -2])
+        flagged, true = (side[code] for side in members)
+        found = [code in self.human[item] for item in flagged]
+        tn = n - tp - fp - fn
+        return CodeScore(
+            tp=tp,
+            fp=fp,
+            fn=fn,
+            tn=tn,
+            weighted_tp=weighted[0],
+            weighted_fp=weighted[1],
+            weighted_fn=weighted[2],
+            weighted_tn=total - sum(weighted) if tn else 0.0,
+            precision=self._share("precision", found, flagged, "the judge never gave it"),
+            recall=self._recall(code, true),
+            f1=self.ratio(
+                "f1",
+                lambda t: _parts("f1", *(t[:, part] for part in parts)),
+                "neither gave it",
+            ),
+            specificity=self._specificity(tn, fp, parts),
+        )
+
+    def ratio(
+        self,
+        measure: str,
+        parts: Callable[[Floats], tuple[Floats, Floats]],
+        undefined_because: str = "no items",
+    ) -> Estimate:
+        """Return the ratio of two sums with the interval of resampled clusters."""
+
+        def statistic(totals: Floats) -> Floats:
+            above, below = parts(totals)
+            return np.where(below > 0, above / below, np.nan)
+
+        found = self.drawn.interval(statistic, self.confidence)
+        above, below = (float(part[0]) for part in parts(self.drawn.observed))
+        inputs = {"numerator": above, "denominator": below}
+        return found.estimate(measure, len(self.human), inputs, undefined_because)
+
+    def averages(self, kind: str, k: int) -> Averages:
+        """Return the micro or macro averages over k codes."""
+        return Averages(*(self._average(kind, name, k) for name in ("precision", "recall", "f1")))
+
+    def _average(self, kind: str, name: str, k: int) -> Estimate:
+        def parts(totals: Floats) -> tuple[Floats, Floats]:
+            return _parts(name, *(totals[:, i * k : (i + 1) * k] for i in range(3)))
+
+        def micro(totals: Floats) -> Floats:
+            above, below = (part.sum(axis=1) for part in parts(totals))
+            return np.where(below > 0, above / below, np.nan)
+
+        def macro(totals: Floats) -> Floats:
+            above, below = parts(totals)
+            rates: Floats = np.where(below > 0, above / below, 0)
+            mean: Floats = rates.sum(axis=1) / (below > 0).sum(axis=1)
+            return mean
+
+        defined = int((parts(self.drawn.observed)[1] > 0).sum())
+        found = self.drawn.interval(micro if kind == "micro" else macro, self.confidence)
+        reason = f"{name} is defined for no code"
+        return found.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
+
+    def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
+        """Return the share of ones among some of the items."""
+        found = clustered_share(
+            values,
+            None if self.clusters is None else [self.clusters[item] for item in items],
+            None if self.weights is None else [self.weights[item] for item in items],
+            self.confidence,
+            least_design_effect=1.0,
+        )
+        reason = found.reason if items else empty
+        return replace(found, measure=measure, reason=reason)
+
+    def _recall(self, code: str, true: list[int]) -> Estimate:
+        found = [code in self.judge[item] for item in true]
+        share = self._share("recall", found, true, "the human never gave it")
+        if self.weights is None:
+            return share
+        reason = share.reason if share.value is None else "a weighted sample: no interval by counts"
+        return replace(share, low=None, high=None, method="none", reason=reason)
+
+    def _specificity(self, tn: int, fp: int, parts: list[int]) -> Estimate:
+        empty = "the human gave it every time"
+        if self.weights is None and self.clusters is None:
+            found = wilson(tn, tn + fp, self.confidence)
+            return Estimate(
+                "specificity",
+                *(found.value, found.low, found.high, found.n, found.confidence, found.method),
+                None if found.n else empty,
+                {"k": tn, "n": tn + fp},
+            )
+
+        def true_negatives(totals: Floats) -> tuple[Floats, Floats]:
+            both, judge_only, human_only = (totals[:, part] for part in parts)
+            negatives = totals[:, -2] - both - human_only
+            # Nothing left must be 0, not the rounding of weights.
+            negatives = np.where(negatives > 1e-9 * totals[:, -2], negatives, 0)
+            return negatives - judge_only, negatives
+
+        return replace(self.ratio("specificity", true_negatives, empty), n=tn + fp)
+
+
+def _check(
+    codes: Sequence[str], human: Sequence[frozenset[str]], judge: Sequence[frozenset[str]]
+) -> None:
+    if len(human) != len(judge):
+        raise ValueError(
+            f"both raters must label the same items, not {len(human)} and {len(judge)} of them"
+        )
+    known = frozenset(codes)
+    for side in (human, judge):
+        for item, its_codes in enumerate(side):
+            if not its_codes <= known:
+                raise ValueError(f"item {item}: no such code: {sorted(its_codes - known)}")
+
+
+def _distinct(codes: Sequence[str]) -> list[str]:
+    """Return the codes, each of which must be listed once."""
+    if len(set(codes)) < len(codes):
+        raise ValueError(f"a code is listed twice in {list(codes)}")
+    return list(codes)

@@ -1,0 +1,331 @@
+"""Differences between groups of traces: intervals, tests, many tests at once, codes together."""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from validation.checks import counted
+from validation.estimate import Estimate
+from validation.intervals import wilson
+
+_NO_TRIALS = "a group has no trials"
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """The result of a test of no difference.
+
+    ``p`` is the two-sided p-value, None where there is nothing to test; ``statistic`` is None where
+    it is infinite or undefined. ``reason`` says why either is None. ``n`` counts the items, pairs
+    with different answers in McNemar's test.
+    """
+
+    # pytest takes classes of this name for tests.
+    __test__ = False
+
+    name: str
+    statistic: float | None
+    p: float | None
+    n: int
+    reason: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
+def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> Estimate:
+    """Return the difference of two independent shares, k1 / n1 - k2 / n2.
+
+    The limits are Wilson's of both shares combined (Newcombe's method 10). Shares of the same
+    traces, or of the same tasks, are not independent: see ``paired_difference``.
+
+    Args:
+        k1: successes in the first group, 0 to n1.
+        n1: trials in the first group.
+        k2: successes in the second group, 0 to n2.
+        n2: trials in the second group.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        In [-1, 1], method "newcombe". ``inputs``: the counts, ``p1``, ``p2`` and ``z`` and ``p`` of
+        the test with the pooled share, None where all trials have the same result. Without trials
+        in a group the value is None and the limits are -1 and 1.
+
+    Raises:
+        ValueError: a count is not whole or not in its range, or confidence not in (0, 1).
+
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
+    worth the dependency.
+    """
+    one, two = wilson(k1, n1, confidence), wilson(k2, n2, confidence)
+    n = one.n + two.n
+    inputs: dict[str, Any] = {"k1": one.k, "n1": one.n, "k2": two.k, "n2": two.n}
+    inputs |= {"p1": one.value, "p2": two.value, "z": None, "p": None}
+    if one.value is None or two.value is None:
+        return Estimate(
+            "difference", None, -1.0, 1.0, n, confidence, "newcombe", _NO_TRIALS, inputs
+        )
+    pooled = (one.k + two.k) / n
+    if 0 < pooled < 1:
+        z = (one.value - two.value) / math.sqrt(pooled * (1 - pooled) * (1 / one.n + 1 / two.n))
+        inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
+    value = one.value - two.value
+    low, high = _combined(
+        (one.value, one.low, one.high), (two.value, two.low, two.high), correlation=0.0
+    )
+    return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
+
+
+def paired_difference(
+    both: int, first_only: int, second_only: int, neither: int, confidence: float = 0.95
+) -> Estimate:
+    """Return the difference of two shares of the same items, (first_only - second_only) / n.
+
+    The limits are Wilson's of both shares combined with their correlation phi, whose numerator is
+    lessened by n / 2, but not below 0, where it is positive (Newcombe's method 10 for pairs). phi
+    is 0 where one of the shares is 0 or 1.
+
+    Args:
+        both: items with success in both.
+        first_only: items with success in the first only.
+        second_only: items with success in the second only.
+        neither: items with success in neither.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        In [-1, 1], method "newcombe_paired". ``inputs``: the counts, ``p1``, ``p2`` and ``phi``.
+        Without items the value is None and the limits are -1 and 1.
+
+    Raises:
+        ValueError: a count is negative or not whole, or confidence not in (0, 1).
+
+    Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
+    """
+    a, b, c, d = counts = [
+        counted(name, number)
+        for name, number in (
+            ("both", both),
+            ("first_only", first_only),
+            ("second_only", second_only),
+            ("neither", neither),
+        )
+    ]
+    n = sum(counts)
+    one, two = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
+    phi = _corrected_phi(a, b, c, d)
+    inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
+    inputs |= {"p1": one.value, "p2": two.value, "phi": phi}
+    method = "newcombe_paired"
+    if one.value is None or two.value is None:
+        return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
+    low, high = _combined(
+        (one.value, one.low, one.high), (two.value, two.low, two.high), correlation=phi
+    )
+    return Estimate("difference", (b - c) / n, low, high, n, confidence, method, None, inputs)
+
+
+def mover(a: Estimate, b: Estimate) -> Estimate:
+    """Return the difference a - b of two independent estimates of shares from their intervals.
+
+    The distance from the difference to each limit is the root of the sum of the squares of the
+    distances to the limits that push it there.
+
+    Returns:
+        In [-1, 1], method "mover". ``inputs``: values and limits of both. Where one of them is
+        undefined or has no interval, the value is None and the limits are -1 and 1.
+
+    Raises:
+        ValueError: the two have different confidences, or one is not a share.
+
+    Source: G. Y. Zou and A. Donner, Stat. Med. 27 (2008) 1693-1702. Own code: three lines.
+    """
+    if a.confidence != b.confidence:
+        raise ValueError(
+            f"both intervals must have the same confidence, not {a.confidence} and {b.confidence}"
+        )
+    numbers = (a.value, a.low, a.high), (b.value, b.low, b.high)
+    inputs = {
+        f"{name}_{what}": number
+        for name, one in zip("ab", numbers, strict=True)
+        for what, number in zip(("value", "low", "high"), one, strict=True)
+    }
+    for name, number in inputs.items():
+        if number is not None and not 0 <= number <= 1:
+            raise ValueError(f"mover takes shares, but {name} is {number}")
+    (one, one_low, one_high), (two, two_low, two_high) = numbers
+    n, confidence = a.n + b.n, a.confidence
+    if one is None or one_low is None or one_high is None:
+        reason = f"the first is undefined: {a.reason or 'it has no interval'}"
+        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
+    if two is None or two_low is None or two_high is None:
+        reason = f"the second is undefined: {b.reason or 'it has no interval'}"
+        return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
+    low, high = _combined((one, one_low, one_high), (two, two_low, two_high), correlation=0.0)
+    return Estimate("difference", one - two, low, high, n, confidence, "mover", None, inputs)
+
+
+def fisher(table: Sequence[Sequence[int]]) -> Test:
+    """Return Fisher's exact test of a 2 x 2 table: do the rows have the same shares?
+
+    p is the chance, with the margins as they are, of a table that is as unlikely or more so.
+
+    Args:
+        table: counts, two rows of two.
+
+    Returns:
+        ``statistic`` is the odds ratio of the sample, None where it is infinite or undefined; p is
+        1 where a row or a column is empty, as there is only one such table, and None where all
+        are.
+
+    Raises:
+        ValueError: not 2 x 2, or a count is negative or not whole.
+
+    Source: R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02. p by
+    ``scipy.stats.fisher_exact``.
+    """
+    if len(table) != 2 or any(len(row) != 2 for row in table):
+        raise ValueError(f"the table must have two rows of two counts, not {table!r}")
+    (a, b), (c, d) = ([counted("a count of the table", number) for number in row] for row in table)
+    n = a + b + c + d
+    if not n:
+        return Test("fisher", None, None, 0, "no items")
+    # scipy.stats takes a second to import; the rest of this module must not wait for it.
+    from scipy.stats import fisher_exact
+
+    p = float(fisher_exact([[a, b], [c, d]]).pvalue)
+    if b * c == 0:
+        return Test("fisher", None, p, n, "the odds ratio is infinite or undefined")
+    return Test("fisher", a * d / (b * c), p, n)
+
+
+def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] = "exact") -> Test:
+    """Return McNemar's test of two shares of the same items.
+
+    Only items with different answers count. Under no difference first_only is binomial with 1/2.
+
+    Args:
+        first_only: items with success in the first only.
+        second_only: items with success in the second only.
+        method: "exact" sums binomial chances, ``statistic`` is the smaller count; "chi2" is
+            (b - c)^2 / (b + c) on one degree of freedom, without continuity correction, for many
+            items.
+
+    Returns:
+        p is None where all items have the same answer in both.
+
+    Raises:
+        ValueError: a count is negative or not whole, or the method is unknown.
+
+    Source: Q. McNemar, Psychometrika 12 (1947) 153-157. Binomial chances by ``scipy.special``.
+    """
+    if method not in ("exact", "chi2"):
+        raise ValueError(f"method must be 'exact' or 'chi2', not {method!r}")
+    b, c = counted("first_only", first_only), counted("second_only", second_only)
+    name, n = f"mcnemar_{method}", b + c
+    if not n:
+        return Test(name, None, None, 0, "both gave every item the same answer")
+    if method == "chi2":
+        statistic = (b - c) ** 2 / n
+        return Test(name, statistic, math.erfc(math.sqrt(statistic / 2)), n)
+    from scipy.special import bdtr
+
+    return Test(name, float(min(b, c)), min(1.0, 2 * float(bdtr(min(b, c), n, 0.5))), n)
+
+
+def adjust(
+    p_values: Sequence[float | None], method: Literal["holm", "bh"] = "holm"
+) -> list[float | None]:
+    """Return p-values adjusted for their number; compare them with the level for all together.
+
+    Args:
+        p_values: in [0, 1]; None is a test that could not be made: it stays None and does not
+            count.
+        method: "holm" holds the chance of any false rejection, for declared questions; "bh"
+            (Benjamini-Hochberg) the expected share of false ones among the rejections, for
+            exploration.
+
+    Returns:
+        In the order given, none smaller than before and none above 1.
+
+    Raises:
+        ValueError: a p-value is not in [0, 1], or the method is unknown.
+
+    Source: S. Holm, Scand. J. Stat. 6 (1979) 65-70; Y. Benjamini and Y. Hochberg, J. R. Stat. Soc.
+    B 57 (1995) 289-300. Own code: scipy has no Holm.
+    """
+    if method not in ("holm", "bh"):
+        raise ValueError(f"method must be 'holm' or 'bh', not {method!r}")
+    for p in p_values:
+        if p is not None and not 0 <= p <= 1:
+            raise ValueError(f"a p-value must be between 0 and 1, not {p!r}")
+    ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    m = len(ordered)
+    if method == "holm":
+        so_far = 0.0
+        for rank, (p, place) in enumerate(ordered):
+            adjusted[place] = so_far = max(so_far, min(1.0, (m - rank) * p))
+    else:
+        so_far = 1.0
+        for rank, (p, place) in reversed(list(enumerate(ordered, start=1))):
+            adjusted[place] = so_far = min(so_far, p * m / rank)
+    return adjusted
+
+
+def co_occurrence(codes: Sequence[str], sets: Iterable[Collection[str]]) -> list[list[int]]:
+    """Return how many items have both of two codes; on the diagonal, how many have the code.
+
+    Args:
+        codes: all codes, each once: rows and columns in this order.
+        sets: the codes of each item; one that stands twice counts once.
+
+    Returns:
+        A symmetric matrix, len(codes) x len(codes).
+
+    Raises:
+        ValueError: an item has a code that is not among ``codes``, or a code stands there twice.
+    """
+    place = {code: number for number, code in enumerate(codes)}
+    if len(place) < len(codes):
+        raise ValueError(f"a code stands twice among {list(codes)!r}")
+    matrix = [[0] * len(codes) for _ in codes]
+    for item in sets:
+        if isinstance(item, str):
+            raise ValueError(f"an item must have a set of codes, not the text {item!r}")
+        unknown = [code for code in item if code not in place]
+        if unknown:
+            raise ValueError(f"the code {unknown[0]!r} is not among {list(codes)!r}")
+        places = {place[code] for code in item}
+        for row in places:
+            for column in places:
+                matrix[row][column] += 1
+    return matrix
+
+
+def _combined(
+    one: tuple[float, float, float], two: tuple[float, float, float], correlation: float
+) -> tuple[float, float]:
+    """Return the limits of a difference from (value, low, high) of its two terms."""
+    (p1, low1, high1), (p2, low2, high2) = one, two
+    middle = p1 - p2
+
+    def distance(x: float, y: float) -> float:
+        # Rounding may leave a tiny negative number where both distances are the same.
+        return math.sqrt(max(0.0, x * x - 2 * correlation * x * y + y * y))
+
+    low = middle - distance(p1 - low1, high2 - p2)
+    high = middle + distance(high1 - p1, p2 - low2)
+    return max(-1.0, low), min(1.0, high)
+
+
+def _corrected_phi(a: int, b: int, c: int, d: int) -> float:
+    """Return the correlation of two answers to the same items, with Newcombe's correction."""
+    margins = (a + b) * (c + d) * (a + c) * (b + d)
+    if not margins:
+        return 0.0
+    covariance = a * d - b * c
+    if covariance > 0:
+        return max(0.0, covariance - (a + b + c + d) / 2) / math.sqrt(margins)
+    return covariance / math.sqrt(margins)

@@ -1,0 +1,532 @@
+"""Agreement of any number of raters, also where some did not rate everything.
+
+Ratings are one sequence per rater with one entry per unit, in the same order; None is missing. Any
+other value is a label, the string "nan" too. For set-valued distances every entry is a set of
+codes.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from itertools import combinations, zip_longest
+from typing import Any, Literal
+
+import numpy as np
+
+from validation.checks import whole
+from validation.clusters import clustered_share
+from validation.distances import jaccard_distance, masi_distance
+from validation.estimate import Estimate
+from validation.intervals import check_confidence
+from validation.resampling import (
+    Floats,
+    cluster_bootstrap,
+    cluster_mean,
+    cluster_numbers,
+    cluster_totals,
+    item_weights,
+)
+
+Unit = Counter[Hashable]
+"""How often a unit got each label."""
+Distance = Literal["nominal", "jaccard", "masi"]
+_SETS = {"jaccard": jaccard_distance, "masi": masi_distance}
+_NO_PAIRS = "no unit has two ratings"
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """How stable a code is over re-runs.
+
+    ``given`` traces got the code in at least one run, ``flipped`` of them not in all; ``rate`` is
+    flipped / given.
+    """
+
+    given: int
+    flipped: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retest:
+    """Agreement of a judge with itself; see ``retest``."""
+
+    mean_pairwise_agreement: Estimate
+    share_unanimous: Estimate
+    fleiss_kappa: Estimate
+    krippendorff_alpha: Estimate
+    majority: list[str | None]
+    flips: Mapping[str, Flips]
+    n: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+
+def ratings_from_counts(counts: Sequence[Sequence[int]]) -> list[list[int | None]]:
+    """Return ratings that have these counts: units in rows, labels (0, 1, ...) in columns.
+
+    Units with fewer ratings than others are filled with None. Who gave which rating is made up; no
+    measure in this module depends on it.
+
+    Raises:
+        ValueError: a count is no whole number or negative, or rows differ in length.
+    """
+    units = [
+        [label for label, count in enumerate(row) for _ in range(count)]
+        for row in _count_rows(counts)
+    ]
+    return [list(rater) for rater in zip_longest(*units)]
+
+
+def krippendorff_alpha(
+    ratings: Sequence[Sequence[Any]],
+    *,
+    distance: Distance = "nominal",
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    interval: bool = True,
+) -> Estimate:
+    """Return Krippendorff's alpha, 1 - observed / expected disagreement, with its interval.
+
+    Units with fewer than two ratings say nothing of agreement and are left out. The interval is
+    the percentile one of resampled clusters.
+
+    Args:
+        ratings: see the module.
+        distance: "nominal" takes labels that are the same or not; "jaccard" and "masi" take sets.
+        clusters: one per unit, what units must be drawn together; default: every unit alone.
+        confidence: between 0 and 1, both excluded.
+        resamples: at least 1.
+        seed: the same seed gives the same limits.
+        interval: False saves the resampling.
+
+    Returns:
+        ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
+        reason, if no unit has two ratings, or all ratings in such units are the same.
+
+    Raises:
+        ValueError: raters have not equally many entries, or an entry cannot be a label (a NaN, or
+            no set where sets are compared).
+
+    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011). Own code: value
+    counts cost O(n) where pairs of ratings cost O(n^2), the krippendorff package is GPL, takes
+    labels for numbers by default and loses a label spelled "nan"; neither it nor nltk has an
+    interval.
+    """
+    return _alpha(
+        _units(ratings, distance),
+        distance=distance,
+        clusters=clusters,
+        confidence=confidence,
+        resamples=resamples if interval else 0,
+        seed=seed,
+    )
+
+
+def alpha_of_sets(
+    first: Sequence[AbstractSet[str]],
+    second: Sequence[AbstractSet[str]],
+    *,
+    weights: Sequence[float] | None,
+    clusters: Sequence[Hashable] | None,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> Estimate:
+    """Return MASI alpha of two raters' sets in a weighted sample of items.
+
+    Every item counts by its weight over the mean weight, so that the number of ratings stays what
+    it is. See ``krippendorff_alpha``.
+    """
+    weight = item_weights(weights, len(first))
+    return _alpha(
+        _units([first, second], "masi"),
+        distance="masi",
+        clusters=clusters,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        weights=weight / weight.mean() if len(weight) else weight,
+    )
+
+
+def fleiss_kappa(counts: Sequence[Sequence[int]], confidence: float = 0.95) -> Estimate:
+    """Return Fleiss' kappa of units that equally many raters labelled, without an interval.
+
+    Krippendorff's alpha is nearly the same number, needs no equal counts and has an interval.
+
+    Args:
+        counts: units in rows, labels in columns: how many raters gave the unit the label.
+        confidence: only passed on.
+
+    Returns:
+        Undefined, with a reason, without units, with one rater, and if all ratings are the same.
+
+    Raises:
+        ValueError: units differ in their number of ratings, a count is no whole number or
+            negative, or rows differ in length.
+
+    Source: J. L. Fleiss, Psychol. Bull. 76 (1971) 378-382. Own code: statsmodels has it, but is a
+    heavy dependency and fails with a bare AssertionError for unequal numbers of raters.
+    """
+    rows = _count_rows(counts)
+    sizes = sorted({sum(row) for row in rows})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Fleiss' kappa needs equally many ratings per unit, not {sizes[0]} and {sizes[-1]};"
+            " Krippendorff's alpha does not"
+        )
+    return _fleiss([Counter(dict(enumerate(row))) for row in rows], confidence)
+
+
+def gwet_ac1_raters(
+    ratings: Sequence[Sequence[Any]],
+    categories: int | Collection[Hashable],
+    confidence: float = 0.95,
+) -> Estimate:
+    """Return Gwet's AC1 of any number of raters, without an interval.
+
+    The observed agreement is the mean over units with at least two ratings, the shares of the
+    labels behind the expected one are means over all units with a rating.
+
+    Args:
+        ratings: see the module.
+        categories: all labels that could have been given, or their number; AC1 depends on it.
+        confidence: only passed on.
+
+    Returns:
+        Undefined, with a reason, if no unit has two ratings, or there is one category only.
+
+    Raises:
+        ValueError: a label is outside the categories, there are more labels than categories, or
+            the ratings are as for ``krippendorff_alpha``.
+
+    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
+    pins an old scipy and rounds to 5 digits.
+    """
+    units = [unit for unit in _units(ratings, "nominal") if unit]
+    used = {label for unit in units for label in unit}
+    number = _number_of_categories(used, categories)
+    shares: Counter[Hashable] = Counter()
+    for unit in units:
+        for label, count in unit.items():
+            shares[label] += Fraction(count, unit.total() * len(units))  # type: ignore[assignment]
+    agreements = [_agreement(unit) for unit in units if unit.total() > 1]
+    observed = sum(agreements) / len(agreements) if agreements else None
+    expected = (
+        sum(share * (1 - share) for share in shares.values()) / (number - 1)
+        if number > 1 and units
+        else None
+    )
+    reason = None
+    if observed is None:
+        reason = _NO_PAIRS
+    elif expected is None:
+        reason = "one category only: raters cannot but agree"
+    return _corrected(
+        "gwet_ac1",
+        *(observed, expected, reason, len(agreements), confidence),
+        {"n_categories": number},
+    )
+
+
+def pairwise_agreement(
+    ratings: Sequence[Sequence[Any]],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Estimate:
+    """Return the mean over units of the share of rater pairs that agree.
+
+    Units with fewer than two ratings are left out. The arguments, errors and the interval are those
+    of ``krippendorff_alpha``. Undefined if no unit has two ratings; no interval if all units agree
+    alike.
+    """
+    units = _units(ratings, "nominal")
+    settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    return _mean_agreement(units, cluster_numbers(clusters, len(units)), settings)
+
+
+def retest(
+    runs_per_trace: Sequence[Sequence[str | None]],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Retest:
+    """Return how far a judge agrees with itself over re-runs of the same traces.
+
+    Args:
+        runs_per_trace: the labels of every trace's runs, None for a run that failed.
+        clusters: one per trace, what traces must be drawn together; default: every trace alone.
+        confidence: between 0 and 1, both excluded.
+        resamples: at least 1.
+        seed: the same seed gives the same limits.
+
+    Returns:
+        ``n`` traces with at least two runs make up all numbers. ``majority`` has one entry per
+        trace: the most frequent label, None for a tie or no run at all. ``share_unanimous`` has
+        Wilson's interval, effective for clusters. Fleiss' kappa is undefined, with a reason, also
+        for unequal numbers of runs. ``flips`` is by label, in alphabetical order.
+
+    Raises:
+        ValueError: a label is no string.
+    """
+    for trace, runs in enumerate(runs_per_trace):
+        for label in runs:
+            if label is not None and not isinstance(label, str):
+                raise ValueError(f"trace {trace}: a label must be a string, not {label!r}")
+    units: list[Unit] = [
+        Counter(label for label in runs if label is not None) for runs in runs_per_trace
+    ]
+    owners = cluster_numbers(clusters, len(units))
+    used = [unit for unit in units if unit.total() > 1]
+    settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    unanimous = clustered_share(
+        [len(unit) == 1 for unit in used],
+        clusters=None
+        if clusters is None
+        else [owner for owner, unit in zip(owners, units, strict=True) if unit.total() > 1],
+        confidence=confidence,
+        least_design_effect=1.0,
+    )
+    return Retest(
+        mean_pairwise_agreement=_mean_agreement(units, owners, settings),
+        share_unanimous=replace(unanimous, measure="share_unanimous"),
+        fleiss_kappa=_fleiss(used, confidence),
+        krippendorff_alpha=_alpha(units, distance="nominal", clusters=clusters, **settings),
+        majority=[_majority(unit) for unit in units],
+        flips=_flips(used),
+        n=len(used),
+    )
+
+
+def _alpha(
+    units: Sequence[Unit],
+    *,
+    distance: Distance,
+    clusters: Sequence[Hashable] | None,
+    confidence: float,
+    resamples: int,
+    seed: int,
+    weights: Floats | None = None,
+) -> Estimate:
+    """Return alpha from every unit's label counts; without resamples it has no interval."""
+    check_confidence(confidence)
+    owners = cluster_numbers(clusters, len(units))
+    pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
+    values = list({label: None for i in pairable for label in units[i]})
+    distances = _distances(values, distance)
+    rows = _rows([units[i] for i in pairable], values, distance)
+    if weights is not None:
+        rows *= weights[pairable, None]
+    tables = cluster_totals(rows, [owners[i] for i in pairable])
+    total = tables.sum(axis=0, keepdims=True)
+    observed, expected = (float(one[0]) for one in _disagreements(total, distances))
+    defined = expected > 0
+    inputs: dict[str, Any] = {
+        "distance": distance,
+        "n_units_used": len(pairable),
+        "n_pairable_values": sum(units[i].total() for i in pairable),
+        "observed_disagreement": observed if pairable else None,
+        "expected_disagreement": expected if pairable else None,
+    }
+    measure = f"krippendorff_alpha_{distance}"
+    reason = "all ratings are the same: chance agrees as often" if pairable else _NO_PAIRS
+    if not (defined and resamples):
+        value = 1 - observed / expected if defined else None
+        reason_left = None if defined else reason
+        return Estimate(
+            measure, value, None, None, len(pairable), confidence, "none", reason_left, inputs
+        )
+
+    def alpha(totals: Floats) -> Floats:
+        seen, by_chance = _disagreements(totals, distances)
+        return np.where(by_chance > 0, 1 - seen / by_chance, np.nan)
+
+    found = cluster_bootstrap(tables, alpha, confidence=confidence, resamples=resamples, seed=seed)
+    return found.estimate(measure, len(pairable), inputs, reason)
+
+
+def _flips(units: Sequence[Unit]) -> dict[str, Flips]:
+    given = Counter(label for unit in units for label in unit)
+    flipped = Counter(label for unit in units if len(unit) > 1 for label in unit)
+    return {
+        str(label): Flips(count, flipped[label], flipped[label] / count)
+        for label, count in sorted(given.items(), key=lambda pair: str(pair[0]))
+    }
+
+
+def _majority(unit: Unit) -> str | None:
+    most = unit.most_common(2)
+    if not most or (len(most) == 2 and most[0][1] == most[1][1]):
+        return None
+    return str(most[0][0])
+
+
+def _units(ratings: Sequence[Sequence[Any]], distance: Distance) -> list[Unit]:
+    """Return every unit's label counts."""
+    sizes = [len(rater) for rater in ratings]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"raters must have an entry per unit each, not {sizes} entries")
+    if distance not in ("nominal", *_SETS):
+        raise ValueError(f"no such distance: {distance!r}; there are nominal, jaccard, masi")
+    as_label = _nominal_label if distance == "nominal" else _set_label
+    return [
+        Counter(as_label(entry) for entry in entries if entry is not None)
+        for entries in zip(*ratings, strict=True)
+    ]
+
+
+def _nominal_label(entry: Any) -> Hashable:
+    if not isinstance(entry, Hashable):
+        raise ValueError(f"a label must be hashable, not {entry!r}")
+    if entry != entry:
+        raise ValueError("a rating is NaN; a missing one must be None")
+    return entry
+
+
+def _set_label(entry: Any) -> frozenset[Any]:
+    if not isinstance(entry, AbstractSet):
+        raise ValueError(f"a rating must be a set of codes, not {entry!r}")
+    return frozenset(entry)
+
+
+def _distances(values: Sequence[Any], distance: Distance) -> Floats | None:
+    """Return the matrix of distances between set-valued labels, None for nominal ones."""
+    if distance == "nominal":
+        return None
+    measure = _SETS[distance]
+    matrix = np.zeros((len(values), len(values)))
+    for i, j in combinations(range(len(values)), 2):
+        matrix[i, j] = matrix[j, i] = measure(values[i], values[j])
+    return matrix
+
+
+def _rows(units: Sequence[Unit], values: Sequence[Hashable], distance: Distance) -> Floats:
+    """Return a row per unit: its disagreement, then its count of every value."""
+    column = {label: number for number, label in enumerate(values, 1)}
+    rows = np.zeros((len(units), len(values) + 1))
+    for row, unit in zip(rows, units, strict=True):
+        row[0] = _disagreement(unit, distance)
+        for label, count in unit.items():
+            row[column[label]] = count
+    return rows
+
+
+def _disagreement(unit: Unit, distance: Distance) -> float:
+    """Return the sum of distances over the unit's ordered pairs, over the ratings less one."""
+    size = unit.total()
+    if distance == "nominal":
+        return (size * size - sum(count * count for count in unit.values())) / (size - 1)
+    measure: Any = _SETS[distance]
+    pairs = combinations(unit.items(), 2)
+    apart: float = sum(2 * m * k * measure(one, two) for (one, m), (two, k) in pairs)
+    return apart / (size - 1)
+
+
+def _disagreements(totals: Floats, distances: Floats | None) -> tuple[Floats, Floats]:
+    """Return the observed and expected disagreement of each row: disagreements, label counts."""
+    counts = totals[:, 1:]
+    size = counts.sum(axis=1)
+    if distances is None:
+        apart = size * size - np.square(counts).sum(axis=1)
+    else:
+        apart = ((counts @ distances) * counts).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return totals[:, 0] / size, apart / (size * (size - 1))
+
+
+def _agreement(unit: Unit) -> Fraction:
+    """Return the share of the unit's pairs of ratings that agree."""
+    size = unit.total()
+    return Fraction(sum(count * (count - 1) for count in unit.values()), size * (size - 1))
+
+
+def _mean_agreement(
+    units: Sequence[Unit], owners: Sequence[int], settings: Mapping[str, Any]
+) -> Estimate:
+    used = [i for i, unit in enumerate(units) if unit.total() > 1]
+    found = cluster_mean(
+        "pairwise_agreement",
+        [float(_agreement(units[i])) for i in used],
+        clusters=[owners[i] for i in used],
+        **settings,
+    )
+    return found if used else replace(found, reason=_NO_PAIRS)
+
+
+def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
+    sizes = sorted({unit.total() for unit in units})
+    observed = expected = reason = None
+    total: Counter[Hashable] = Counter()
+    for unit in units:
+        total.update(unit)
+    if not sizes or sizes == [0] or sizes == [1]:
+        reason = _NO_PAIRS
+    elif len(sizes) > 1:
+        reason = f"units have {sizes[0]} to {sizes[-1]} ratings: Fleiss' kappa needs equally many"
+    else:
+        observed = sum(map(_agreement, units)) / len(units)
+        square = sum(count * count for count in total.values())
+        expected = Fraction(square, total.total() ** 2)
+        if expected == 1:
+            reason = "all ratings are the same: chance agrees as often"
+    return _corrected(
+        "fleiss_kappa",
+        *(observed, expected, reason, len(units), confidence),
+        {"ratings_per_unit": sizes[0] if len(sizes) == 1 else None},
+    )
+
+
+def _corrected(
+    measure: str,
+    observed: Any,
+    expected: Any,
+    reason: str | None,
+    n: int,
+    confidence: float,
+    inputs: Mapping[str, Any],
+) -> Estimate:
+    """Return (observed - expected) / (1 - expected) without an interval."""
+    check_confidence(confidence)
+    value = float((observed - expected) / (1 - expected)) if reason is None else None
+    shares = {
+        "observed": None if observed is None else float(observed),
+        "expected": None if expected is None else float(expected),
+    }
+    return Estimate(
+        measure, value, None, None, n, confidence, "none", reason, shares | dict(inputs)
+    )
+
+
+def _count_rows(counts: Sequence[Sequence[int]]) -> list[list[int]]:
+    rows = [[whole("a count", count) for count in row] for row in counts]
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1:
+        raise ValueError(f"rows must be equally long, not {widths[0]} and {widths[-1]}")
+    for row in rows:
+        if min(row, default=0) < 0:
+            raise ValueError(f"a count must not be negative, but is {min(row)}")
+    return rows
+
+
+def _number_of_categories(used: set[Hashable], categories: int | Collection[Hashable]) -> int:
+    if isinstance(categories, Collection):
+        outside = sorted(map(repr, used.difference(categories)))
+        if outside:
+            raise ValueError(f"labels outside the categories: {', '.join(outside)}")
+        return len(set(categories))
+    number = whole("the number of categories", categories)
+    if number < max(1, len(used)):
+        raise ValueError(f"there are {len(used)} labels, more than {number} categories")
+    return number

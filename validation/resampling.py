@@ -1,0 +1,259 @@
+"""Percentile intervals from resampling whole clusters, for ratios that have no formula.
+
+What is resampled are clusters (tasks), because traces of one task depend on each other. A statistic
+must be a function of totals that add up over clusters: a resample is then one row of counts "how
+often was each cluster drawn" times the clusters' totals, and thousands of them are one matrix
+product. scipy's ``bootstrap`` calls the statistic on index arrays and is some fifty times slower.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from validation.checks import whole
+from validation.estimate import Estimate
+from validation.intervals import check_confidence
+
+Floats = NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
+
+_CELLS = 250_000
+"""Resamples times clusters in one piece: about 6 MB, which stays in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapInterval:
+    """A statistic of all clusters with the percentile interval of its resamples.
+
+    ``value`` is None where the statistic is undefined. ``low`` and ``high`` are None, and
+    ``reason`` says why, where there is no usable interval. ``undefined`` counts the resamples in
+    which the statistic was undefined; they are left out.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    clusters: int
+    resamples: int
+    undefined: int
+    confidence: float
+    seed: int
+    reason: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-serialisable values."""
+        return asdict(self)
+
+    def estimate(
+        self,
+        measure: str,
+        n: int,
+        inputs: Mapping[str, Any] | None = None,
+        undefined_because: str = "no items",
+    ) -> Estimate:
+        """Return it as an estimate from ``n`` items; the last argument is why ``value`` is None."""
+        return Estimate(
+            measure,
+            self.value,
+            self.low,
+            self.high,
+            n,
+            self.confidence,
+            "none" if self.low is None else "cluster_bootstrap_percentile",
+            undefined_because if self.value is None else self.reason,
+            dict(inputs or {})
+            | {
+                "clusters": self.clusters,
+                "resamples": self.resamples,
+                "undefined_resamples": self.undefined,
+                "seed": self.seed,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resamples:
+    """Totals over all clusters and over every resample, for any number of statistics.
+
+    ``observed`` has the shape (1, K), ``drawn`` (resamples, K), without rows if there is no
+    cluster.
+    """
+
+    observed: Floats
+    drawn: Floats
+    clusters: int
+    seed: int
+
+    @classmethod
+    def draw(cls, tables: Floats, *, resamples: int, seed: int) -> Self:
+        """Draw as many clusters as there are, with replacement, ``resamples`` times.
+
+        Args:
+            tables: totals by cluster, shape (G, K).
+            resamples: at least 1.
+            seed: the same seed gives the same resamples.
+
+        Raises:
+            ValueError: the table is not two-dimensional, holds a number that is not finite, or
+                ``resamples`` is no positive whole number.
+        """
+        tables = np.asarray(tables, dtype=np.float64)
+        if tables.ndim != 2 or not np.isfinite(tables).all():
+            raise ValueError(
+                f"totals must be finite numbers in rows by cluster, not shape {tables.shape}"
+            )
+        if whole("resamples", resamples) < 1:
+            raise ValueError(f"resamples must be at least 1, not {resamples}")
+        count = len(tables)
+        random = np.random.default_rng(seed)
+        step = max(1, _CELLS // max(1, count))
+        sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
+        pieces = [_times_drawn(random, size, count) @ tables for size in sizes if count]
+        drawn = np.concatenate(pieces) if pieces else np.empty((0, tables.shape[1]))
+        return cls(tables.sum(axis=0, keepdims=True), drawn, count, seed)
+
+    def interval(self, statistic: Statistic, confidence: float = 0.95) -> BootstrapInterval:
+        """Return the statistic with its percentile limits; see ``cluster_bootstrap``."""
+        check_confidence(confidence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = float(statistic(self.observed)[0])
+            values = statistic(self.drawn)
+        finite = values[np.isfinite(values)]
+        low, high, reason = None, None, None
+        if not np.isfinite(value):
+            reason = "the statistic is undefined"
+        elif self.clusters < 2:
+            reason = f"no interval from {self.clusters} cluster: resampling needs at least 2"
+        elif not len(finite):
+            reason = "no interval: the statistic is undefined in every resample"
+        else:
+            tail = (1 - confidence) / 2
+            ends = np.quantile(finite, [tail, 1 - tail])
+            if ends[1] - ends[0] < 1e-12:
+                reason = "no interval: the resamples do not differ, which is not certainty"
+            else:
+                low, high = min(value, float(ends[0])), max(value, float(ends[1]))
+        return BootstrapInterval(
+            value if np.isfinite(value) else None,
+            *(low, high, self.clusters, len(self.drawn), len(self.drawn) - len(finite)),
+            *(confidence, self.seed, reason),
+        )
+
+
+def cluster_bootstrap(
+    tables: Floats,
+    statistic: Statistic,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> BootstrapInterval:
+    """Return a statistic of totals with the percentile interval of resampled clusters.
+
+    The limits are stretched to contain the value. There are none where they would say nothing
+    true: below 2 clusters, and where the resamples do not differ (perfect agreement). Below 20
+    clusters they tend to be too narrow.
+
+    Args:
+        tables: totals by cluster, shape (G, K); a row each for independent items.
+        statistic: from totals of shape (R, K) to R numbers, NaN where it is undefined.
+        confidence: between 0 and 1, both excluded.
+        resamples: at least 1.
+        seed: the same seed gives the same limits.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: A. C. Davison, D. V. Hinkley, Bootstrap Methods and their Application (1997), sec. 3.8
+    (resampling of clusters) and 5.3 (percentile limits).
+    """
+    return Resamples.draw(tables, resamples=resamples, seed=seed).interval(statistic, confidence)
+
+
+def cluster_mean(
+    measure: str,
+    values: Sequence[float],
+    *,
+    weights: Sequence[float] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Estimate:
+    """Return the weighted mean of one number per item with its cluster bootstrap interval.
+
+    Args:
+        measure: the name of the result.
+        values: finite numbers, one per item. None at all give an undefined mean.
+        weights: positive sampling weights; default: all the same.
+        clusters: what items must be drawn together; default: every item alone.
+        confidence: between 0 and 1, both excluded.
+        resamples: at least 1.
+        seed: the same seed gives the same limits.
+
+    Raises:
+        ValueError: an argument is out of its range, or they do not speak of equally many items.
+    """
+    weight = item_weights(weights, len(values))
+    columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])
+    found = cluster_bootstrap(
+        cluster_totals(columns, clusters),
+        lambda totals: totals[:, 0] / totals[:, 1],
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    return found.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
+
+
+def item_weights(weights: Sequence[float] | None, n: int) -> Floats:
+    """Return n positive weights, all 1 by default.
+
+    Raises:
+        ValueError: there are not n of them, or one is not a positive finite number.
+    """
+    if weights is None:
+        return np.ones(n)
+    if len(weights) != n:
+        raise ValueError(f"there must be one weight per item, not {len(weights)} for {n}")
+    for weight in weights:
+        if isinstance(weight, str | bool) or not 0 < weight < float("inf"):
+            raise ValueError(f"a weight must be a positive number, not {weight!r}")
+    return np.asarray(weights, dtype=np.float64)
+
+
+def cluster_numbers(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
+    """Return the number of every item's cluster, 0 for the first one; by default its own.
+
+    Raises:
+        ValueError: there are not n of them, or one is None.
+    """
+    if clusters is None:
+        return list(range(n))
+    if len(clusters) != n:
+        raise ValueError(f"there must be one cluster per item, not {len(clusters)} for {n}")
+    numbers: dict[Hashable, int] = {}
+    for item, cluster in enumerate(clusters):
+        if cluster is None:
+            raise ValueError(f"item {item} has no cluster")
+        numbers.setdefault(cluster, len(numbers))
+    return [numbers[cluster] for cluster in clusters]
+
+
+def cluster_totals(columns: Floats, clusters: Sequence[Hashable] | None) -> Floats:
+    """Add up rows by item, shape (n, K), to rows by cluster, shape (G, K)."""
+    numbers = cluster_numbers(clusters, len(columns))
+    totals = np.zeros((max(numbers, default=-1) + 1, columns.shape[1]))
+    np.add.at(totals, numbers, columns)
+    return totals
+
+
+def _times_drawn(random: np.random.Generator, size: int, count: int) -> Floats:
+    """Return how often each cluster was drawn, shape (size, count), rows adding to count."""
+    # The same law as Generator.multinomial with equal chances, eight times as fast.
+    drawn = random.integers(0, count, size=(size, count))
+    drawn += np.arange(size)[:, None] * count
+    return np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count).astype(float)
