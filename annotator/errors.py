@@ -24,6 +24,14 @@ class RubricError(AnnotatorError):
     """A rubric file that cannot be used; the message names the file, the code and the field."""
 
 
+class LabelsError(AnnotatorError):
+    """Labels that cannot be used; ``problems`` are lines of their own, each with its place."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
 class JudgeStopped(AnnotatorError):
     """The judge cannot go on with any trace: a refused key, an unknown model, a bad setting."""
 

@@ -1,0 +1,64 @@
+"""What the exports of annotation tools have in common: questions, and what was picked for each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.labels.checking import is_none, number_in
+from annotator.labels.model import Codes
+from annotator.text import one_line
+from annotator.traces.document import text_of
+
+# Questions whose answers are no codes, by the name they have in the contract.
+BESIDE = ("note", "evidence", "confidence")
+_IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
+
+
+def coded(answers: Mapping[str, Sequence[str]], codes: Codes, where: str) -> dict[str, Any]:
+    """Return the fields ``primary`` and ``secondary`` from what was picked for each question.
+
+    The questions are those named ``primary`` and ``secondary``. Where there are none, it is the one
+    named like the rubric, else the only one, else the only one for which a code was picked; what
+    was picked first is the primary code. Nothing picked: no fields, which is "not labelled yet".
+
+    Raises:
+        AnnotatorError: several questions, and it cannot be told which of them is for codes.
+    """
+    picked = {name: list(picks) for name, picks in answers.items() if picks and name not in BESIDE}
+    if "primary" in picked or "secondary" in picked:
+        primary = picked.get("primary", [])
+        fields: dict[str, Any] = {"secondary": picked.get("secondary", [])}
+        return fields | (
+            {"primary": primary[0] if len(primary) == 1 else primary} if primary else {}
+        )
+    if not picked:
+        return {}
+    candidates = [codes.rubric] if codes.rubric in picked else list(picked)
+    if len(candidates) > 1:
+        candidates = [name for name in picked if any(is_code(one, codes) for one in picked[name])]
+    if len(candidates) != 1:
+        names = one_line(", ".join(sorted(picked)), 200)
+        raise AnnotatorError(
+            f"{where}: which question is for codes cannot be told from their names ({names}); "
+            "name it primary"
+        )
+    first, *rest = picked[candidates[0]]
+    return {"primary": first, "secondary": rest}
+
+
+def is_code(word: Any, codes: Codes) -> bool:
+    """Whether a word is a code of the rubric, or the word for none."""
+    return isinstance(word, str) and (word.strip() in codes.ids or is_none(word))
+
+
+def identity(data: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+    """Return the fields that say what was labelled, from the data a task was made of.
+
+    The rubric is the caller's unless the data names one. Numbers are taken as texts: tools that
+    import tables make numbers of ids that look like them.
+    """
+    fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
+    fields["inclusion_probability"] = number_in(data.get("inclusion_probability"))
+    return {"rubric": codes.rubric} | {
+        name: value for name, value in fields.items() if value not in (None, "")
+    }

@@ -1,0 +1,248 @@
+"""From a row of a labels file to a :class:`Label`, or to a list of what is wrong with it."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from annotator.errors import LabelsError
+from annotator.labels.model import Codes, Label, Row
+from annotator.rubrics import NONE
+from annotator.text import one_line, storable
+from annotator.traces.document import kind
+
+SHOWN = 20  # problems; a file of the wrong kind has one in every line
+CONFIDENCE = (1, 5)
+
+
+class Problems:
+    """All that is wrong with the files, so that one look at the message is enough to mend them."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._count = 0
+
+    def add(self, problem: str) -> None:
+        """Record one: the place, the field, what was found and what to do."""
+        self._count += 1
+        if len(self._first) < SHOWN:
+            self._first.append(one_line(problem, 600))
+
+    def raise_if_any(self) -> None:
+        """Raise one LabelsError with the first problems and how many more there are."""
+        if not self._count:
+            return
+        more = [f"and {self._count - SHOWN} more"] if self._count > SHOWN else []
+        raise LabelsError((*self._first, *more))
+
+
+def found(value: Any) -> str:
+    """Return a value from a file for a message: short, on one line, its kind if it is no scalar."""
+    if isinstance(value, str):
+        return repr(one_line(value, 80)) if value.strip() else "an empty text"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return kind(value)
+    if isinstance(value, int) and abs(value) > 10**15:  # a longer one may not even become a text
+        return "a very large number"
+    return f"{value:.15g}"
+
+
+def suggestion(word: str, known: tuple[str, ...]) -> str:
+    """Return ``, did you mean 'x'?`` for the name nearest to ``word``, or nothing."""
+    lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(word[:100].lower(), lower, n=1)
+    return f", did you mean {lower[near[0]]!r}?" if near else ""
+
+
+def is_none(code: Any) -> bool:
+    """Whether a code is the word for "no code applies"."""
+    return isinstance(code, str) and code.strip().lower() == NONE
+
+
+def is_labelled(fields: Mapping[str, Any], codes: Codes) -> bool:
+    """Whether the annotator has said anything about codes, be it that none applies."""
+    return "primary" in fields or (codes.choice == "many" and bool(fields.get("secondary")))
+
+
+def trace_of(row: Row, codes: Codes, problems: Problems) -> str | None:
+    """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
+
+    What stands beside a label that is missing is a problem too: whether "no code" was meant or
+    nothing yet cannot be told.
+    """
+    check = _Check(row, problems)
+    extra = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
+    if extra:
+        field = "secondary" if codes.choice == "many" else "primary"
+        filled = f"{' and '.join(extra)} {'are' if len(extra) > 1 else 'is'} filled"
+        check.wrong(field, f"missing, but {filled}; write {NONE} or a code")
+    trace_id = check.name("trace_id")
+    return None if check.failed else trace_id
+
+
+_BESIDE = ("secondary", "evidence", "note", "confidence")
+
+
+def checked(row: Row, codes: Codes, problems: Problems) -> Label | None:
+    """Return the label of a labelled row, or None if it has problems, which are recorded."""
+    check = _Check(row, problems)
+    primary, secondary = check.codes(codes)
+    label = Label(
+        trace_id=check.name("trace_id"),
+        rubric=codes.rubric,
+        annotator=check.name("annotator"),
+        primary=primary,
+        secondary=secondary,
+        evidence=check.texts("evidence", "quotes"),
+        note=check.text("note") or "",
+        confidence=check.confidence(),
+        rubric_sha256=check.sha256(codes),
+        inclusion_probability=check.probability(),
+        task=check.text("task"),
+        split=check.text("split"),
+        design=check.text("design"),
+        where=row.where,
+    )
+    return None if check.failed else label
+
+
+class _Check:
+    """The fields of one row. A wrong one is a problem, and reads as if it were empty."""
+
+    def __init__(self, row: Row, problems: Problems) -> None:
+        self._row = row
+        self._fields = row.fields
+        self._problems = problems
+        self.failed = False
+
+    def wrong(self, field: str, message: str) -> None:
+        self.failed = True
+        self._problems.add(f"{self._row.where}: {field}: {message}")
+
+    def text(self, field: str) -> str | None:
+        value = self._fields.get(field)
+        if value is None or isinstance(value, str):
+            return storable(value) if value else None
+        self.wrong(field, f"found {found(value)}, expected a text")
+        return None
+
+    def name(self, field: str) -> str:
+        value = self._fields.get(field)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            self.wrong(field, "missing; a label says which trace it is of, and who gave it")
+            return ""
+        return self.text(field) or ""
+
+    def texts(self, field: str, of: str) -> tuple[str, ...]:
+        value = self._fields.get(field)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.wrong(field, f"found {found(value)}, expected a list of {of}")
+            return ()
+        odd = next((one for one in value if not isinstance(one, str) or not one.strip()), None)
+        if odd is not None or None in value:
+            self.wrong(field, f"found {found(odd)} in the list, expected {of}")
+            return ()
+        return tuple(storable(one) for one in value)
+
+    def codes(self, codes: Codes) -> tuple[str | None, tuple[str, ...]]:
+        primary = self._primary(codes)
+        secondary = tuple(one.strip() for one in self.texts("secondary", "codes"))
+        named = (*primary, *secondary)
+        if self.failed or all(map(is_none, named)):
+            return None, ()
+        if any(map(is_none, named)):
+            field = "primary" if any(map(is_none, primary)) else "secondary"
+            self.wrong(field, f"found {NONE!r} beside codes; write {NONE} alone, or the codes")
+        else:
+            self._known("primary", primary, codes)
+            self._known("secondary", secondary, codes)
+            self._places(primary, secondary, codes)
+        if codes.choice == "many":
+            return None, named
+        return (primary[0] if primary else None), secondary
+
+    def _primary(self, codes: Codes) -> tuple[str, ...]:
+        """The primary code: at most one, but where a tool lets people pick many of ``many``."""
+        value = self._fields.get("primary")
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            if not value.strip():
+                self.wrong("primary", f"empty; write null for {NONE}, or leave the field out")
+            return (value.strip(),)
+        picks = self.texts("primary", "one code")
+        if len(picks) > 1 and codes.choice != "many":
+            shown = ", ".join(found(one) for one in picks[:5])
+            self.wrong("primary", f"found {len(picks)} codes ({shown}), expected one")
+        return picks
+
+    def _known(self, field: str, named: tuple[str, ...], codes: Codes) -> None:
+        for code in named:
+            if code not in codes.ids:
+                hint = suggestion(code, (*codes.ids, NONE)) or f"; it has {_listed(codes.ids)}"
+                self.wrong(field, f"{codes.rubric} has no code {found(code)}{hint}")
+
+    def _places(self, primary: tuple[str, ...], secondary: tuple[str, ...], codes: Codes) -> None:
+        twice = sorted({one for one in secondary if secondary.count(one) > 1} & set(codes.ids))
+        for code in twice:
+            self.wrong("secondary", f"{code!r} stands in it twice")
+        for code in sorted({*primary} & {*secondary}):
+            self.wrong("secondary", f"{code!r} is the primary code already; write it once")
+        if codes.choice == "many" or not secondary:
+            return
+        if not primary:
+            self.wrong("primary", "no code, but secondary ones; the main one goes to primary")
+        elif codes.choice == "one":
+            self.wrong("secondary", f"{codes.rubric} has one code per trace; leave it empty")
+
+    def confidence(self) -> int | None:
+        value = self._fields.get("confidence")
+        low, high = CONFIDENCE
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
+            whole = int(value)
+            if whole == value:  # a spreadsheet's 3.0 too
+                return whole
+        self.wrong("confidence", f"found {found(value)}, expected a whole number {low} to {high}")
+        return None
+
+    def probability(self) -> float | None:
+        value = self._fields.get("inclusion_probability")
+        if value is None:
+            return None
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and 0 < value <= 1:
+            return float(value)
+        message = f"found {found(value)}, expected a number above 0 and at most 1"
+        self.wrong("inclusion_probability", message)
+        return None
+
+    def sha256(self, codes: Codes) -> str | None:
+        value = self.text("rubric_sha256")
+        if value and codes.sha256 and value != codes.sha256:
+            self.wrong(
+                "rubric_sha256",
+                f"labelled with another version of the rubric: {one_line(value, 200)[:12]}, not "
+                f"{codes.sha256[:12]}; use that version, or label again",
+            )
+        return value
+
+
+def _listed(ids: tuple[str, ...]) -> str:
+    more = f" and {len(ids) - 12} more" if len(ids) > 12 else ""
+    return ", ".join(ids[:12]) + more
+
+
+def number_in(text: Any) -> Any:
+    """Return the number in a text, or what was given if there is none (the check will say so).
+
+    A comma is read as the decimal point: that is how a spreadsheet writes it in half the world.
+    """
+    if not isinstance(text, str):
+        return text
+    try:
+        return float(text.strip().replace(",", "."))
+    except ValueError:
+        return text.strip() or None

@@ -1,0 +1,157 @@
+"""Label Studio's JSON and JSON-MIN exports.
+
+Written against Label Studio's "task format" page and its converter (``annotation_result_from_task``
+and ``convert_to_json_min`` of label-studio-sdk): the JSON export is a list of tasks with
+``data``, ``annotations`` (once ``completions``) and ``predictions``; the JSON-MIN export is a list
+with one record per annotation, the task's data beside the answers by the names of their controls.
+Predictions are what a judge suggested and are never read.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from annotator.labels.answers import BESIDE, coded, identity, is_code
+from annotator.labels.checking import number_in
+from annotator.labels.model import FIELDS, Codes, Row
+from annotator.traces.document import mapping, text_of
+
+_RATINGS = ("rating", "number", "choices", "text")
+
+
+def is_task(value: Mapping[str, Any]) -> bool:
+    """Whether a record is a task of the JSON export."""
+    return "data" in value and any(
+        name in value for name in ("annotations", "completions", "predictions")
+    )
+
+
+def is_min(value: Mapping[str, Any]) -> bool:
+    """Whether a record is one of the JSON-MIN export."""
+    return "annotation_id" in value and "lead_time" in value
+
+
+def task_rows(task: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row]:
+    """Yield a row per annotation of a task, one without an annotator if there is none.
+
+    Annotations that were cancelled, or that hold no answer, are not labelled yet.
+
+    Raises:
+        AnnotatorError: a part is not what Label Studio writes there.
+    """
+    where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
+    ids = identity(mapping(task.get("data"), f"{where}: data"), codes)
+    annotations = task.get("annotations", task.get("completions")) or []
+    if not isinstance(annotations, list) or not annotations:
+        yield Row(where, ids)
+        return
+    for n, value in enumerate(annotations, 1):
+        place = f"{where}, annotation {n}"
+        annotation = mapping(value, place)
+        fields = ids | _annotator(annotation.get("completed_by"))
+        if not (annotation.get("was_cancelled") or annotation.get("skipped")):
+            fields |= _answers(annotation.get("result") or [], codes, place)
+        yield Row(place, fields)
+
+
+def min_rows(record: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row]:
+    """Yield the row of a record of JSON-MIN, in which answers and the task's data stand together.
+
+    A question that has none of the names of the contract is found by its answer: it must be a code.
+    A record without such an answer is not labelled yet.
+    """
+    named = ("primary", "secondary", codes.rubric)
+    picks = {
+        name: _min_picks(value)
+        for name, value in record.items()
+        if name in named or (name not in FIELDS and _holds_codes(value, codes))
+    }
+    evidence = [
+        one["text"]
+        for value in record.values()
+        if isinstance(value, list)
+        for one in value
+        if isinstance(one, dict) and isinstance(one.get("text"), str) and "labels" in one
+    ]
+    fields = identity(record, codes) | _annotator(record.get("annotator"))
+    beside = {
+        "evidence": evidence + _texts(record.get("evidence")),
+        "note": "\n".join(_texts(record.get("note"))),
+        "confidence": _rating(record.get("confidence")),
+    }
+    yield Row(where, fields | _filled(beside) | coded(picks, codes, where))
+
+
+def _annotator(value: Any) -> dict[str, Any]:
+    """The one who labelled: a number, or with the option for it the user's fields."""
+    if isinstance(value, dict):
+        value = value.get("email") or value.get("id")
+    name = text_of(value)
+    return {"annotator": name} if name else {}
+
+
+def _answers(results: Any, codes: Codes, where: str) -> dict[str, Any]:
+    """The answers of one annotation: choices, spans with their text, texts and ratings."""
+    picks: dict[str, list[str]] = {}
+    beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
+    for result in results if isinstance(results, list) else []:
+        result = mapping(result, f"{where}: result")
+        name, sort = str(result.get("from_name")), str(result.get("type"))
+        value = result.get("value")
+        if not isinstance(value, dict):
+            continue
+        if sort == "choices" and name not in BESIDE:
+            picks.setdefault(name, []).extend(_min_picks(value))
+        elif name == "confidence" or sort == "rating":
+            beside["confidence"] = _rating(value)
+        elif sort == "textarea":
+            beside["evidence" if name == "evidence" else "note"].extend(_texts(value))
+        elif sort.endswith("labels"):
+            beside["evidence"].extend(_texts(value))
+    beside["note"] = "\n".join(beside["note"])
+    return _filled(beside) | coded(picks, codes, where)
+
+
+def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
+
+
+def _min_picks(value: Any) -> list[str]:
+    """What was picked: a word, or (several of them, or in the full export) {"choices": [...]}."""
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if isinstance(value, dict):
+        value = value.get("choices")
+    if not isinstance(value, list):
+        return []
+    return [one for item in value for one in ([item] if isinstance(item, str) else _nested(item))]
+
+
+def _nested(item: Any) -> list[str]:
+    """Picks inside a list of picks (per region); a taxonomy's deeper lists are not read."""
+    choices = item.get("choices") if isinstance(item, dict) else None
+    return [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []
+
+
+def _holds_codes(value: Any, codes: Codes) -> bool:
+    return any(is_code(one, codes) for one in _min_picks(value))
+
+
+def _texts(value: Any) -> list[str]:
+    """Texts: one, a list of them, or {"text": one or a list of them}."""
+    value = value.get("text") if isinstance(value, dict) else value
+    if isinstance(value, str):
+        value = [value]
+    texts = value if isinstance(value, list) else []
+    return [one for one in texts if isinstance(one, str) and one.strip()]
+
+
+def _rating(value: Any) -> Any:
+    """A rating: the number itself, or within ``rating``, ``number`` or the only choice."""
+    value = _first(value)
+    if isinstance(value, dict):
+        value = next((value[name] for name in _RATINGS if name in value), None)
+    return number_in(_first(value))
+
+
+def _first(value: Any) -> Any:
+    return (value[0] if value else None) if isinstance(value, list) else value

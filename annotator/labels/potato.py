@@ -1,0 +1,176 @@
+"""Potato's annotation output.
+
+Written against Potato's sources (github.com/davidjurgens/potato):
+
+* Potato 2: ``annotation_output/<user>/user_state.json``, where ``instance_id_to_label_to_value``
+  maps an instance to ``[[{"schema", "name"}, value], ...]`` (``InMemoryUserState.to_json``) or, as
+  its export command still reads, to ``{schema: {name: value}}``.
+* Potato 2's export to JSONL (``instance_id``, ``user_id``, ``labels``, ``spans`` with their text)
+  and to CSV or TSV with columns ``schema.name`` (``export/tabular_exporter.py``).
+* Potato 1: ``annotated_instances.jsonl`` or ``.json``, one object per line with
+  ``label_annotations``; of all users with ``user_id`` (``save_all_annotations``), or in a folder
+  per user without (``save_user_state``); and as CSV or TSV with columns ``schema:::name``.
+
+An option's value is its key or its name, so that any value but an empty or false one means that it
+was picked (the tenth option's key is "0"). Spans of Potato 1 and of ``user_state.json`` hold no
+text and are not read. Pages of a survey (``*.html``) are no traces. Raters that Potato declares to
+be machines are no people; their answers are not read.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from annotator.labels.answers import BESIDE, coded
+from annotator.labels.checking import number_in
+from annotator.labels.model import Codes, Row
+from annotator.text import one_line
+from annotator.traces.document import mapping, text_of
+
+_STATE = "instance_id_to_label_to_value"
+_TEXT = ("text_box", "free_response", "text")
+_NOT_PICKED = ("", "false", "False")  # but 0 is a key
+
+Answers = dict[str, dict[str, Any]]  # question -> option, or "text_box" -> its value
+
+
+def is_state(value: Mapping[str, Any]) -> bool:
+    """Whether a record is a ``user_state.json``."""
+    return _STATE in value
+
+
+def is_record(value: Mapping[str, Any]) -> bool:
+    """Whether a record is one instance of one user."""
+    return "label_annotations" in value or ("instance_id" in value and "labels" in value)
+
+
+def is_table(header: list[str]) -> bool:
+    """Whether these are the columns of one of Potato's tables."""
+    return "instance_id" in header and ("user" in header or "user_id" in header)
+
+
+def state_rows(state: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+    """Yield a row per instance that was assigned to the user.
+
+    Raises:
+        AnnotatorError: a part is not what Potato writes there.
+    """
+    if _is_machine(state):
+        return
+    user = text_of(state.get("user_id")) or path.absolute().parent.name
+    labels = mapping(state[_STATE], f"{where}: {_STATE}")
+    for instance, value in labels.items():
+        place = f"{where}, instance {one_line(instance, 120)}"
+        if not instance.endswith(".html"):
+            yield _row(instance, user, _answers(value, place), [], place, codes)
+    assigned = state.get("instance_id_ordering")
+    for one in map(text_of, assigned if isinstance(assigned, list) else []):
+        if one and one not in labels and not one.endswith(".html"):
+            yield Row(where, {"trace_id": one, "rubric": codes.rubric, "annotator": user})
+
+
+def record_rows(record: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+    """Yield the row of one instance of one user; without a ``user_id`` it is the folder's name.
+
+    Raises:
+        AnnotatorError: a part is not what Potato writes there.
+    """
+    if _is_machine(record):
+        return
+    instance = text_of(record.get("instance_id", record.get("id"))) or ""
+    user = text_of(record.get("user_id")) or path.absolute().parent.name
+    answers = _answers(record.get("label_annotations", record.get("labels")), where)
+    if not instance.endswith(".html"):
+        yield _row(instance, user, answers, _quotes(record.get("spans")), where, codes)
+
+
+def table_rows(cells: Mapping[str, str], where: str, codes: Codes) -> Iterator[Row]:
+    """Yield the row of a line of a table; a label's column is ``schema:::name`` or ``schema.name``.
+
+    Raises:
+        AnnotatorError: several questions, and none of them is named primary.
+    """
+    if _is_machine(cells):
+        return
+    separator = ":::" if any(":::" in name for name in cells) else "."
+    answers: Answers = {}
+    for column, value in cells.items():
+        schema, found, name = column.partition(separator)
+        if found and schema != "span_annotation" and not name.startswith("_"):
+            answers.setdefault(schema, {})[name] = value
+    user = cells.get("user") or cells.get("user_id") or ""
+    yield _row(cells.get("instance_id", ""), user, answers, [], where, codes)
+
+
+def _is_machine(record: Mapping[str, Any]) -> bool:
+    """As Potato has it: no origin is a person, and one that cannot be read is none."""
+    origin = record.get("origin") or record.get("annotator_origin")
+    return bool(origin) and (origin.get("kind") if isinstance(origin, dict) else origin) != "human"
+
+
+def _answers(value: Any, where: str) -> Answers:
+    """The answers on one instance, in the one form that all of Potato's are brought to."""
+    if isinstance(value, list):
+        pairs: Answers = {}
+        for pair in value:
+            label = pair[0] if isinstance(pair, list) and len(pair) == 2 else None
+            label = mapping(label, f"{where}: label")
+            schema, name = str(label.get("schema")), str(label.get("name"))
+            pairs.setdefault(schema, {})[name] = pair[1]
+        return pairs
+    answers = {}
+    for schema, names in mapping(value, f"{where}: labels").items():
+        if isinstance(names, dict):  # its documentation has the options one level deeper
+            answers[schema] = names["labels"] if isinstance(names.get("labels"), dict) else names
+        else:
+            answers[schema] = {str(names): names} if isinstance(names, str) else {}
+    return answers
+
+
+def _row(
+    instance: str, user: str, answers: Answers, quotes: list[str], where: str, codes: Codes
+) -> Row:
+    picks = {
+        schema: [name for name, value in names.items() if _picked(value) and name not in _TEXT]
+        for schema, names in answers.items()
+        if schema not in BESIDE
+    }
+    fields = {
+        "evidence": quotes + _written(answers.get("evidence")),
+        "note": "\n".join(_written(answers.get("note"))),
+        "confidence": _degree(answers.get("confidence")),
+    }
+    ids = {"trace_id": instance, "rubric": codes.rubric, "annotator": user}
+    filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
+    return Row(where, ids | filled | coded(picks, codes, where))
+
+
+def _picked(value: Any) -> bool:
+    return value is not None and value is not False and value not in _NOT_PICKED
+
+
+def _written(names: Mapping[str, Any] | None) -> list[str]:
+    """The lines of a text question."""
+    texts = [value for value in (names or {}).values() if isinstance(value, str)]
+    return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+
+
+def _degree(names: Mapping[str, Any] | None) -> Any:
+    """A number on a scale: the option's name (``3``, in Potato 1 ``scale_3``), else its value."""
+    for name, value in (names or {}).items():
+        if _picked(value):
+            digits = name.removeprefix("scale_")
+            return number_in(digits if digits.isdigit() else value)
+    return None
+
+
+def _quotes(spans: Any) -> list[str]:
+    """The texts of the spans that an export of Potato 2 wrote."""
+    groups = spans.values() if isinstance(spans, dict) else []
+    texts = [
+        one.get("text")
+        for group in groups
+        for one in (group if isinstance(group, list) else [])
+        if isinstance(one, dict)
+    ]
+    return [text for text in texts if isinstance(text, str) and text.strip()]

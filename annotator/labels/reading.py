@@ -1,0 +1,261 @@
+"""Files of labels: found, told apart by what is in them, read into one :class:`Labels`."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.labels import label_studio, potato
+from annotator.labels.checking import Problems, checked, found, is_labelled, trace_of
+from annotator.labels.model import Codes, Label, Labels, Row
+from annotator.labels.tables import table_rows
+from annotator.text import one_line
+from annotator.traces.document import kind, parse
+
+_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
+# Where Potato keeps the labels below its output folder, the best place first: the others repeat it.
+_POTATO = (
+    "user_state.json",
+    "*/user_state.json",
+    "annotation_output/*/user_state.json",
+    "annotated_instances.*",
+    "annotation_output/annotated_instances.*",
+    "*/annotated_instances.*",
+)
+_HEAD = 1 << 16
+
+
+def read_labels(files: Sequence[Path], codes: Codes) -> Labels:
+    """Return the labels of a rubric from files of any format, and from the files of folders.
+
+    Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
+    Label Studio's JSON and JSON-MIN exports (:mod:`annotator.labels.label_studio`) and Potato's
+    output (:mod:`annotator.labels.potato`). Rows of other rubrics are counted and not checked.
+    A row without ``primary`` is not labelled yet, which is not the same as "no code": that is null,
+    or the word none. In memory are the labels, and one file where it is no table and no JSON lines.
+
+    Raises:
+        AnnotatorError: everything that is wrong, the first twenty with their places: a missing or
+            unreadable file, an unknown code, a missing or wrong field, the same trace labelled
+            twice by one annotator, labels by another version of the rubric; or no label at all.
+    """
+    problems = Problems()
+    reading = _Reading(codes, problems)
+    for path in _files(files, problems):
+        for row in _rows(path, codes, problems):
+            reading.take(row)
+    problems.raise_if_any()
+    return reading.done(files)
+
+
+def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
+    """Return the ids of the rubrics that rows of the files name, with the count of their rows.
+
+    Exports of annotation tools name none; nothing is checked.
+
+    Raises:
+        AnnotatorError: no rubric is named because the files cannot be read.
+    """
+    problems = Problems()
+    anything = Codes("", (), "many")
+    counts: Counter[str] = Counter()
+    for path in _files(files, problems):
+        for row in _rows(path, anything, problems):
+            rubric = row.fields.get("rubric")
+            if isinstance(rubric, str) and rubric.strip():
+                counts[rubric.strip()] += 1
+    if not counts:
+        problems.raise_if_any()
+    return dict(counts)
+
+
+class _Reading:
+    """The labels so far, and where each stands."""
+
+    def __init__(self, codes: Codes, problems: Problems) -> None:
+        self._codes = codes
+        self._problems = problems
+        self._labels: dict[tuple[str, str], Label] = {}
+        self._asked: dict[tuple[str, str], None] = {}
+        self._others: Counter[str] = Counter()
+
+    def take(self, row: Row) -> None:
+        rubric = row.fields.get("rubric")
+        if not isinstance(rubric, str) or not rubric.strip():
+            what = "missing" if rubric is None else f"found {found(rubric)}"
+            message = f"rubric: {what}; write the rubric's id, {self._codes.rubric} say"
+            self._problems.add(f"{row.where}: {message}")
+        elif rubric.strip() != self._codes.rubric:
+            self._others[rubric.strip()] += 1
+        elif is_labelled(row.fields, self._codes):
+            label = checked(row, self._codes, self._problems)
+            if label:
+                self._add(label)
+        elif trace_id := trace_of(row, self._codes, self._problems):
+            annotator = row.fields.get("annotator")
+            self._asked[trace_id, annotator if isinstance(annotator, str) else ""] = None
+
+    def _add(self, label: Label) -> None:
+        first = self._labels.setdefault((label.trace_id, label.annotator), label)
+        if first is label:
+            return
+        same = "the same" if first.codes == label.codes else "different codes"
+        self._problems.add(
+            f"{label.where}: trace_id: {one_line(label.trace_id, 120)!r} is labelled by "
+            f"{one_line(label.annotator, 60)!r} in {first.where} already ({same}); keep one of them"
+        )
+
+    def done(self, files: Sequence[Path]) -> Labels:
+        labels = tuple(self._labels.values())
+        labelled = {label.trace_id for label in labels}
+        unlabelled = dict.fromkeys(
+            trace_id
+            for trace_id, annotator in self._asked
+            if (trace_id, annotator) not in self._labels and (annotator or trace_id not in labelled)
+        )
+        if not labels:
+            raise AnnotatorError(self._nothing(files, len(unlabelled)))
+        return Labels(labels, tuple(unlabelled), dict(self._others))
+
+    def _nothing(self, files: Sequence[Path], unlabelled: int) -> str:
+        where = ", ".join(_shown(path) for path in files[:3]) + (" ..." if files[3:] else "")
+        reason = f"{where}: no label for the rubric {self._codes.rubric}"
+        if unlabelled:
+            return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
+        if self._others:
+            most = self._others.most_common(5)
+            others = ", ".join(f"{one_line(name, 60)} ({count})" for name, count in most)
+            return f"{reason}; labels for another rubric: {others}"
+        return f"{reason}, nor for another"
+
+
+def _shown(path: Path) -> str:
+    return one_line(str(path))
+
+
+def _files(paths: Sequence[Path], problems: Problems) -> Iterator[Path]:
+    """Yield the files: a folder's are its label files, sorted, or those that Potato keeps in it."""
+    for path in paths:
+        try:
+            if path.is_dir():
+                yield from _below(path, problems)
+            elif path.is_file():
+                yield path
+            else:
+                reason = "not a regular file" if path.exists() else "no such file or folder"
+                problems.add(f"{_shown(path)}: {reason}")
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            problems.add(f"{_shown(path)}: {getattr(error, 'strerror', None) or error}")
+
+
+def _below(folder: Path, problems: Problems) -> list[Path]:
+    own = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix.lower() in _SUFFIXES and path.name[0] != "." and path.is_file()
+    ]
+    kept = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
+    potatoes = next(filter(None, kept), [])
+    others = [path for path in own if path.stem not in ("user_state", "annotated_instances")]
+    if potatoes and others:  # they may be labels or not: none is left out without a word
+        message = f"Potato's output, and {_shown(others[0])}; name the files that hold labels"
+        problems.add(f"{_shown(folder)}: {message}")
+        return []
+    if not own and not potatoes:
+        problems.add(f"{_shown(folder)}: no file with labels in this folder")
+    return potatoes or own
+
+
+def _rows(path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
+    """Yield the rows of one file of any format. What cannot be read is recorded."""
+    name = _shown(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        text = head.decode("utf-8-sig", "replace").lstrip()
+        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            problems.add(f"{name}: UTF-16 text; save it as UTF-8")
+        elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
+            problems.add(f"{name}: binary data; save a spreadsheet as CSV, unpack an archive")
+        elif not text:
+            problems.add(f"{name}: empty; there are no labels in it")
+        elif text[0] not in "[{":
+            yield from table_rows(path, name, codes, problems)
+        else:
+            for where, value in _values(path, name, text, problems):
+                yield from _rows_of(value, where, path, codes, problems)
+    except OSError as error:
+        problems.add(f"{name}: {error.strerror or error}")
+
+
+def _values(path: Path, name: str, head: str, problems: Problems) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON values of a file with their places: of its lines, or of one list or object."""
+    if _in_lines(path, head):
+        yield from _line_values(path, name, problems)
+        return
+    try:
+        value = parse(path.read_bytes().decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        problems.add(f"{name}: not UTF-8 at byte {error.start}; save the file as UTF-8")
+    except AnnotatorError as error:
+        problems.add(str(error))
+    else:
+        if not isinstance(value, list):
+            yield name, value
+        elif not value:
+            problems.add(f"{name}: an empty list; there are no labels in it")
+        else:
+            yield from ((f"{name}, record {n}", one) for n, one in enumerate(value, 1))
+
+
+def _in_lines(path: Path, head: str) -> bool:
+    """Whether a JSON file has a value per line; an object alone may be spread over several."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        return True
+    line, end, rest = head.partition("\n")
+    if line[0] == "[" or not end:
+        return False
+    try:
+        parse(line, "")
+    except AnnotatorError:
+        return False
+    return bool(rest.strip())
+
+
+def _line_values(path: Path, name: str, problems: Problems) -> Iterator[tuple[str, Any]]:
+    with path.open("rb") as lines:
+        for n, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                yield f"{name}, line {n}", parse(line.decode("utf-8-sig"), name, line=n)
+            except UnicodeDecodeError:
+                problems.add(f"{name}, line {n}: not UTF-8; save the file as UTF-8")
+            except AnnotatorError as error:
+                problems.add(str(error))
+
+
+def _rows_of(value: Any, where: str, path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
+    """Yield the rows in one JSON value, by what it looks like."""
+    if not isinstance(value, dict):
+        problems.add(f"{where}: found {kind(value)}, expected an object with a label")
+        return
+    try:
+        yield from _told_apart(value, where, path, codes)
+    except AnnotatorError as error:
+        problems.add(str(error))
+
+
+def _told_apart(value: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+    if label_studio.is_min(value):
+        return label_studio.min_rows(value, where, codes)
+    if "trace_id" in value:
+        return iter([Row(where, value)])
+    if label_studio.is_task(value):
+        return label_studio.task_rows(value, where, codes)
+    if potato.is_state(value):
+        return potato.state_rows(value, where, path, codes)
+    if potato.is_record(value):
+        return potato.record_rows(value, where, path, codes)
+    return iter([Row(where, value)])

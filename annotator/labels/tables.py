@@ -1,0 +1,144 @@
+"""Labels in a table: CSV or TSV, as a spreadsheet saves them."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from annotator.errors import AnnotatorError
+from annotator.labels import potato
+from annotator.labels.checking import Problems, is_none, number_in, suggestion
+from annotator.labels.model import FIELDS, Codes, Row
+from annotator.text import one_line
+
+_CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
+_NEEDED = ("trace_id", "rubric", "annotator", "primary")
+_GUARDED = ("'=", "'+", "'-", "'@", "'\t", "'\r")
+_COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
+
+
+def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Iterator[Row]:
+    """Yield the rows of a table, one in memory at a time; what is wrong with it is recorded.
+
+    Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns. An
+    empty cell is an absent field. Lines that are empty throughout are left out.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), _CELL))
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        lines = _lines(file, name, problems)
+        start, header = next(lines, (1, []))
+        columns = [_column(cell) for cell in header]
+        if not _good(columns, f"{name}, line {start}", codes, problems):
+            return
+        for line, cells in lines:
+            where = f"{name}, line {line}"
+            if _NOT_UTF8.search("".join(cells)):
+                problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
+            elif len(cells) > len(columns):
+                count = f"{len(cells)} cells, but {len(columns)} columns"
+                problems.add(f"{where}: {count}; put a text that has the separator in quotes")
+            else:
+                filled = zip(columns, map(_plain, cells), strict=False)
+                row = {column: cell for column, cell in filled if cell}
+                yield from _rows(row, columns, where, codes, problems)
+
+
+def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield the filled lines with the number each begins at."""
+    first = next((line for line in file if line.strip()), "")
+    separator = max(",;\t", key=lambda one: len(_known(first, one)))
+    file.seek(0)
+    reader = csv.reader(file, delimiter=separator, strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        problems.add(f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?")
+
+
+def _known(header: str, separator: str) -> set[str]:
+    words = {cell.strip().strip('"').strip().lower() for cell in header.split(separator)}
+    return words & _COLUMNS
+
+
+def _column(cell: str) -> str:
+    """A column's name; in those of Potato stand codes, whose case matters."""
+    name = cell.strip()
+    return name.lower() if name.lower() in _COLUMNS else name
+
+
+def _good(columns: list[str], where: str, codes: Codes, problems: Problems) -> bool:
+    """Whether the columns are there that a label cannot do without."""
+    twice = sorted({one for one in columns if one and columns.count(one) > 1})
+    if twice:
+        problems.add(f"{where}: the column {one_line(twice[0], 80)!r} stands twice")
+        return False
+    if potato.is_table(columns):
+        return True
+    needed = [one for one in _NEEDED if one != "primary" or codes.choice != "many"]
+    needed += ["secondary"] if codes.choice == "many" and "primary" not in columns else []
+    missing = [one for one in needed if one not in columns]
+    if len(missing) == len(needed):
+        problems.add(
+            f"{where}: neither JSON nor a table of labels; expected JSON lines, or a header with "
+            f"{', '.join(needed)}"
+        )
+    for one in missing if len(missing) < len(needed) else []:
+        near = suggestion(one, tuple(column for column in columns if column not in FIELDS))
+        hint = near.replace("did you mean", "is it") or "; add it"
+        problems.add(f"{where}: {one}: no such column{hint}")
+    return not missing
+
+
+def _plain(cell: str) -> str:
+    """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
+    cell = cell.strip()
+    return cell[1:] if cell.startswith(_GUARDED) else cell
+
+
+def _rows(
+    row: Mapping[str, str], columns: list[str], where: str, codes: Codes, problems: Problems
+) -> Iterator[Row]:
+    if not potato.is_table(columns):
+        yield Row(where, _fields(row))
+        return
+    try:
+        yield from potato.table_rows(row, where, codes)
+    except AnnotatorError as error:
+        problems.add(str(error))
+
+
+def _fields(row: Mapping[str, str]) -> dict[str, Any]:
+    fields: dict[str, Any] = dict(row)
+    for name in ("confidence", "inclusion_probability"):
+        if name in row:
+            fields[name] = number_in(row[name])
+    if "secondary" in row:
+        fields["secondary"] = _list(row["secondary"], r"[;,\n]")
+        if "primary" in row and not is_none(row["primary"]) and _only_none(fields["secondary"]):
+            del fields["secondary"]  # "none" for "no further one": clear, and often written
+    if "evidence" in row:
+        fields["evidence"] = _list(row["evidence"], r"\n")
+    return fields
+
+
+def _only_none(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 1 and is_none(value[0])
+
+
+def _list(cell: str, separator: str) -> Any:
+    """A list from a cell: JSON, or parts; a quote may begin with a bracket and be no JSON."""
+    if cell.startswith("["):
+        try:
+            value = json.loads(cell)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, list):
+            return value
+    return [part.strip() for part in re.split(separator, cell) if part.strip()]

@@ -1,0 +1,834 @@
+"""Files of labels: every format, every problem, and no traceback whatever stands in them."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
+from annotator.rubrics import load_rubric
+from annotator.text import one_line
+
+SHA = "a" * 64
+IDS = ("work_overlap", "parameter_flow", "repetition")
+PRIMARY = Codes("symptoms", IDS, "primary", SHA)
+ONE = Codes("symptoms", IDS, "one", SHA)
+MANY = Codes("symptoms", IDS, "many", SHA)
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {
+        "trace_id": "t1",
+        "rubric": "symptoms",
+        "annotator": "ann",
+        "primary": "work_overlap",
+    } | fields
+
+
+def without(name: str, **fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in row(**fields).items() if key != name}
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    return path
+
+
+def table(path: Path, header: str, *rows: str, encoding: str = "utf-8") -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n", encoding=encoding)
+    return path
+
+
+def saved(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2), encoding="utf-8")
+    return path
+
+
+def problem(*files: Path, codes: Codes = PRIMARY) -> str:
+    with pytest.raises(AnnotatorError) as error:
+        read_labels(files, codes)
+    return str(error.value)
+
+
+def only(labels: Labels) -> Label:
+    (label,) = labels.labels
+    return label
+
+
+# JSON lines
+
+
+def test_every_field_of_a_line_is_read(tmp_path):
+    file = lines(
+        tmp_path / "labels.jsonl",
+        row(
+            secondary=["repetition"],
+            evidence=["a\nb", "c"],
+            note="n",
+            confidence=3,
+            rubric_sha256=SHA,
+            inclusion_probability=0.25,
+            task="dspy_task/1",
+            split="test",
+            design="d1",
+            order=4,
+            slot="double",
+        ),
+    )
+    assert only(read_labels([file], PRIMARY)) == Label(
+        trace_id="t1",
+        rubric="symptoms",
+        annotator="ann",
+        primary="work_overlap",
+        secondary=("repetition",),
+        evidence=("a\nb", "c"),
+        note="n",
+        confidence=3,
+        rubric_sha256=SHA,
+        inclusion_probability=0.25,
+        task="dspy_task/1",
+        split="test",
+        design="d1",
+        where=f"{file}, line 1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "codes", "expected"),
+    [
+        (row(), PRIMARY, ("work_overlap",)),
+        (row(primary=None), PRIMARY, ()),
+        (row(primary="none"), PRIMARY, ()),
+        (row(primary=" None "), ONE, ()),
+        (row(secondary=["repetition"]), PRIMARY, ("work_overlap", "repetition")),
+        (row(secondary=None, evidence=None, note=None, confidence=None), ONE, ("work_overlap",)),
+        (without("primary", secondary=["repetition", "work_overlap"]), MANY, (IDS[2], IDS[0])),
+        (row(primary=None, secondary=["repetition"]), MANY, ("repetition",)),
+        (row(secondary=["repetition"]), MANY, ("work_overlap", "repetition")),
+        (row(primary=None, secondary=[]), MANY, ()),
+        (without("primary", secondary=["none"]), MANY, ()),
+        (row(primary="none", secondary=["none"]), MANY, ()),
+        (row(confidence=4.0), PRIMARY, ("work_overlap",)),
+    ],
+)
+def test_codes(tmp_path, fields, codes, expected):
+    label = only(read_labels([lines(tmp_path / "labels.jsonl", fields)], codes))
+    assert label.codes == expected
+    assert label.primary == (None if codes is MANY else (expected[0] if expected else None))
+
+
+@pytest.mark.parametrize("absent", [{}, {"secondary": [], "note": "", "confidence": None}])
+@pytest.mark.parametrize("codes", [ONE, PRIMARY, MANY])
+def test_a_row_without_primary_is_not_labelled_and_not_none(tmp_path, codes, absent):
+    sheet = without("primary", trace_id="t2", order=1, **absent)
+    labels = read_labels([lines(tmp_path / "l.jsonl", row(primary=None), sheet, sheet)], codes)
+    assert only(labels).codes == ()
+    assert labels.unlabelled == ("t2",)
+
+
+def test_what_is_labelled_elsewhere_is_not_open(tmp_path):
+    sheet = [without("primary", trace_id=f"t{n}", annotator="") for n in (1, 2)]
+    own = [without("primary", trace_id="t1", annotator="bob")]
+    labels = read_labels([lines(tmp_path / "l.jsonl", row(), *sheet)], PRIMARY)
+    assert labels.unlabelled == ("t2",)
+    assert read_labels([lines(tmp_path / "l.jsonl", row(), *own)], PRIMARY).unlabelled == ("t1",)
+
+
+def test_annotators_and_other_rubrics(tmp_path):
+    file = lines(
+        tmp_path / "l.jsonl",
+        row(annotator="zoe"),
+        row(annotator="ann", trace_id="t2"),
+        row(rubric="causes", primary="no such code", confidence="?"),
+        row(rubric="causes"),
+    )
+    labels = read_labels([file], PRIMARY)
+    assert labels.annotators == ("ann", "zoe")
+    assert labels.other_rubrics == {"causes": 2}
+    assert set(labels.of("ann")) == {"t2"}
+    assert labels.of("nobody") == {}
+    assert rubrics_in([file]) == {"symptoms": 2, "causes": 2}
+
+
+def test_a_list_of_objects_and_one_object_are_read_too(tmp_path):
+    both = saved(tmp_path / "a.json", [row(), row(trace_id="t2")])
+    single = saved(tmp_path / "b.json", row(trace_id="t3"))
+    labels = read_labels([both, single], PRIMARY)
+    assert [one.where for one in labels.labels] == [
+        f"{both}, record 1",
+        f"{both}, record 2",
+        f"{single}",
+    ]
+
+
+def test_format_is_told_by_content_and_bom_and_blank_lines_do_not_matter(tmp_path):
+    odd = tmp_path / "labels.txt"
+    odd.write_bytes(b"\xef\xbb\xbf" + f"{json.dumps(row())}\r\n\r\n".encode())
+    with odd.open("ab") as file:
+        file.write(json.dumps(row(trace_id="t2")).encode())
+    assert [one.trace_id for one in read_labels([odd], PRIMARY).labels] == ["t1", "t2"]
+
+
+# Problems
+
+
+WRONG = [
+    (row(primary="work_overlapp"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
+    (row(primary="WORK_OVERLAP"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
+    (row(primary="nan"), PRIMARY, "primary", "no code 'nan'"),
+    (row(primary="null"), PRIMARY, "primary", "no code 'null'"),
+    (row(primary="zzz"), PRIMARY, "primary", "it has work_overlap, parameter_flow, repetition"),
+    (row(primary="nonee"), PRIMARY, "primary", "did you mean 'none'?"),
+    (row(primary=""), PRIMARY, "primary", "empty; write null for none"),
+    (row(primary=3), PRIMARY, "primary", "found 3, expected a list of one code"),
+    (row(primary=["work_overlap", "repetition"]), PRIMARY, "primary", "found 2 codes"),
+    (row(primary=None, secondary=["repetition"]), PRIMARY, "primary", "the main one goes to"),
+    (row(primary=None, secondary=["repetition"]), ONE, "primary", "the main one goes to primary"),
+    (row(secondary=["repetition"]), ONE, "secondary", "one code per trace"),
+    (row(secondary=["work_overlap"]), PRIMARY, "secondary", "is the primary code already"),
+    (row(secondary=["repetition"] * 2), PRIMARY, "secondary", "'repetition' stands in it twice"),
+    (row(secondary=["repetitio"]), PRIMARY, "secondary", "did you mean 'repetition'?"),
+    (row(secondary="repetition"), PRIMARY, "secondary", "expected a list of codes"),
+    (row(secondary=[1]), PRIMARY, "secondary", "found 1 in the list"),
+    (row(secondary=[None]), PRIMARY, "secondary", "found null in the list"),
+    (row(secondary=["none"]), PRIMARY, "secondary", "'none' beside codes"),
+    (row(primary="none", secondary=["repetition"]), MANY, "primary", "'none' beside codes"),
+    (row(secondary=["work_overlap"]), MANY, "secondary", "is the primary code already"),
+    (without("primary", note="hm"), PRIMARY, "primary", "but note is filled; write none or"),
+    (without("primary", secondary=["repetition"]), ONE, "primary", "but secondary is filled"),
+    (without("primary", evidence=["a"], note="b"), MANY, "secondary", "evidence and note are"),
+    (without("trace_id"), PRIMARY, "trace_id", "missing"),
+    (row(trace_id=" "), PRIMARY, "trace_id", "missing"),
+    (row(trace_id=5), PRIMARY, "trace_id", "found 5, expected a text"),
+    (without("primary", trace_id=None), PRIMARY, "trace_id", "missing"),
+    (without("annotator"), PRIMARY, "annotator", "missing"),
+    (row(annotator=""), PRIMARY, "annotator", "missing"),
+    (row(annotator=["ann"]), PRIMARY, "annotator", "found a list"),
+    (without("rubric"), PRIMARY, "rubric", "missing; write the rubric's id, symptoms say"),
+    (row(rubric={}), PRIMARY, "rubric", "found an object"),
+    (row(evidence="quote"), PRIMARY, "evidence", "expected a list of quotes"),
+    (row(evidence=["q", ""]), PRIMARY, "evidence", "an empty text in the list"),
+    (row(evidence=[{"quote": "q"}]), PRIMARY, "evidence", "found an object in the list"),
+    (row(note=["n"]), PRIMARY, "note", "found a list, expected a text"),
+    (row(split=1), PRIMARY, "split", "expected a text"),
+    (row(task=True), PRIMARY, "task", "found a boolean"),
+    *(
+        (row(confidence=one), PRIMARY, "confidence", "expected a whole number 1 to 5")
+        for one in (0, 6, 2.5, "3", True, [], float("nan"), float("inf"), 10**40)
+    ),
+    *(
+        (row(inclusion_probability=one), PRIMARY, "inclusion_probability", "above 0 and at most 1")
+        for one in (0, -0.1, 1.01, "0.5", False, float("nan"), float("inf"), 10**400)
+    ),
+    (
+        row(rubric_sha256="b" * 64),
+        PRIMARY,
+        "rubric_sha256",
+        f"another version of the rubric: {'b' * 12}, not {'a' * 12}",
+    ),
+    ([], PRIMARY, "line 2", "found a list, expected an object"),
+    (None, PRIMARY, "line 2", "found null"),
+    ("text", PRIMARY, "line 2", "found a string"),
+]
+
+
+@pytest.mark.parametrize(("fields", "codes", "field", "message"), WRONG)
+def test_a_wrong_field_is_named_with_its_place(tmp_path, fields, codes, field, message):
+    good = row(trace_id="good", annotator="good")
+    text = problem(lines(tmp_path / "l.jsonl", good, fields), codes=codes)
+    assert text.startswith(f"{tmp_path / 'l.jsonl'}, line 2: ")
+    assert field in text
+    assert message in text
+
+
+def test_versions_are_not_compared_where_one_is_not_known(tmp_path):
+    file = lines(tmp_path / "l.jsonl", row(rubric_sha256="b" * 64), row(trace_id="t2"))
+    labels = read_labels([file], Codes("symptoms", IDS, "primary"))
+    assert [one.rubric_sha256 for one in labels.labels] == ["b" * 64, None]
+
+
+def test_all_problems_are_reported_together(tmp_path):
+    first = lines(tmp_path / "a.jsonl", row(primary="x1"), row(annotator="", confidence=9))
+    second = table(tmp_path / "b.csv", "trace_id,rubric,annotator,primary", "t1,symptoms,,none")
+    text = problem(first, second, tmp_path / "missing.csv")
+    assert text.startswith("5 problems in the labels:\n")
+    for part in (
+        f"{first}, line 1: primary: ",
+        f"{first}, line 2: annotator: ",
+        f"{first}, line 2: confidence: ",
+        f"{second}, line 2: annotator: ",
+        f"{tmp_path / 'missing.csv'}: no such file or folder",
+    ):
+        assert part in text
+
+
+def test_twenty_problems_are_shown_and_the_rest_counted(tmp_path):
+    text = problem(lines(tmp_path / "l.jsonl", *(row(primary="x") for _ in range(50))))
+    assert "50 problems" in text
+    assert text.count("no code 'x'") == 20
+    assert text.endswith("and 30 more")
+
+
+@pytest.mark.parametrize("other", [row(), row(primary=None, note="later")])
+def test_a_trace_labelled_twice_by_one_annotator_names_both_places(tmp_path, other):
+    one, two = lines(tmp_path / "a.jsonl", row()), lines(tmp_path / "b.jsonl", other)
+    text = problem(one, two)
+    assert text.startswith(f"{two}, line 1: trace_id: 't1' is labelled by 'ann' in {one}, line 1")
+    assert "keep one of them" in text
+    assert f"{one}, line 1 already" in problem(one, one)
+
+
+def test_strange_text_is_shown_on_one_line(tmp_path):
+    text = problem(lines(tmp_path / "l.jsonl", row(primary="\x1b[31m\u202eevil\nline" + "x" * 999)))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\n" not in text
+    assert len(text) < 700
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("l.jsonl", b"", "empty"),
+        ("l.jsonl", b" \n \n", "empty"),
+        ("l.jsonl", b"\x00\x01\x02", "binary data"),
+        ("l.xlsx", b"PK\x03\x04rest", "binary data; save a spreadsheet as CSV"),
+        ("l.csv", "trace_id;rubric".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+        ("l.jsonl", b'{"a": \n', "line 1: not valid JSON"),
+        ("l.json", b'{\n"a": 1,\n', "not valid JSON: "),
+        ("l.json", b"[1, 2", "not valid JSON"),
+        ("l.json", b"[]", "an empty list"),
+        ("l.json", b"[3]", "record 1: found a number"),
+        ("l.jsonl", b'{"a": "\xe4"}\n', "line 1: not UTF-8"),
+        ("l.json", b'[{"a": "\xe4"}]\n', "not UTF-8 at byte"),
+        ("l.jsonl", b'{"a":' * 9000 + b"\n", "JSON"),
+        ("l.json", b"[" * 90000, "nested too deeply"),
+        ("l.txt", b"hello world\n", "neither JSON nor a table of labels"),
+        ("l.csv", b"trace_id,rubric,annotator,primary\n", "no label for the rubric symptoms"),
+        ("l.csv", b"trace id,rubric,annotator,primary\n", "trace_id: no such column, is it 'tr"),
+        ("l.csv", b"trace_id,rubric,primary\n", "annotator: no such column; add it"),
+        ("l.csv", b"trace_id,rubric,annotator,primary,primary\n", "'primary' stands twice"),
+        ("l.csv", b'trace_id,rubric,annotator,primary\n"t1,a,b,c\n', "line 2: not a table"),
+        ("l.csv", b"trace_id,rubric,annotator,primary\nt,symptoms,a,none,x\n", "5 cells, but 4 c"),
+        ("l.csv", b"trace_id,rubric,annotator,primary\nt\xe4,symptoms,a,none\n", "line 2: not UT"),
+        ("l.csv", b"trace_id,rubric,annotator,primary\nt,,a,none\n", "line 2: rubric: missing"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, data, message):
+    file = tmp_path / name
+    file.write_bytes(data)
+    text = problem(file)
+    assert text.startswith(str(file))
+    assert message in text
+    if "no label" in message or "rubric" in message:
+        assert rubrics_in([file]) == {}
+    else:
+        with pytest.raises(AnnotatorError):
+            rubrics_in([file])
+
+
+def test_folders_and_pipes_that_hold_no_labels(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in problem(tmp_path / "pipe")
+    assert f"{tmp_path}: no file with labels in this folder" in problem(tmp_path)
+
+
+def test_no_label_for_the_rubric_names_those_that_are_there(tmp_path):
+    other = lines(tmp_path / "l.jsonl", row(rubric="causes"), row(rubric="emergent"))
+    assert problem(other).endswith(
+        "no label for the rubric symptoms; labels for another rubric: causes (1), emergent (1)"
+    )
+    sheet = lines(tmp_path / "s.jsonl", without("primary"))
+    assert problem(sheet).endswith("1 traces are there, and none is labelled yet")
+
+
+def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
+    lines(tmp_path / "b.jsonl", row(trace_id="t2"))
+    table(tmp_path / "a.csv", "trace_id,rubric,annotator,primary", "t1,symptoms,ann,none")
+    (tmp_path / "readme.md").write_text("not labels")
+    (tmp_path / ".hidden.jsonl").write_text("not labels")
+    assert [one.trace_id for one in read_labels([tmp_path], PRIMARY).labels] == ["t1", "t2"]
+
+
+# Tables
+
+
+COLUMNS = ("trace_id", "rubric", "annotator", "primary", "secondary", "evidence", "note")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_table_as_a_spreadsheet_saves_it(tmp_path, separator, encoding):
+    file = tmp_path / "labels.csv"
+    with file.open("w", encoding=encoding, newline="") as out:
+        writer = csv.writer(out, delimiter=separator)
+        writer.writerow([*COLUMNS, "Confidence ", "inclusion_probability", "order"])
+        evidence = 'first, "quoted"; one\n\nsecond\tone'
+        writer.writerow(
+            ["t1", "symptoms", "ann", "work_overlap", "", evidence, "ü", "3", "0,25", "1"]
+        )
+        writer.writerow(["t2", "symptoms", "ann", "none", "", "", "", "", "", "2"])
+        writer.writerow([""] * 10)
+        writer.writerow(["t3", "symptoms", "", "", "", "", "", "", "", "3"])
+        writer.writerow(["t4", "symptoms", "ann", "repetition"])
+    labels = read_labels([file], PRIMARY)
+    first, none, short = labels.labels
+    assert first.evidence == ('first, "quoted"; one', "second\tone")
+    assert (first.note, first.confidence, first.inclusion_probability) == ("ü", 3, 0.25)
+    assert (none.trace_id, none.codes, none.confidence) == ("t2", (), None)
+    assert (short.trace_id, short.primary) == ("t4", "repetition")
+    assert labels.unlabelled == ("t3",)
+    assert first.where == f"{file}, line 2"
+    assert none.where == f"{file}, line 5"
+
+
+@pytest.mark.parametrize(
+    ("cells", "codes", "expected"),
+    [
+        ("work_overlap,repetition;parameter_flow,,", PRIMARY, (IDS[0], IDS[2], IDS[1])),
+        ('work_overlap,"repetition, parameter_flow",,', PRIMARY, (IDS[0], IDS[2], IDS[1])),
+        ('work_overlap,"[""repetition""]",,', PRIMARY, ("work_overlap", "repetition")),
+        ("work_overlap,none,,", PRIMARY, ("work_overlap",)),
+        (",repetition;work_overlap,,", MANY, ("repetition", "work_overlap")),
+        (",none,,", MANY, ()),
+        ("none,,,", MANY, ()),
+        ("NONE,,,", ONE, ()),
+    ],
+)
+def test_codes_in_cells(tmp_path, cells, codes, expected):
+    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,{cells}")
+    assert only(read_labels([file], codes)).codes == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "codes", "message"),
+    [
+        (",repetition,,", PRIMARY, "primary: missing, but secondary is filled; write none or"),
+        (",none,,", PRIMARY, "primary: missing, but secondary is filled"),
+        (",,quote,hm", ONE, "primary: missing, but evidence and note are filled"),
+        (",,,hm", MANY, "secondary: missing, but note is filled; write none or a code"),
+        ("nan,,,", PRIMARY, "no code 'nan'"),
+        ("work_overlap,[repetition],,", PRIMARY, "no code '[repetition]'"),
+        ('work_overlap,"[1]",,', PRIMARY, "secondary: found 1 in the list"),
+    ],
+)
+def test_problems_in_cells(tmp_path, cells, codes, message):
+    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,{cells}")
+    text = problem(file, codes=codes)
+    assert text.startswith(f"{file}, line 2: ")
+    assert message in text
+
+
+def test_numbers_in_cells(tmp_path):
+    header = "trace_id,rubric,annotator,primary,confidence,inclusion_probability"
+    good = table(tmp_path / "a.csv", header, "t1,symptoms,ann,none,3.0,1")
+    assert only(read_labels([good], PRIMARY)).confidence == 3
+    bad = table(tmp_path / "b.csv", header, "t1,symptoms,ann,none,high,nan")
+    text = problem(bad)
+    assert "confidence: found 'high', expected a whole number" in text
+    assert "inclusion_probability: found nan, expected a number" in text
+
+
+def test_the_apostrophe_before_a_formula_is_dropped(tmp_path):
+    file = table(tmp_path / "l.csv", ",".join(COLUMNS[:4]), "'=a/b,symptoms,'@ann,none")
+    label = only(read_labels([file], PRIMARY))
+    assert (label.trace_id, label.annotator) == ("=a/b", "@ann")
+
+
+def test_a_cell_may_be_long(tmp_path):
+    quote = "x" * 500_000
+    file = table(tmp_path / "l.csv", ",".join(COLUMNS), f"t1,symptoms,ann,none,,{quote},")
+    assert only(read_labels([file], PRIMARY)).evidence == (quote,)
+
+
+def test_a_table_of_many_codes_needs_no_primary_column(tmp_path):
+    file = table(tmp_path / "l.csv", "trace_id,rubric,annotator,secondary", "t,symptoms,a,none")
+    assert only(read_labels([file], MANY)).codes == ()
+    assert "primary: no such column" in problem(file)
+
+
+# Label Studio
+
+
+def choice(name: str, *picks: str) -> dict[str, Any]:
+    return {"from_name": name, "to_name": "t", "type": "choices", "value": {"choices": [*picks]}}
+
+
+def task(*annotations: dict[str, Any], trace_id: Any = "t1", **data: Any) -> dict[str, Any]:
+    return {
+        "id": 17,
+        "data": {"trace_id": trace_id, "text": "work_overlap"} | data,
+        "annotations": list(annotations),
+        "predictions": [{"result": [choice("primary", "parameter_flow")]}],
+    }
+
+
+def by(who: Any, *results: dict[str, Any], cancelled: bool = False) -> dict[str, Any]:
+    return {"completed_by": who, "was_cancelled": cancelled, "result": list(results)}
+
+
+def test_label_studio_reads_all_its_controls(tmp_path):
+    results = [
+        choice("primary", "work_overlap"),
+        choice("secondary", "repetition", "parameter_flow"),
+        {"from_name": "quote", "type": "labels", "value": {"text": "q1", "labels": ["Evidence"]}},
+        {"from_name": "evidence", "type": "textarea", "value": {"text": ["q2"]}},
+        {"from_name": "why", "type": "textarea", "value": {"text": ["a", "b"]}},
+        {"from_name": "sure", "type": "rating", "value": {"rating": 4}},
+        {"from_name": "work_overlap", "type": "relation"},
+    ]
+    data = task(by({"id": 3, "email": "ann@x.org"}, *results), inclusion_probability="0.5", task=7)
+    file = saved(tmp_path / "export.json", [data])
+    assert only(read_labels([file], PRIMARY)) == Label(
+        trace_id="t1",
+        rubric="symptoms",
+        annotator="ann@x.org",
+        primary="work_overlap",
+        secondary=("repetition", "parameter_flow"),
+        evidence=("q1", "q2"),
+        note="a\nb",
+        confidence=4,
+        inclusion_probability=0.5,
+        task="7",
+        where=f"{file}, record 1 (task 17), annotation 1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("results", "codes", "expected"),
+    [
+        ([choice("primary", "none")], PRIMARY, ()),
+        ([choice("symptom", "repetition", "work_overlap")], PRIMARY, (IDS[2], IDS[0])),
+        ([choice("symptom", "repetition", "work_overlap")], MANY, (IDS[2], IDS[0])),
+        ([choice("symptoms", "repetition"), choice("x", "work_overlap")], ONE, (IDS[2],)),
+        ([choice("quality", "good"), choice("code", "repetition")], ONE, (IDS[2],)),
+        ([choice("secondary", "none")], MANY, ()),
+        ([choice("primary", "repetition", "work_overlap")], MANY, (IDS[2], IDS[0])),
+        ([choice("confidence", "3"), choice("code", "none")], ONE, ()),
+    ],
+)
+def test_label_studio_controls_of_other_names(tmp_path, results, codes, expected):
+    file = saved(tmp_path / "export.json", [task(by(3, *results))])
+    label = only(read_labels([file], codes))
+    assert (label.codes, label.annotator) == (expected, "3")
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ([choice("primary", "work_overlap", "repetition")], "primary: found 2 codes"),
+        ([choice("primary", "overlap_work")], "primary: symptoms has no code 'overlap_work'"),
+        ([choice("a", "x"), choice("b", "y")], "cannot be told from their names (a, b); name it"),
+        ([choice("a", "none"), choice("b", "none")], "cannot be told"),
+        ([choice("confidence", "3")], "primary: missing, but confidence is filled"),
+        ([{"type": "rating", "value": {"rating": 9}}, choice("primary", "none")], "confidence: f"),
+        (["odd"], "result: found a string, expected an object"),
+    ],
+)
+def test_label_studio_problems(tmp_path, results, message):
+    text = problem(saved(tmp_path / "export.json", [task(by(1, *results))]))
+    assert "record 1 (task 17), annotation 1" in text
+    assert message in text
+
+
+def test_label_studio_cancelled_and_empty_are_not_labelled(tmp_path):
+    tasks = [
+        task(by(1, choice("primary", "none")), by(2, choice("primary", "none"), cancelled=True)),
+        task(by(1), trace_id="t2"),
+        task(trace_id=3),
+        {"data": {"trace_id": "t4"}, "predictions": []},
+    ]
+    labels = read_labels([saved(tmp_path / "export.json", tasks)], PRIMARY)
+    assert only(labels).trace_id == "t1"
+    assert labels.unlabelled == ("t1", "t2", "3", "t4")
+
+
+def test_label_studio_data_may_name_another_rubric_and_must_name_the_trace(tmp_path):
+    other = task(by(1, choice("primary", "x")), rubric="causes")
+    file = saved(tmp_path / "e.json", [other, task(by(1, choice("primary", "none")))])
+    assert read_labels([file], PRIMARY).other_rubrics == {"causes": 1}
+    assert rubrics_in([file]) == {"causes": 1}
+    text = problem(saved(tmp_path / "e.json", [task(by(1, choice("p", "none")), trace_id=None)]))
+    assert "trace_id: missing" in text
+    assert "annotator: missing" in problem(
+        saved(tmp_path / "e.json", [task(by(None, choice("p", "none")))])
+    )
+
+
+def minimal(**fields: Any) -> dict[str, Any]:
+    frame = {"annotation_id": 5, "lead_time": 1.5, "annotator": 2, "id": 17}
+    return {"trace_id": "t1", "text": "the conversation"} | frame | fields
+
+
+@pytest.mark.parametrize(
+    ("fields", "codes", "expected"),
+    [
+        ({"primary": "work_overlap", "secondary": {"choices": list(IDS[1:])}}, PRIMARY, IDS),
+        ({"primary": "none"}, PRIMARY, ()),
+        ({"code": "repetition"}, ONE, ("repetition",)),
+        ({"code": {"choices": ["repetition", "work_overlap"]}}, PRIMARY, (IDS[2], IDS[0])),
+        ({"code": [{"choices": ["repetition"]}, "work_overlap"]}, MANY, (IDS[2], IDS[0])),
+    ],
+)
+def test_label_studio_json_min(tmp_path, fields, codes, expected):
+    more = {"note": "n", "confidence": [{"rating": 2}], "span": [{"text": "q", "labels": ["E"]}]}
+    file = saved(tmp_path / "min.json", [minimal(**fields, **more)])
+    label = only(read_labels([file], codes))
+    assert (label.codes, label.annotator, label.note) == (expected, "2", "n")
+    assert (label.evidence, label.confidence) == (("q",), 2)
+
+
+def test_label_studio_json_min_without_an_answer_is_not_labelled(tmp_path):
+    records = [minimal(primary="none"), minimal(trace_id="t2")]
+    assert read_labels([saved(tmp_path / "m.json", records)], ONE).unlabelled == ("t2",)
+    assert "no code 'nan'" in problem(saved(tmp_path / "m.json", [minimal(primary="nan")]))
+
+
+# Potato
+
+
+def test_potato_user_states_below_the_output_folder(tmp_path):
+    ann = {
+        "user_id": "ann",
+        "instance_id_ordering": ["t1", "t2", "t3", "end.html"],
+        "instance_id_to_label_to_value": {
+            "t1": [
+                [{"schema": "primary", "name": "work_overlap"}, "1"],
+                [{"schema": "secondary", "name": "repetition"}, "0"],
+                [{"schema": "secondary", "name": "parameter_flow"}, False],
+                [{"schema": "note", "name": "text_box"}, "why"],
+                [{"schema": "evidence", "name": "text_box"}, "q1\n\nq2"],
+                [{"schema": "confidence", "name": "4"}, "4"],
+            ],
+            "t2": [],
+        },
+    }
+    bob = {"instance_id_to_label_to_value": {"t1": {"symptom": {"none": "true"}}}}
+    machine = {"user_id": "gpt", "origin": {"kind": "llm"}} | bob
+    for user, state in (("ann", ann), ("bob", bob), ("gpt", machine)):
+        saved(tmp_path / "annotation_output" / user / "user_state.json", state)
+        saved(tmp_path / "annotation_output" / user / "assigned.json", {"t1": 1})
+    for folder in (tmp_path, tmp_path / "annotation_output"):
+        labels = read_labels([folder], PRIMARY)
+        assert labels.annotators == ("ann", "bob")
+        label = labels.of("ann")["t1"]
+        assert label.codes == ("work_overlap", "repetition")
+        assert (label.evidence, label.note, label.confidence) == (("q1", "q2"), "why", 4)
+        assert label.where.endswith("user_state.json, instance t1")
+        assert labels.of("bob")["t1"].codes == ()
+        assert labels.unlabelled == ("t2", "t3")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"user_id": "ann", "instance_id": "t1", "label_annotations": {"p": {"repetition": "3"}}},
+        {"id": "t1", "label_annotations": {"p": {"repetition": True, "work_overlap": False}}},
+        {"user_id": "ann", "instance_id": "t1", "labels": {"p": {"repetition": "repetition"}}},
+        {"user_id": "ann", "instance_id": "t1", "labels": {"p": {"labels": {"repetition": True}}}},
+        {"user_id": "ann", "instance_id": "t1", "labels": {"primary": "repetition"}},
+        {
+            "user_id": "ann",
+            "instance_id": "t1",
+            "labels": {"p": {"repetition": "1"}, "confidence": {"scale_3": "3"}},
+            "spans": {"quotes": [{"start": 0, "end": 2, "text": "hm"}]},
+            "annotator_origin": {"kind": "human"},
+        },
+    ],
+)
+def test_potato_instances(tmp_path, record):
+    (tmp_path / "ann").mkdir()
+    survey = {"user_id": "ann", "id": "consent.html", "label_annotations": {"ok": {"Yes": "true"}}}
+    file = lines(tmp_path / "ann" / "annotated_instances.jsonl", record, survey)
+    label = only(read_labels([file], PRIMARY))
+    assert (label.trace_id, label.annotator, label.primary) == ("t1", "ann", "repetition")
+    assert label.evidence == (("hm",) if "spans" in record else ())
+    assert label.confidence == (3 if "spans" in record else None)
+    assert only(read_labels([tmp_path], PRIMARY)) == label
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("user,instance_id,displayed_text,p:::repetition,p:::work_overlap", "ann,t1,hello.x,3,"),
+        ("instance_id,user_id,p.repetition,p.work_overlap,p._spans", "t1,ann,repetition,,[]"),
+        ("instance_id,user_id,annotator_origin,primary.repetition", "t1,ann,human,1"),
+    ],
+)
+def test_potato_tables(tmp_path, header, cells):
+    for suffix, separator in (("csv", ","), ("tsv", "\t")):
+        file = table(
+            tmp_path / f"annotated_instances.{suffix}",
+            *(one.replace(",", separator) for one in (header, cells)),
+        )
+        label = only(read_labels([file], PRIMARY))
+        assert (label.trace_id, label.annotator, label.codes) == ("t1", "ann", ("repetition",))
+
+
+def test_potato_tables_keep_the_case_of_codes(tmp_path):
+    file = table(tmp_path / "a.csv", "Instance_ID,user,code:::C3a", "t1,ann,1")
+    assert only(read_labels([file], Codes("comm", ("C3a",), "one"))).codes == ("C3a",)
+
+
+def test_potato_output_beside_other_files_is_not_guessed(tmp_path):
+    record = {"user_id": "ann", "instance_id": "t1", "labels": {"primary": "none"}}
+    (tmp_path / "out").mkdir()
+    lines(tmp_path / "out" / "annotated_instances.jsonl", record)
+    other = lines(tmp_path / "l.jsonl", row())
+    assert f"Potato's output, and {other}; name the files" in problem(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"primary": {"repetition": "1", "work_overlap": "2"}}, "primary: found 2 codes"),
+        ({"primary": {"repetitio": "1"}}, "did you mean 'repetition'?"),
+        ({"a": {"x": "1"}, "b": {"y": "1"}}, "cannot be told from their names (a, b)"),
+        ({"note": {"text_box": "hm"}}, "primary: missing, but note is filled"),
+        ({"primary": {"none": "1"}, "confidence": {"high": "high"}}, "confidence: found 'high'"),
+        ([["x", "y"]], "label: found a string, expected an object"),
+        ("text", "labels: found a string"),
+    ],
+)
+def test_potato_problems(tmp_path, labels, message):
+    record = {"user_id": "ann", "instance_id": "t1", "label_annotations": labels}
+    text = problem(lines(tmp_path / "annotated_instances.jsonl", record))
+    assert text.startswith(f"{tmp_path / 'annotated_instances.jsonl'}, line 1")
+    assert message in text
+
+
+# Anything
+
+
+def attempt(path: Path, codes: Codes) -> None:
+    """Read a file of anything: labels come out, or an error that is safe to show."""
+    for read in (lambda: read_labels([path], codes), lambda: rubrics_in([path])):
+        text = "read"
+        try:
+            read()
+        except AnnotatorError as error:
+            text = str(error)
+        assert one_line(text, 1 << 20) == text.replace("\n  ", " ")
+        assert text.encode()
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from([*IDS, "none", "symptoms", "primary", "t1"])
+)
+KEYS = st.sampled_from(
+    [
+        *COLUMNS,
+        *("confidence", "annotations", "data", "result", "completed_by", "was_cancelled", "value"),
+        *("choices", "type", "from_name", "labels", "text", "rating", "annotation_id", "lead_time"),
+        *("instance_id", "user_id", "label_annotations", "instance_id_to_label_to_value", "spans"),
+        *("instance_id_ordering", "origin", "schema", "name", "inclusion_probability", "design"),
+    ]
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+FUZZ = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+CODES = st.sampled_from([ONE, PRIMARY, MANY])
+SEEDS = [
+    row(secondary=["repetition"], evidence=["q"], note="n", confidence=3, design="d"),
+    task(by({"email": "a"}, choice("primary", "none"), choice("x", "y"))),
+    minimal(primary="none", note="n", confidence=[{"rating": 2}], span=[{"text": "q"}]),
+    {"user_id": "a", "instance_id_to_label_to_value": {"t": [[{"schema": "p", "name": "x"}, 1]]}},
+    {"user_id": "a", "instance_id": "t", "labels": {"p": {"none": 1}}, "spans": {"q": [{}]}},
+]
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to every value inside a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = [here] if here else []
+    for key, one in inner:
+        nested = isinstance(one, (dict, list))
+        found += places(one, (*here, key)) if nested else [(*here, key)]
+    return found
+
+
+@FUZZ
+@given(data=st.binary(max_size=300), suffix=st.sampled_from(["jsonl", "json", "csv"]), codes=CODES)
+@example(data=b'{"a":' * 5000, suffix="json", codes=ONE)
+def test_random_bytes(tmp_path, data, suffix, codes):
+    file = tmp_path / f"l.{suffix}"
+    file.write_bytes(data)
+    attempt(file, codes)
+
+
+@FUZZ
+@given(text=st.text(max_size=300), codes=CODES)
+def test_random_cells(tmp_path, text, codes):
+    file = tmp_path / "l.csv"
+    header = ",".join([*COLUMNS, "confidence"])
+    file.write_bytes(f"{header}\n{text}".encode("utf-8", "surrogatepass"))
+    attempt(file, codes)
+
+
+@FUZZ
+@given(values=st.lists(VALUES, max_size=4), codes=CODES, as_lines=st.booleans())
+def test_random_json(tmp_path, values, codes, as_lines):
+    file = tmp_path / "l.json"
+    text = "\n".join(map(json.dumps, values)) if as_lines else json.dumps(values)
+    file.write_text(text, encoding="utf-8")
+    attempt(file, codes)
+
+
+@FUZZ
+@given(data=st.data(), codes=CODES)
+def test_random_values_in_each_place(tmp_path, data, codes):
+    seed = json.loads(json.dumps(data.draw(st.sampled_from(SEEDS))))
+    *path, last = data.draw(st.sampled_from(places(seed)))
+    inner = seed
+    for key in path:
+        inner = inner[key]
+    inner[last] = data.draw(VALUES)
+    attempt(lines(tmp_path / "l.jsonl", seed), codes)
+
+
+# Real labels
+
+
+def test_the_labels_of_real_runs(shared_data):
+    file = shared_data / "labels" / "cooperbench_dev.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no labels in {shared_data}")
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for name, other in (("symptoms", "comm_errors"), ("comm_errors", "symptoms")):
+        rubric = load_rubric(name)
+        ids = tuple(code.id for code in rubric.codes)
+        labels = read_labels([file], Codes(name, ids, rubric.choice, rubric.sha256))
+        assert labels.annotators == ("A", "B", "gold")
+        assert labels.other_rubrics == {other: 120}
+        assert labels.unlabelled == ()
+        assert [len(labels.of(one)) for one in labels.annotators] == [40, 40, 40]
+        assert set(labels.of("A")) == set(labels.of("B")) == set(labels.of("gold"))
+        mine = [one for one in rows if one["rubric"] == name]
+        assert Counter(one.primary for one in labels.labels) == Counter(
+            one["primary"] for one in mine
+        )
+        for label, raw in zip(labels.labels, mine, strict=True):
+            assert (label.trace_id, list(label.secondary)) == (raw["trace_id"], raw["secondary"])
+            assert (list(label.evidence), label.note) == (raw["evidence"], raw["note"])
+            assert label.confidence == raw["confidence"]
