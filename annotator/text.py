@@ -36,3 +36,9 @@ def one_line(text: str, limit: int = 300) -> str:
         return text  # the common case: a name, an id
     text = " ".join(_UNPRINTABLE.sub("\ufffd", storable(text.replace("\r", "\n"))).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def harmless(cell: object) -> object:
+    """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed."""
+    risky = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{cell}" if risky else cell

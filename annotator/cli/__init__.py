@@ -9,13 +9,15 @@ import click
 from click_default_group import DefaultGroup
 
 from annotator import __version__
-from annotator.errors import AnnotatorError, Interrupted
+from annotator.errors import AnnotatorError, Interrupted, LabelsError
 from annotator.text import one_line
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
     "report": "Print the frequency tables of finished runs.",
+    "sample": "Draw traces to be labelled by people.",
+    "calibrate": "Hold a run's judge, or an annotator, against people's labels.",
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
     "cache": "Show or drop the answers of models kept on this machine.",
     "rubric": "List, show, check and start rubric files.",
@@ -60,6 +62,9 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         _hint(error)
+        sys.exit(error.exit_code)
+    except LabelsError as error:
+        click.echo("\n  ".join(["Error: the labels cannot be used:", *error.problems]), err=True)
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"

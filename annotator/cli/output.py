@@ -1,4 +1,4 @@
-"""Results on stdout."""
+"""Results on stdout, and what several commands read from their options."""
 
 import os
 import sys
@@ -27,3 +27,11 @@ def say(text: str) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise AnnotatorError(f"cannot write the output: {error.strerror or error}") from error
     return True
+
+
+def attributes(text: str) -> tuple[str, ...]:
+    """Return the names in a list of attributes like ``project,task``; "none" names none."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise click.UsageError(f"--cluster {text!r}: expected names of attributes, or none")
+    return () if names == ("none",) else names

@@ -1,18 +1,32 @@
 """How often each code was found in a run: counts, shares and Wilson intervals."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from annotator.annotations import Annotation, read_annotations
+from annotator.calibration.frame import (
+    DEFAULT_CLUSTER,
+    Frame,
+    RubricInfo,
+    cluster_of,
+    empty_frame,
+    rubrics_of,
+)
 from annotator.errors import AnnotatorError
 from annotator.reports.votes import VoteCounts, Votes
 from annotator.rubrics import NONE
 from annotator.runs.manifest import read_manifest
 from validation import Interval, wilson
 
+if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
+    from annotator.calibration.correct import Calibrations, Correction
+    from annotator.calibration.estimates import CodeEstimates
+
+UNKNOWN = "-"  # the group of traces without the attribute
 SAMPLING_ONLY = (
     "Intervals: Wilson 95 %, sampling error only; the judge's errors are not measured"
     " (no calibration)."
@@ -25,17 +39,22 @@ class Row:
     find the code at all.
 
     ``anywhere``: the traces where it is primary or secondary; None where the rubric has no primary.
+    ``labels``: the share corrected for the judge's errors and what it rests on, if the table is
+    calibrated.
     """
 
     code: str
     name: str
     share: Interval | None
     anywhere: int | None = None
+    labels: "CodeEstimates | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
-    """The table of one run and rubric. ``judged`` is the n of every share: labelled + none."""
+    """The table of one run and rubric, or of the traces among them with one value of an attribute
+    (``group``: attribute and value). ``judged`` is the n of every share: labelled + none.
+    """
 
     rubric: str
     version: int
@@ -58,6 +77,8 @@ class FrequencyTable:
     votes: Votes | None
     failures: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    group: tuple[str, str] | None = None
+    correction: "Correction | None" = None
 
     @property
     def judged(self) -> int:
@@ -84,6 +105,7 @@ class _Counts:
     truncated: int = 0
     votes: VoteCounts = field(default_factory=VoteCounts)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    tasks: set[int] = field(default_factory=set)
 
     def add(self, annotation: Annotation) -> None:
         self.status[annotation.status] += 1
@@ -96,22 +118,35 @@ class _Counts:
         if annotation.status in ("labelled", "none"):
             self.outcome_unknown += annotation.attributes.get("passed") is None
             self.truncated += bool(annotation.truncated)
+            if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
+                self.tasks.add(hash(task))
         if annotation.status == "failed" and len(self.failures) < 10:
             self.failures.append((annotation.trace_id, annotation.error or ""))
 
 
-def frequency_tables(folder: Path) -> list[FrequencyTable]:
-    """Return one table per rubric of the run in ``folder``; annotations are read as a stream.
+def frequency_tables(
+    folder: Path,
+    calibrations: "Calibrations | None" = None,
+    *,
+    transfer: bool = False,
+    by: str | None = None,
+) -> list[FrequencyTable]:
+    """Return the tables of the run in ``folder``, one per rubric; annotations are read as a stream.
+
+    ``calibrations`` correct the shares for the judge's errors. One of another judge or
+    of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
+    each value of this attribute.
 
     Raises:
         AnnotatorError: no run there, a damaged line, or an annotation by another rubric or with a
-            code that the run's rubric does not have.
+            code that the run's rubric does not have; a calibration that does not fit; no trace with
+            the attribute.
     """
     manifest = read_manifest(folder)
-    counts = {rubric["id"]: _Counts() for rubric in manifest["rubrics"]}
-    codes = {
-        rubric["id"]: {code["id"] for code in rubric["codes"]} for rubric in manifest["rubrics"]
-    }
+    known = rubrics_of(folder)
+    counts: dict[tuple[str, str | None], _Counts] = {(name, None): _Counts() for name in known}
+    frames = _Frames(folder, known, calibrations or {})
+    attributes: set[str] = set()
     seen: set[int] = set()
     for annotation in read_annotations(folder):
         key = hash((annotation.trace_id, annotation.rubric))
@@ -120,27 +155,116 @@ def frequency_tables(folder: Path) -> list[FrequencyTable]:
                 f"{folder}: {annotation.trace_id!r} stands twice for the rubric {annotation.rubric}"
             )
         seen.add(key)
-        if annotation.rubric not in counts:
-            raise AnnotatorError(
-                f"{folder}: {annotation.trace_id}: rubric {annotation.rubric!r}"
-                " is not one of the run"
-            )
-        unknown = set(annotation.codes) - codes[annotation.rubric]
-        if unknown:
-            raise AnnotatorError(
-                f"{folder}: {annotation.trace_id}: {min(unknown)!r} is no code of"
-                f" the rubric {annotation.rubric}"
-            )
-        counts[annotation.rubric].add(annotation)
+        _check_codes(folder, annotation, known)
+        group = None
+        if by:
+            attributes.update(annotation.attributes)
+            group = value_of(annotation, by)
+        for one in {None, group}:
+            counts.setdefault((annotation.rubric, one), _Counts()).add(annotation)
+            frames.add(annotation, one)
     recorded = manifest.get("totals", {}).get("annotations")
     if manifest["status"] == "finished" and len(seen) != recorded:
         raise AnnotatorError(
             f"{folder}: the finished run recorded {recorded} annotations, {len(seen)} are left"
         )
-    return [_table(manifest, rubric, counts[rubric["id"]]) for rubric in manifest["rubrics"]]
+    if by and by not in attributes:
+        there = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"--by {by}: no trace of {folder} has this attribute, only {there}")
+    return [
+        _table(
+            manifest,
+            rubric,
+            counts[rubric["id"], group],
+            (by, group) if by and group is not None else None,
+            frames.correction(rubric["id"], group, transfer=transfer),
+        )
+        for rubric in manifest["rubrics"]
+        for group in _groups(counts, rubric["id"], by)
+    ]
 
 
-def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) -> FrequencyTable:
+def value_of(annotation: Annotation, attribute: str) -> str:
+    """Return the value of a trace's attribute as text; "-" where it has none."""
+    value = annotation.attributes.get(attribute)
+    if value is None:
+        return UNKNOWN
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _groups(
+    counts: Mapping[tuple[str, str | None], _Counts], rubric: str, by: str | None
+) -> list[str | None]:
+    """Return the groups of a rubric that have a table, the largest first."""
+    if not by:
+        return [None]
+    groups = [group for name, group in counts if name == rubric and group is not None]
+    return sorted(groups, key=lambda one: (-counts[rubric, one].status.total(), one))
+
+
+def _check_codes(folder: Path, annotation: Annotation, known: Mapping[str, RubricInfo]) -> None:
+    if annotation.rubric not in known:
+        raise AnnotatorError(
+            f"{folder}: {annotation.trace_id}: rubric {annotation.rubric!r} is not one of the run"
+        )
+    if unknown := set(annotation.codes) - set(known[annotation.rubric].codes):
+        raise AnnotatorError(
+            f"{folder}: {annotation.trace_id}: {min(unknown)!r} is no code of"
+            f" the rubric {annotation.rubric}"
+        )
+
+
+class _Frames:
+    """The frames that a correction needs, filled while annotations pass by."""
+
+    def __init__(
+        self, folder: Path, known: Mapping[str, RubricInfo], calibrations: "Calibrations"
+    ) -> None:
+        if calibrations and not calibrations.keys() & known.keys():
+            raise AnnotatorError(
+                f"the calibration is for {', '.join(calibrations)}, {folder} was judged by"
+                f" {', '.join(known)}"
+            )
+        self._folder = folder
+        self._stored = {name: one for name, one in calibrations.items() if name in known}
+        self._wanted = {
+            name: {pair.trace_id for one in some for pair in one.joined}
+            for name, some in self._stored.items()
+        }
+        self._frames: dict[tuple[str, str | None], Frame] = {
+            (name, None): empty_frame(folder, name) for name in self._stored
+        }
+
+    def add(self, annotation: Annotation, group: str | None) -> None:
+        """Count an annotation in its group, None for all together."""
+        name = annotation.rubric
+        if name not in self._stored:
+            return
+        if (name, group) not in self._frames:
+            self._frames[name, group] = empty_frame(self._folder, name)
+        frame = self._frames[name, group]
+        frame.add(annotation, cluster_of(annotation.attributes, self._stored[name][0].cluster_by))
+        if annotation.trace_id in self._wanted[name]:
+            frame.wanted[annotation.trace_id] = annotation
+
+    def correction(self, name: str, group: str | None, *, transfer: bool) -> "Correction | None":
+        """Return the corrected shares of a group; None without a calibration of the rubric."""
+        if name not in self._stored:
+            return None
+        from annotator.calibration.correct import correction_of
+
+        whole = self._frames[name, None]
+        frame = self._frames[name, group]
+        return correction_of(self._stored[name], frame, whole, self._folder, transfer=transfer)
+
+
+def _table(
+    manifest: dict[str, Any],
+    rubric: dict[str, Any],
+    counts: _Counts,
+    group: tuple[str, str] | None,
+    correction: "Correction | None",
+) -> FrequencyTable:
     many, primary = rubric["choice"] == "many", rubric["choice"] == "primary"
     judged = counts.status["labelled"] + counts.status["none"]
     per_code = counts.anywhere if many else counts.primary
@@ -150,10 +274,18 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
             code["name"],
             wilson(per_code[code["id"]], judged) if code["judged"] else None,
             counts.anywhere[code["id"]] if primary and code["judged"] else None,
+            correction.codes[code["id"]] if correction else None,
         )
         for code in rubric["codes"]
     ]
-    rows.append(Row(NONE, "no code found", wilson(counts.status["none"], judged)))
+    rows.append(
+        Row(
+            NONE,
+            "no code found",
+            wilson(counts.status["none"], judged),
+            labels=correction.codes[NONE] if correction else None,
+        )
+    )
     table = FrequencyTable(
         rubric=rubric["id"],
         version=rubric["version"],
@@ -175,19 +307,35 @@ def _table(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) ->
         truncated=counts.truncated,
         votes=counts.votes.summary([code["id"] for code in rubric["codes"]], labelled=not many),
         failures=tuple(counts.failures),
-        notes=tuple(_notes(manifest, rubric, counts)),
+        notes=tuple(_notes(manifest, rubric, counts, correction)),
+        group=group,
+        correction=correction,
     )
     _check(table)
     return table
 
 
-def _notes(manifest: dict[str, Any], rubric: dict[str, Any], counts: _Counts) -> Iterable[str]:
+def _notes(
+    manifest: dict[str, Any],
+    rubric: dict[str, Any],
+    counts: _Counts,
+    correction: "Correction | None",
+) -> Iterable[str]:
     if manifest["judge"]["id"] == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
     unknown = [code["id"] for code in rubric["codes"] if not code["judged"]]
     if unknown:
         yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
-    yield SAMPLING_ONLY
+    judged = counts.status["labelled"] + counts.status["none"]
+    if correction:
+        yield from correction.notes
+    else:
+        yield SAMPLING_ONLY
+    if 0 < len(counts.tasks) < judged:
+        yield (
+            f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
+            " treat traces of one task as independent."
+        )
     if rubric["choice"] == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
     if counts.emptied:

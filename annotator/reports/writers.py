@@ -5,26 +5,31 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.votes import Votes
-from annotator.text import one_line
+from annotator.text import harmless, one_line
 from validation import Agreement, Interval
+
+if TYPE_CHECKING:
+    from annotator.calibration.estimates import CodeEstimates
+    from validation import Estimate
 
 UNDEFINED = "-"
 
 
-def percent(share: Interval | None) -> str:
+def percent(share: "Interval | Estimate | None") -> str:
     """Return a share in percent with one decimal, or "-" where it is undefined."""
     return UNDEFINED if share is None or share.value is None else f"{100 * share.value:.1f}"
 
 
-def limits(share: Interval | None) -> str:
+def limits(share: "Interval | Estimate | None") -> str:
     """Return the interval in percent, ``[86.5, 98.9]``, or "-" where the share is undefined.
 
     An interval that begins above 0 or ends below 100 never looks as if it did not.
     """
-    if share is None or share.value is None:
+    if share is None or share.value is None or share.low is None or share.high is None:
         return UNDEFINED
     low, high = f"{100 * share.low:.1f}", f"{100 * share.high:.1f}"
     low = ">99.9" if low == "100.0" and share.low < 1 else low
@@ -34,27 +39,43 @@ def limits(share: Interval | None) -> str:
 
 def heading(table: FrequencyTable) -> str:
     """Return the line over a table: rubric, judge, hash and how many traces there were."""
+    group = ""
+    if table.group:
+        group = f"  {one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"
     return (
-        f"{table.rubric} v{table.version} ({table.rubric_sha256[:12]})  judge {table.judge}  "
+        f"{table.rubric} v{table.version} ({table.rubric_sha256[:12]}){group}"
+        f"  judge {table.judge}  "
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})  "
         f"skipped {table.skipped}  failed {table.failed}"
     )
 
 
+HEADER = ("code", "count", "n", "%", "95 % interval")
+ANYWHERE = "primary or secondary"
+CORRECTED = ("corrected %", "95 % interval", "labels", "mark")
+
+
+def header(table: FrequencyTable) -> tuple[str, ...]:
+    """Return the names of the columns of a table."""
+    anywhere = (ANYWHERE,) if table.choice == "primary" else ()
+    return HEADER + anywhere + (CORRECTED if table.correction else ())
+
+
 def cells(row: Row, table: FrequencyTable) -> tuple[str, ...]:
-    """Return one row's cells as text: code, count, n, percent, interval, anywhere."""
-    anywhere = UNDEFINED if row.anywhere is None else str(row.anywhere)
-    return (
+    """Return one row's cells as text, in the order of :func:`header`."""
+    shown: tuple[str, ...] = (
         one_line(row.code, 64),
         str(row.share.k) if row.share else UNDEFINED,
         str(table.judged),
         percent(row.share),
         limits(row.share),
-        anywhere,
     )
-
-
-HEADER = ("code", "count", "n", "%", "95 % interval", "primary or secondary")
+    if table.choice == "primary":
+        shown += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
+    if labels := row.labels:
+        seen = f"{labels.flagged}+{labels.missed}"
+        shown += (percent(labels.corrected), limits(labels.corrected), seen, labels.mark)
+    return shown
 
 
 def as_table(tables: Sequence[FrequencyTable]) -> str:
@@ -62,14 +83,17 @@ def as_table(tables: Sequence[FrequencyTable]) -> str:
     return "\n\n".join(_text(table) for table in tables)
 
 
-def _columns(table: FrequencyTable) -> int:
-    return len(HEADER) if table.choice == "primary" else len(HEADER) - 1
-
-
 def _text(table: FrequencyTable) -> str:
-    columns = _columns(table)
-    rows = [HEADER[:columns], *(cells(row, table)[:columns] for row in table.rows)]
-    widths = [max(len(row[n]) for row in rows) for n in range(columns)]
+    lines = ruled([header(table), *(cells(row, table) for row in table.rows)])
+    votes = ["", *_votes(table.votes)] if table.votes else []
+    return "\n".join([heading(table), "", *lines, *votes, "", *table.notes])
+
+
+def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
+    """Return the lines of a table: aligned, ruled off below the heading and, where the last row is
+    none, above it.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
             cell.ljust(widths[n]) if n == 0 else cell.rjust(widths[n]) for n, cell in enumerate(row)
@@ -77,9 +101,9 @@ def _text(table: FrequencyTable) -> str:
         for row in rows
     ]
     lines.insert(1, "-" * max(map(len, lines)))
-    lines.insert(len(lines) - 1, "-" * len(lines[1]))
-    votes = ["", *_votes(table.votes)] if table.votes else []
-    return "\n".join([heading(table), "", *lines, *votes, "", *table.notes])
+    if last:
+        lines.insert(len(lines) - 1, "-" * len(lines[1]))
+    return lines
 
 
 def _votes(votes: Votes) -> list[str]:
@@ -112,9 +136,9 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
     """Return the tables in Markdown."""
     parts = []
     for table in tables:
-        columns = _columns(table)
-        rows = [HEADER[:columns], ("---", *["---:"] * (columns - 1))]
-        rows += [cells(row, table)[:columns] for row in table.rows]
+        columns = header(table)
+        rows = [columns, ("---", *["---:"] * (len(columns) - 1))]
+        rows += [cells(row, table) for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         notes = " ".join(table.notes)
         votes = [f"- {line.strip()}" for line in _votes(table.votes)] if table.votes else []
@@ -126,7 +150,9 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
 _CSV = (
     *("rubric", "rubric_sha256", "judge", "run", "run_status", "limit", "code", "name", "count"),
     *("n", "percent", "low", "high", "method", "confidence", "primary_or_secondary", "labelled"),
-    *("none", "skipped", "failed", "flips", "flips_n", "notes"),
+    *("none", "skipped", "failed", "flips", "flips_n", "attribute", "value", "corrected_percent"),
+    *("corrected_low", "corrected_high", "corrected_method", "labels_flagged", "labels_missed"),
+    *("mark", "notes"),
 )
 
 
@@ -139,7 +165,7 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
         common = {
             "rubric": table.rubric,
             "rubric_sha256": table.rubric_sha256,
-            "judge": _harmless(table.judge),
+            "judge": harmless(table.judge),
             "run": table.run,
             "run_status": table.status,
             "limit": table.limit,
@@ -150,10 +176,12 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             "failed": table.failed,
             "notes": " ".join(table.notes),
         }
+        if table.group:
+            common |= dict(zip(("attribute", "value"), map(harmless, table.group), strict=True))
         for row in table.rows:
             own: dict[str, object] = {
-                "code": _harmless(row.code),
-                "name": _harmless(row.name),
+                "code": harmless(row.code),
+                "name": harmless(row.name),
                 "primary_or_secondary": row.anywhere,
             }
             if flip := table.votes and table.votes.flips.get(row.code):
@@ -163,14 +191,23 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
                 own |= {"count": row.share.k, "percent": percent(row.share)}
                 own |= {"low": low, "high": high}
                 own |= {"method": row.share.method, "confidence": row.share.confidence}
+            own |= _corrected_cells(row.labels) if row.labels else {}
             shown = {key: "" if value == UNDEFINED else value for key, value in own.items()}
             write.writerow(common | shown)
     return out.getvalue().rstrip("\n")
 
 
-def _harmless(cell: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+def _corrected_cells(labels: "CodeEstimates") -> dict[str, object]:
+    low, _, high = limits(labels.corrected).strip("[]").partition(", ")
+    return {
+        "corrected_percent": percent(labels.corrected),
+        "corrected_low": low,
+        "corrected_high": high,
+        "corrected_method": labels.corrected.method,
+        "labels_flagged": labels.flagged,
+        "labels_missed": labels.missed,
+        "mark": labels.mark,
+    }
 
 
 _NOT_JUDGED = dict.fromkeys(field.name for field in fields(Interval)) | {
@@ -202,6 +239,11 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "truncated": table.truncated,
             "votes": _votes_value(table.votes),
             "counted": table.counted,
+            "group": dict(zip(("attribute", "value"), table.group, strict=True))
+            if table.group
+            else None,
+            "labels": table.correction and table.correction.labels,
+            "transferred": table.correction and table.correction.transferred,
             "rows": [
                 {
                     "code": row.code,
@@ -210,6 +252,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
                     "percent": percent(row.share),
                     "interval_percent": limits(row.share),
                     "primary_or_secondary": row.anywhere,
+                    **(_corrected_value(row.labels) if row.labels else {}),
                 }
                 for row in table.rows
             ],
@@ -218,6 +261,19 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
         for table in tables
     ]
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _corrected_value(labels: "CodeEstimates") -> dict[str, object]:
+    return {
+        "corrected": labels.corrected.as_dict(),
+        "corrected_percent": percent(labels.corrected),
+        "corrected_interval_percent": limits(labels.corrected),
+        "precision": labels.precision.as_dict(),
+        "recall": labels.recall.as_dict(),
+        "labels_flagged": labels.flagged,
+        "labels_missed": labels.missed,
+        "mark": labels.mark,
+    }
 
 
 def _votes_value(votes: Votes | None) -> dict[str, object] | None:

@@ -1,0 +1,293 @@
+"""Calibrating a judge: its annotations held against people's labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from annotator.calibration.estimates import Judged, Labelled, estimate_code
+from annotator.calibration.frame import Frame, RubricInfo, found
+from annotator.calibration.join import Joined, Pair, human_label, one_label
+from annotator.calibration.model import Calibration, CodeRow, Comparison
+from annotator.labels import Label, Labels
+from annotator.rubrics import NONE
+from validation import (
+    Estimate,
+    RaterAgreement,
+    agreement_of,
+    code_report,
+    krippendorff_alpha,
+    set_agreement,
+    wilson,
+)
+
+FEW_CLUSTERS = 20  # below which every interval is optimistic
+
+
+def calibrate(
+    frame: Frame,
+    joined: Joined,
+    *,
+    labels: Mapping[str, Any],
+    cluster_by: Sequence[str] = (),
+    look: Mapping[str, Any] | None = None,
+    between: Sequence[Comparison] = (),
+    people_alpha: Estimate | None = None,
+    judges: Sequence[Comparison] = (),
+    confidence: float = 0.95,
+    seed: int = 0,
+    notes: Sequence[str] = (),
+) -> Calibration:
+    """Return what the labels say about the judge of a run.
+
+    ``labels`` describes them, for the record; the other arguments stand in the result as they are.
+    """
+    rows = labelled(joined.pairs, frame.rubric)
+    many = frame.rubric.choice == "many"
+    report = code_report(
+        list(frame.rubric.labels),
+        [row.human for row in rows],
+        [row.judge for row in rows],
+        weights=joined.weights,
+        clusters=joined.clusters,
+        confidence=confidence,
+        seed=seed,
+    )
+    return Calibration(
+        run=frame.run,
+        judge=frame.judge,
+        judge_sha256=frame.judge_sha256,
+        rubric=frame.rubric.id,
+        rubric_version=frame.rubric.version,
+        rubric_sha256=frame.rubric.sha256,
+        choice=frame.rubric.choice,
+        codes=frame.rubric.codes,
+        judged=frame.total,
+        clusters=frame.clusters if frame.clustered else None,
+        cluster_by=tuple(cluster_by) if frame.clustered else (),
+        ids_sha256=frame.ids_sha256,
+        labels=labels,
+        look=look,
+        agreement=agreement_of(
+            [one_label(row.human) for row in rows],
+            [one_label(row.judge) for row in rows],
+            weights=joined.weights,
+            clusters=joined.clusters,
+            confidence=confidence,
+            categories=None if many else frame.rubric.labels,
+        ),
+        sets=None
+        if frame.rubric.choice == "one"
+        else set_agreement(
+            [frozenset(pair.label.codes) for pair in joined.pairs],
+            [frozenset(pair.annotation.codes) for pair in joined.pairs],
+            weights=joined.weights,
+            clusters=joined.clusters,
+            confidence=confidence,
+            seed=seed,
+        ),
+        rows=tuple(
+            _row(code, frame, rows, report.per_code[code].f1, confidence, seed)
+            for code in frame.rubric.labels
+        ),
+        averages={"micro": report.micro, "macro": report.macro},
+        between=tuple(between),
+        people_alpha=people_alpha,
+        judges=tuple(judges),
+        joined=tuple(_record(pair, row) for pair, row in zip(joined.pairs, rows, strict=True)),
+        confidence=confidence,
+        seed=seed,
+        warnings=(*notes, *_warnings(frame, joined)),
+    )
+
+
+def labelled(pairs: Sequence[Pair], rubric: RubricInfo) -> list[Labelled]:
+    """Return the labelled traces as they are counted."""
+    clustered = any(pair.cluster is not None for pair in pairs)
+    return [
+        Labelled(
+            pair.trace_id,
+            frozenset(human_label(pair.label, rubric)),
+            frozenset(found(pair.annotation, rubric)),
+            pair.weight,
+            (pair.cluster or f"\0{pair.trace_id}") if clustered else None,
+        )
+        for pair in pairs
+    ]
+
+
+def _row(
+    code: str,
+    frame: Frame,
+    rows: Sequence[Labelled],
+    f1: Estimate,
+    confidence: float,
+    seed: int,
+) -> CodeRow:
+    flagged = frame.with_code[code]
+    clusters = frame.cluster_totals(code) if frame.clustered else None
+    one = estimate_code(code, Judged(frame.total, flagged, clusters), rows, confidence, seed)
+    known = code == NONE or code in frame.rubric.judged
+    return CodeRow(
+        code=code,
+        judged=wilson(flagged, frame.total, confidence) if known else None,
+        corrected=one.corrected,
+        precision=one.precision,
+        recall=one.recall if known else _unknown(one.recall),
+        f1=f1,
+        flagged=one.flagged,
+        missed=one.missed,
+        mark=one.mark,
+    )
+
+
+def _unknown(recall: Estimate) -> Estimate:
+    reason = "the judge has no rule for this code"
+    return replace(recall, value=None, low=0.0, high=1.0, reason=reason)
+
+
+def _record(pair: Pair, row: Labelled) -> dict[str, Any]:
+    return {
+        "trace_id": pair.trace_id,
+        "human": {"primary": pair.label.primary, "secondary": list(pair.label.secondary)},
+        "judge": {
+            "primary": pair.annotation.primary,
+            "secondary": list(pair.annotation.secondary),
+        },
+        "counted": {"human": sorted(row.human), "judge": sorted(row.judge)},
+        "weight": pair.weight,
+        "cluster": pair.cluster,
+    }
+
+
+def _warnings(frame: Frame, joined: Joined) -> list[str]:
+    warnings = []
+    if joined.design == "unknown":
+        warnings.append(
+            "The labels carry no inclusion probabilities: treated as a uniform random sample."
+        )
+    clusters = joined.clusters
+    if clusters is None:
+        warnings.append("No trace tells its task: traces are treated as independent.")
+    elif len(set(clusters)) < FEW_CLUSTERS:
+        warnings.append(
+            f"The labels come from {len(set(clusters))} tasks, fewer than {FEW_CLUSTERS}:"
+            " the intervals are optimistic."
+        )
+    if frame.rubric.choice == "primary":
+        warnings.append("Agreement and shares are of the primary code; none is a code.")
+    if frame.rubric.choice == "many":
+        warnings.append("Agreement is of whole sets of codes; shares do not add up to 100 %.")
+    return warnings
+
+
+def people(
+    labels: Labels,
+    rubric: RubricInfo,
+    *,
+    clusters: Mapping[str, str | None],
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[tuple[Comparison, ...], Estimate | None]:
+    """Return how far people agree with each other, pair by pair and all together.
+
+    What they agreed on afterwards (``gold``) is no rater.
+    """
+    names = [name for name in labels.annotators if name != "gold"]
+    by_name = {name: labels.of(name) for name in names}
+    pairs = [
+        between(one, by_name[one], other, by_name[other], rubric, clusters, confidence)
+        for one, other in combinations(names, 2)
+    ]
+    doubles = [pair for pair in pairs if pair is not None]
+    if not doubles:
+        return (), None
+    units = sorted({trace_id for own in by_name.values() for trace_id in own})
+    known = [clusters.get(unit) for unit in units]
+    ratings = [
+        [frozenset(human_label(own[unit], rubric)) if unit in own else None for unit in units]
+        for own in by_name.values()
+    ]
+    alpha = krippendorff_alpha(
+        ratings if rubric.choice == "many" else [_single(one) for one in ratings],
+        distance="masi" if rubric.choice == "many" else "nominal",
+        clusters=[one or f"\0{unit}" for one, unit in zip(known, units, strict=True)]
+        if any(known)
+        else None,
+        confidence=confidence,
+        seed=seed,
+    )
+    return tuple(doubles), alpha
+
+
+def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
+    return [None if one is None else next(iter(one)) for one in ratings]
+
+
+def between(
+    first_name: str,
+    first: Mapping[str, Label],
+    second_name: str,
+    second: Mapping[str, Label],
+    rubric: RubricInfo,
+    clusters: Mapping[str, str | None],
+    confidence: float = 0.95,
+) -> Comparison | None:
+    """Return how far two people agree on the traces that both labelled, None if there are none."""
+    both = [trace_id for trace_id in first if trace_id in second]
+    if not both:
+        return None
+    labels = [
+        [one_label(human_label(own[unit], rubric)) for unit in both] for own in (first, second)
+    ]
+    return Comparison(
+        f"{first_name} and {second_name}",
+        len(both),
+        _agreement(labels, both, rubric, clusters, confidence),
+    )
+
+
+def judges_agree(
+    what: str,
+    frame: Frame,
+    other: Frame,
+    clusters: Mapping[str, str | None],
+    confidence: float = 0.95,
+    note: str | None = None,
+) -> Comparison | None:
+    """Return how far two runs agree on the kept traces that both judged, None if there are none."""
+    both = [
+        trace_id
+        for trace_id, one in frame.wanted.items()
+        if one.status in ("labelled", "none")
+        and (again := other.wanted.get(trace_id))
+        and again.status in ("labelled", "none")
+    ]
+    if not both:
+        return None
+    labels = [
+        [one_label(found(own.wanted[unit], frame.rubric)) for unit in both]
+        for own in (frame, other)
+    ]
+    return Comparison(
+        what, len(both), _agreement(labels, both, frame.rubric, clusters, confidence), note
+    )
+
+
+def _agreement(
+    labels: Sequence[Sequence[str]],
+    units: Sequence[str],
+    rubric: RubricInfo,
+    clusters: Mapping[str, str | None],
+    confidence: float,
+) -> RaterAgreement:
+    known = [clusters.get(unit) for unit in units]
+    return agreement_of(
+        labels[0],
+        labels[1],
+        clusters=[one or f"\0{unit}" for one, unit in zip(known, units, strict=True)]
+        if any(known)
+        else None,
+        confidence=confidence,
+        categories=None if rubric.choice == "many" else rubric.labels,
+    )

@@ -1,0 +1,229 @@
+"""Drawing traces to be labelled: a split by task, strata by the judge's code, known chances."""
+
+import hashlib
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from annotator.errors import AnnotatorError
+from annotator.text import storable
+
+SCHEMA = "design/1"
+EVERYTHING = ""  # the stratum of a uniform sample
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A trace that can be drawn: its task (its own id if it tells none) and its stratum."""
+
+    trace_id: str
+    task: str
+    stratum: str = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """``size`` traces, of which ``drawn`` were drawn, each equally likely."""
+
+    size: int
+    drawn: int
+
+    @property
+    def probability(self) -> float:
+        """The chance of each trace to be drawn."""
+        return self.drawn / self.size
+
+
+@dataclass(frozen=True)
+class Design:
+    """How labels were drawn. ``traces`` says to which stratum each drawn trace belongs.
+
+    This is kept apart from the sheet: the strata are the judge's codes, and who labels must not
+    see them. ``judge_sha256`` is None where no judge was asked.
+    """
+
+    rubric: str
+    rubric_sha256: str
+    judge_sha256: str | None
+    split: str
+    salt: str
+    dev_share: float
+    seed: int
+    strata: dict[str, Stratum]
+    traces: dict[str, str] = field(repr=False)
+    schema: str = SCHEMA
+
+    @property
+    def frame(self) -> int:
+        """The traces that were drawn from."""
+        return sum(one.size for one in self.strata.values())
+
+    @property
+    def id(self) -> str:
+        """A short hash that tells this design from others."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """The inclusion probability of every drawn trace."""
+        return {
+            trace_id: self.strata[stratum].probability for trace_id, stratum in self.traces.items()
+        }
+
+
+def split_of(task: str, salt: str, dev_share: float) -> str:
+    """Return ``dev`` or ``test`` for a task: by its salted hash, whatever else is in the corpus."""
+    digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
+    return "dev" if int.from_bytes(digest[:8]) < dev_share * 2**64 else "test"
+
+
+def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
+    """Return how many traces to draw from each stratum: ``floor`` (or all of a smaller one) from
+    each, the rest in proportion to what is left, by largest remainders.
+
+    Raises:
+        AnnotatorError: n is not enough for the floors.
+    """
+    n = min(n, sum(sizes.values()))
+    base = {name: min(floor, size) for name, size in sizes.items()}
+    rest = n - sum(base.values())
+    if rest < 0:
+        raise AnnotatorError(
+            f"-n {n} is too few for {floor} of each of {len(sizes)} strata ({sum(base.values())});"
+            " a larger -n, a smaller --floor, or --uniform"
+        )
+    left = {name: size - base[name] for name, size in sizes.items()}
+    total = sum(left.values())
+    exact = {name: rest * room / total if total else 0.0 for name, room in left.items()}
+    drawn = {name: base[name] + math.floor(exact[name]) for name in sizes}
+    short = n - sum(drawn.values())
+    by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))
+    for name in [one for one in by_remainder if drawn[one] < sizes[one]][:short]:
+        drawn[name] += 1
+    return drawn
+
+
+def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -> list[Candidate]:
+    """Return the drawn traces in random order.
+
+    Inside a stratum the draw is systematic over the list sorted by task, from a random start:
+    every trace is equally likely, and the sample spreads over the tasks.
+    """
+    generator = random.Random(seed)  # noqa: S311
+    strata: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        strata.setdefault(one.stratum, []).append(one)
+    chosen: list[Candidate] = []
+    for name in sorted(strata):
+        members = sorted(strata[name], key=lambda one: (one.task, one.trace_id))
+        step, start = len(members) / max(drawn[name], 1), generator.random()
+        chosen += [
+            members[min(int((n + start) * step), len(members) - 1)] for n in range(drawn[name])
+        ]
+    generator.shuffle(chosen)
+    return chosen
+
+
+def top_up(
+    candidates: Iterable[Candidate], design: Design, more: Mapping[str, int], seed: int
+) -> tuple[Design, list[Candidate]]:
+    """Draw more traces in some strata; return the design of both rounds, and the new traces.
+
+    Drawn at random from those not drawn yet, so that within a stratum every trace is as likely as
+    any other to be in one of the rounds.
+
+    Raises:
+        AnnotatorError: the traces are not those of the design, a stratum is not known, or has not
+            as many left.
+    """
+    generator = random.Random(f"{design.id} {seed}")  # noqa: S311
+    strata: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        strata.setdefault(one.stratum, []).append(one)
+    sizes = {name: len(members) for name, members in strata.items()}
+    if sizes != {name: one.size for name, one in design.strata.items()}:
+        raise AnnotatorError(
+            "--from: the traces and the judge's codes are not those the design was drawn from"
+        )
+    chosen: list[Candidate] = []
+    changed = dict(design.strata)
+    for name, number in more.items():
+        if name not in strata:
+            raise AnnotatorError(
+                f"--top-up {name}: the judge gave this code to no trace of the"
+                f" {design.split} split; there are {', '.join(sorted(strata))}"
+            )
+        left = sorted(
+            (one for one in strata[name] if one.trace_id not in design.traces),
+            key=lambda one: one.trace_id,
+        )
+        if number > len(left):
+            raise AnnotatorError(f"--top-up {name}={number}: only {len(left)} traces are left")
+        chosen += generator.sample(left, number)
+        changed[name] = Stratum(changed[name].size, changed[name].drawn + number)
+    generator.shuffle(chosen)
+    traces = design.traces | {one.trace_id: one.stratum for one in chosen}
+    return (
+        Design(**{**_shallow(design), "strata": changed, "traces": traces, "seed": seed}),
+        chosen,
+    )
+
+
+def _shallow(design: Design) -> dict[str, Any]:
+    return {name: getattr(design, name) for name in Design.__dataclass_fields__}
+
+
+def sizes_of(candidates: Iterable[Candidate]) -> Counter[str]:
+    """Return how many candidates there are in each stratum."""
+    return Counter(one.stratum for one in candidates)
+
+
+def write_design(file: Path, design: Design) -> None:
+    """Write a design. Raises :class:`AnnotatorError` if it cannot be written."""
+    text = json.dumps(asdict(design), ensure_ascii=False, indent=1)
+    try:
+        file.write_text(storable(text) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def read_design(file: Path) -> Design:
+    """Return the design in a file.
+
+    Raises:
+        AnnotatorError: it cannot be read, or is no design.
+    """
+    try:
+        found = TypeAdapter(Design).validate_json(file.read_bytes())
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "file"
+        raise AnnotatorError(f"{file}: no design of a sample: {where}: {first['msg']}") from error
+    for name, one in found.strata.items():
+        if not 0 <= one.drawn <= one.size:
+            raise AnnotatorError(f"{file}: stratum {name!r}: {one.drawn} drawn of {one.size}")
+    counts: Counter[str] = Counter(found.traces.values())
+    for name, one in found.strata.items():
+        if counts[name] != one.drawn:
+            raise AnnotatorError(
+                f"{file}: stratum {name!r}: {one.drawn} drawn, {counts[name]} traces listed"
+            )
+    if unknown := set(found.traces.values()) - found.strata.keys():
+        raise AnnotatorError(f"{file}: traces of an unknown stratum {min(unknown)!r}")
+    return found
+
+
+def doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
+    """Return the traces that a second person labels too: a random part of the drawn ones."""
+    generator = random.Random(f"doubles {seed}")  # noqa: S311
+    return generator.sample(list(chosen), min(number, len(chosen)))

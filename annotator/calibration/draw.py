@@ -1,0 +1,190 @@
+"""Drawing a sheet from a run or from traces, and planning one before anybody labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from annotator.calibration.design import (
+    EVERYTHING,
+    Candidate,
+    Design,
+    Stratum,
+    allocate,
+    doubles,
+    draw,
+    read_design,
+    sizes_of,
+    top_up,
+    write_design,
+)
+from annotator.calibration.frame import DEFAULT_CLUSTER, rubrics_of
+from annotator.calibration.sheets import Population, Split, of_run, of_traces, rows, write_sheet
+from annotator.errors import AnnotatorError
+from annotator.rubrics import load_rubric
+from validation import expected_half_widths
+
+PLANNED = (50, 100, 200, 400)
+ASSUMED_PRECISION = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What to draw. ``floor`` None: 5 of each of the judge's codes, 10 from 300 traces on.
+
+    ``more``: code -> how many to add to the design in ``before``, whose split it takes over.
+    """
+
+    split: Split
+    rubric: str | None = None
+    n: int = 200
+    uniform: bool = False
+    floor: int | None = None
+    double: int = 30
+    cluster: tuple[str, ...] = DEFAULT_CLUSTER
+    format: str = "auto"
+    seed: int = 0
+    before: Path | None = None
+    more: tuple[tuple[str, int], ...] = ()
+
+    def floor_of(self, n: int) -> int:
+        """Return how many of each code to draw at least, of ``n``."""
+        return self.floor if self.floor is not None else 10 if n >= 300 else 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet that was written: where, how many traces and rows, and from how many."""
+
+    file: Path
+    design_file: Path
+    design: Design
+    traces: int
+    rows: int
+    tasks: int | None
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What ``n`` labels are expected to show of one code. ``expected``: labels of traces that the
+    judge gave the code; ``half_width``: of the corrected share, in [0, 1].
+    """
+
+    code: str
+    n: int
+    judged: int
+    share: float
+    expected: int
+    half_width: float
+
+
+def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
+    """Draw traces, and write the sheet and its design.
+
+    Raises:
+        AnnotatorError: the sources cannot be read or hold nothing to draw, the sample is too small
+            for its floors, ``out`` is there already, or a top-up does not fit its design.
+    """
+    before = read_design(what.before) if what.before else None
+    split = Split(before.split, before.salt, before.dev_share) if before else what.split
+    stratify = EVERYTHING not in before.strata if before else not what.uniform
+    population = _population(sources, what, split, stratify=stratify)
+    if before:
+        if population.rubric_sha256 != before.rubric_sha256:
+            raise AnnotatorError("--from: drawn for another rubric, or another version of it")
+        design, chosen = top_up(population.candidates, before, dict(what.more), what.seed)
+        twice: list[Candidate] = []
+    else:
+        design, chosen = _drawn(population, what, split)
+        twice = doubles(chosen, what.double, what.seed)
+    sheet = rows(chosen, twice, design, split)
+    design_file = out.with_name(f"{out.name}.design.json")
+    write_sheet(out, sheet)
+    write_design(design_file, design)
+    tasks = len({one.task for one in chosen}) if population.tasks_known else None
+    return Sheet(out, design_file, design, len(chosen), len(sheet), tasks, population.left_out)
+
+
+def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
+    sizes = sizes_of(population.candidates)
+    stratified = EVERYTHING not in sizes
+    number = allocate(sizes, what.n, what.floor_of(what.n) if stratified else 0)
+    chosen = draw(population.candidates, number, what.seed)
+    design = Design(
+        rubric=population.rubric,
+        rubric_sha256=population.rubric_sha256,
+        judge_sha256=population.judge_sha256,
+        split=split.name,
+        salt=split.salt,
+        dev_share=split.dev_share,
+        seed=what.seed,
+        strata={name: Stratum(size, number[name]) for name, size in sorted(sizes.items())},
+        traces={one.trace_id: one.stratum for one in chosen},
+    )
+    return design, chosen
+
+
+def plan_sheet(sources: Sequence[str], what: Draw) -> list[Planned]:
+    """Return what samples of several sizes are expected to show of each code, drawing none.
+
+    The judge is assumed to be right in :data:`ASSUMED_PRECISION` of what it flags, and to miss as
+    many traces of a code as it flags wrongly.
+
+    Raises:
+        AnnotatorError: as :func:`draw_sheet`; or there is no run: the codes' shares are not known.
+    """
+    if not _is_run(sources):
+        raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
+    population = _population(sources, what, what.split, stratify=True)
+    sizes = sizes_of(population.candidates)
+    total = sum(sizes.values())
+    planned = []
+    for n in sorted({*PLANNED, what.n}):
+        if n > total:
+            continue
+        try:
+            drawn = allocate(sizes, n, 0 if what.uniform else what.floor_of(n))
+        except AnnotatorError:
+            continue  # the floors need more
+        for code, size in sizes.items():
+            planned.append(_planned(code, n, size, total, sizes, drawn))
+    return planned
+
+
+def _planned(
+    code: str, n: int, size: int, total: int, sizes: dict[str, int], drawn: dict[str, int]
+) -> Planned:
+    share = size / total
+    missed = share * (1 - ASSUMED_PRECISION) / (1 - share) if share < 1 else 0.0
+    # Kish's n of the other cell: its strata were drawn with different chances.
+    spread = sum(sizes[one] ** 2 / drawn[one] for one in sizes if one != code and drawn[one])
+    others = (total - size) ** 2 / spread if spread else 0.0
+    width = expected_half_widths(
+        share, ASSUMED_PRECISION, min(missed, 1.0), drawn[code], others, total
+    )
+    return Planned(code, n, size, share, drawn[code], width)
+
+
+def _is_run(sources: Sequence[str]) -> bool:
+    return len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
+
+
+def _population(sources: Sequence[str], what: Draw, split: Split, *, stratify: bool) -> Population:
+    if _is_run(sources):
+        run = Path(sources[0])
+        known = rubrics_of(run)
+        if what.rubric is None and len(known) > 1:
+            raise AnnotatorError(f"the run has several rubrics: {', '.join(known)}; say --rubric")
+        rubric = what.rubric or next(iter(known))
+        population = of_run(run, rubric, split, what.cluster, stratify=stratify)
+    else:
+        if what.rubric is None:
+            raise AnnotatorError("--rubric is missing: what is to be labelled?")
+        if what.before:
+            raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
+        population = of_traces(sources, what.format, load_rubric(what.rubric), split, what.cluster)
+    if not population.candidates:
+        raise AnnotatorError(
+            f"nothing to draw from: no judged trace in the {split.name} split of {sources[0]}"
+        )
+    return population

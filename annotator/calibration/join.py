@@ -1,0 +1,213 @@
+"""Labels and annotations of the same traces, side by side."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from annotator.annotations import Annotation
+from annotator.calibration.frame import Frame, RubricInfo, cluster_of
+from annotator.errors import AnnotatorError
+from annotator.labels import Label, Labels
+from annotator.rubrics import NONE
+
+GOLD = "gold"  # the annotator of labels that several people agreed on
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One trace with a person's label and a judge's annotation.
+
+    ``weight`` is the number of traces that it stands for, 1 where all were equally likely to be
+    drawn; ``cluster`` is None where no trace of the run tells its own.
+    """
+
+    label: Label
+    annotation: Annotation
+    weight: float
+    cluster: str | None
+
+    @property
+    def trace_id(self) -> str:
+        """The trace."""
+        return self.label.trace_id
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The labelled traces that a judge has judged, and all that could not be held side by side.
+
+    ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``: labelled, and the run has
+    no judgement. ``design`` says how the labelled traces were drawn: ``uniform`` or ``stratified``
+    if their inclusion probabilities are known, else ``unknown``.
+    """
+
+    pairs: tuple[Pair, ...]
+    not_in_run: tuple[str, ...]
+    skipped: tuple[str, ...]
+    failed: tuple[str, ...]
+    design: str
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The weights of the pairs, None if they are all the same."""
+        return [pair.weight for pair in self.pairs] if self.design == "stratified" else None
+
+    @property
+    def clusters(self) -> list[str] | None:
+        """The clusters of the pairs, None if no trace tells its own."""
+        named = any(pair.cluster is not None for pair in self.pairs)
+        return [pair.cluster or f"\0{pair.trace_id}" for pair in self.pairs] if named else None
+
+
+def human_label(label: Label, rubric: RubricInfo) -> tuple[str, ...]:
+    """Return what of a person's label is counted, as :func:`annotator.calibration.frame.found`."""
+    if rubric.choice == "many":
+        return label.codes or (NONE,)
+    return (label.primary or NONE,)
+
+
+def one_label(labels: Collection[str]) -> str:
+    """Return the labels of one trace as a single one: where there are many, their sorted set."""
+    return "+".join(sorted(labels))
+
+
+def reference(
+    labels: Labels, annotators: Sequence[str]
+) -> tuple[dict[str, Label], tuple[str, ...]]:
+    """Return the labels to hold a judge against, by trace, and whose they are.
+
+    ``annotators`` are asked in their order: the first who labelled a trace decides. Without any,
+    it is ``gold`` if there is one, else the only annotator, else the one who labelled every trace
+    that the others did.
+
+    Raises:
+        AnnotatorError: an annotator is not in the labels, or none of the defaults applies.
+    """
+    known = labels.annotators
+    for name in annotators:
+        if name not in known:
+            raise AnnotatorError(
+                f"--annotator {name}: no labels of that annotator, only of {', '.join(known)}"
+            )
+    names = tuple(annotators) or _default(labels)
+    chosen: dict[str, Label] = {}
+    for name in names:
+        for trace_id, label in labels.of(name).items():
+            chosen.setdefault(trace_id, label)
+    return chosen, names
+
+
+def _default(labels: Labels) -> tuple[str, ...]:
+    known = labels.annotators
+    if GOLD in known:
+        return (GOLD,)
+    everything = {label.trace_id for label in labels.labels}
+    complete = [name for name in known if labels.of(name).keys() == everything]
+    if len(complete) == 1:
+        return (complete[0],)
+    raise AnnotatorError(
+        f"labels of several annotators: {', '.join(known)}; say whom to hold the judge against with"
+        " --annotator NAME (several: the first who labelled a trace decides), or --between A B"
+    )
+
+
+def in_split(chosen: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:
+    """Return the labels of the split that may be looked at, and its name.
+
+    ``dev`` is for work on prompts and rubrics, ``test`` only for the final look; labels without a
+    split are all used, and the name is ``all``.
+
+    Raises:
+        AnnotatorError: some labels have a split and some have none, or there are none to look at.
+    """
+    splits = {label.split for label in chosen.values()}
+    if splits <= {None}:
+        return dict(chosen), "all"
+    if None in splits:
+        where = next(label.where for label in chosen.values() if label.split is None)
+        raise AnnotatorError(f"{where}: no split, where other labels have one (dev or test)")
+    name = "test" if final else "dev"
+    kept = {trace_id: label for trace_id, label in chosen.items() if label.split == name}
+    if not kept:
+        counts = f"{len(chosen)} labels, none of the {name} split"
+        do = "leave --final out" if final else "open the test split with --final"
+        raise AnnotatorError(f"{counts}: {do}")
+    return kept, name
+
+
+def join(
+    frame: Frame,
+    chosen: Mapping[str, Label],
+    cluster: Collection[str],
+    probabilities: Mapping[str, float] | None = None,
+) -> Joined:
+    """Hold labels and annotations side by side.
+
+    ``frame`` keeps the annotations of the labelled traces; ``probabilities`` replace the labels'
+    own inclusion probabilities.
+
+    Raises:
+        AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
+            some labels, or were changed by a later round.
+    """
+    judged, gone = [], {"missing": [], "skipped": [], "failed": []}  # type: ignore[var-annotated]
+    for trace_id, label in chosen.items():
+        annotation = frame.wanted.get(trace_id)
+        if annotation is None:
+            gone["missing"].append(trace_id)
+        elif annotation.status in gone:
+            gone[annotation.status].append(trace_id)
+        else:
+            judged.append((label, annotation))
+    if not judged:
+        raise AnnotatorError(_no_overlap(chosen, gone, frame))
+    weights = _weights(judged, probabilities)
+    known = any(cluster_of(one.attributes, cluster) for _, one in judged)
+    pairs = [
+        Pair(label, one, weight, cluster_of(one.attributes, cluster) if known else None)
+        for (label, one), weight in zip(judged, weights or [1.0] * len(judged), strict=True)
+    ]
+    design = "unknown" if weights is None else "stratified" if len(set(weights)) > 1 else "uniform"
+    return Joined(
+        tuple(pairs),
+        tuple(gone["missing"]),
+        tuple(gone["skipped"]),
+        tuple(gone["failed"]),
+        design,
+    )
+
+
+def _no_overlap(chosen: Mapping[str, Label], gone: Mapping[str, list[str]], frame: Frame) -> str:
+    first = next(iter(chosen.values()))
+    counts = ", ".join(f"{len(ids)} {name}" for name, ids in gone.items() if ids)
+    return (
+        f"no labelled trace was judged by {frame.rubric.id} in this run ({len(chosen)} labels:"
+        f" {counts}); the first is {first.trace_id!r} ({first.where}). Are the labels of other"
+        " traces?"
+    )
+
+
+def _weights(
+    judged: Sequence[tuple[Label, Annotation]],
+    probabilities: Mapping[str, float] | None,
+) -> list[float] | None:
+    """Return the inverse inclusion probabilities, None if no label has one."""
+    given = [
+        label.inclusion_probability if probabilities is None else probabilities.get(label.trace_id)
+        for label, _ in judged
+    ]
+    lacking = [label for (label, _), one in zip(judged, given, strict=True) if one is None]
+    if len(lacking) == len(given) and probabilities is None:
+        return None
+    if lacking:
+        where = lacking[0].where
+        raise AnnotatorError(
+            f"{where}: no inclusion probability for {lacking[0].trace_id!r}, where other labels"
+            f" have one ({len(lacking)} of {len(given)} lack it)"
+        )
+    designs = {label.design for label, _ in judged}
+    if probabilities is None and len(designs) > 1:
+        raise AnnotatorError(
+            "the labels were drawn in several rounds, which changed the inclusion probabilities of"
+            " the first: give the design of the last round with --design FILE"
+        )
+    return [1 / float(one) for one in given if one is not None]

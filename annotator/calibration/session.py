@@ -1,0 +1,303 @@
+"""From a run directory and label files to calibrations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotator.calibration.calibrate import between, calibrate, judges_agree, people
+from annotator.calibration.design import Design, read_design
+from annotator.calibration.frame import (
+    DEFAULT_CLUSTER,
+    Frame,
+    RubricInfo,
+    cluster_of,
+    read_frame,
+    rubrics_of,
+)
+from annotator.calibration.join import Joined, human_label, in_split, join, reference
+from annotator.calibration.ledger import labels_sha256, ledger_of, note_look
+from annotator.calibration.model import Calibration, Comparison
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
+from annotator.rubrics import Rubric, load_rubric
+from annotator.runs.manifest import now, read_manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to hold a judge against, and how.
+
+    ``annotators``: whose labels decide, as :func:`annotator.calibration.join.reference` says.
+    ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
+    that ``annotate sample`` wrote beside its last sheet.
+    """
+
+    files: tuple[Path, ...]
+    rubrics: tuple[str, ...] = ()
+    annotators: tuple[str, ...] = ()
+    against: tuple[Path, ...] = ()
+    cluster: tuple[str, ...] = DEFAULT_CLUSTER
+    design: Path | None = None
+    final: bool = False
+    confidence: float = 0.95
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration, and what it was made from."""
+
+    calibration: Calibration
+    joined: Joined
+    rubric: RubricInfo
+
+
+def calibrate_run(run: Path, request: Request) -> list[Calibrated]:
+    """Calibrate a run for every rubric that has labels, and note the looks in the ledger.
+
+    Raises:
+        AnnotatorError: there is no run, the labels are not readable or not of this run, or a choice
+            has to be made (which annotator, which split).
+    """
+    known = rubrics_of(run)
+    there = rubrics_in(request.files)
+    for name in request.rubrics:
+        if name not in known:
+            raise AnnotatorError(f"--rubric {name}: the run has only {', '.join(known)}")
+    wanted = request.rubrics or tuple(name for name in known if name in there or not there)
+    if not wanted:
+        raise AnnotatorError(
+            f"the labels are for {', '.join(sorted(there))}, the run judged by {', '.join(known)}"
+        )
+    return [_calibrated(run, known[name], request) for name in wanted]
+
+
+def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
+    labels = read_labels(request.files, codes_of(rubric))
+    chosen, annotators = reference(labels, request.annotators)
+    wanted = {label.trace_id for label in labels.labels}
+    frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
+    design = read_design(request.design) if request.design else None
+    notes = _check_design(design, frame) if design else []
+    kept, split = in_split(chosen, final=request.final)
+    joined = join(frame, kept, request.cluster, design.probabilities if design else None)
+    notes += _left_out(joined, labels)
+    if split == "all" and joined.design != "unknown":
+        notes += _sums(sum(pair.weight for pair in joined.pairs), joined, frame, design)
+    clusters = {
+        trace_id: cluster_of(one.attributes, request.cluster)
+        for trace_id, one in frame.wanted.items()
+    }
+    pairs, alpha = people(
+        labels, rubric, clusters=clusters, confidence=request.confidence, seed=request.seed
+    )
+    judges = [_against(frame, run, other, wanted, clusters, request) for other in request.against]
+    look, problem = _look(run, frame, split, len(joined.pairs), request.files)
+    if request.final and look and look["judges"] > 1:
+        notes.append(
+            f"{look['judges']} judges were held against these test labels: was one of them chosen"
+            " for doing well here?"
+        )
+    calibration = calibrate(
+        frame,
+        joined,
+        labels={
+            "files": [str(file) for file in request.files],
+            "sha256": labels_sha256(request.files),
+            "annotators": list(annotators),
+            "n": len(joined.pairs),
+            "split": split,
+            "design": joined.design,
+            "clusters": len(set(joined.clusters)) if joined.clusters else None,
+            "not_in_run": list(joined.not_in_run),
+            "skipped": list(joined.skipped),
+            "failed": list(joined.failed),
+        },
+        cluster_by=request.cluster,
+        look=look,
+        between=pairs,
+        people_alpha=alpha,
+        judges=[one for one in judges if one],
+        confidence=request.confidence,
+        seed=request.seed,
+        notes=[*notes, *([problem] if problem else [])],
+    )
+    return Calibrated(calibration, joined, rubric)
+
+
+def codes_of(rubric: RubricInfo) -> Codes:
+    """Return what labels are checked against."""
+    return Codes(rubric.id, rubric.codes, rubric.choice, rubric.sha256)
+
+
+def _check_design(design: Design, frame: Frame) -> list[str]:
+    if design.rubric != frame.rubric.id:
+        raise AnnotatorError(
+            f"--design: drawn for the rubric {design.rubric}, not for {frame.rubric.id}"
+        )
+    if design.judge_sha256 and design.judge_sha256 != frame.judge_sha256:
+        return [
+            "The sample was stratified by another judge's codes; its weights hold all the same."
+        ]
+    return []
+
+
+def _left_out(joined: Joined, labels: Labels) -> list[str]:
+    notes = []
+    if joined.not_in_run:
+        ids = ", ".join(joined.not_in_run[:3])
+        more = ", ..." if len(joined.not_in_run) > 3 else ""
+        notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run: {ids}{more}")
+    for name, ids_ in (("skipped", joined.skipped), ("failed", joined.failed)):
+        if ids_:
+            notes.append(
+                f"{len(ids_)} labelled traces have no judgement in the run ({name}) and are left"
+                f" out: {', '.join(ids_[:3])}{', ...' if len(ids_) > 3 else ''}"
+            )
+    if labels.unlabelled:
+        notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
+    return notes
+
+
+def _sums(total: float, joined: Joined, frame: Frame, design: Design | None) -> list[str]:
+    size = design.frame if design else frame.total
+    if abs(total - size) <= 0.02 * size:
+        return []
+    return [
+        f"The weights of the {len(joined.pairs)} labels add up to {total:.0f} traces, the sample"
+        f" was drawn from {size}: some are not labelled, or the probabilities are another sample's."
+    ]
+
+
+def _against(
+    frame: Frame,
+    run: Path,
+    other: Path,
+    wanted: set[str],
+    clusters: Mapping[str, str | None],
+    request: Request,
+) -> Comparison | None:
+    second = read_frame(other, frame.rubric.id, wanted=wanted, cluster=request.cluster)
+    if second.rubric.sha256 != frame.rubric.sha256:
+        raise AnnotatorError(
+            f"--against {other}: judged by another version of {frame.rubric.id}"
+            f" ({second.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
+        )
+    if second.run == frame.run:
+        raise AnnotatorError(f"--against {other}: this is the run itself")
+    again = second.judge_sha256 == frame.judge_sha256
+    totals = read_manifest(other).get("totals", {})
+    note = None
+    if again and totals.get("cache_hits"):
+        note = "answers out of the cache: it agrees with itself by construction"
+    elif again and frame.judge == "rules":
+        note = "the rules judge always says the same"
+    what = f"{frame.judge} again" if again else f"{frame.judge} and {second.judge}"
+    return judges_agree(what, frame, second, clusters, request.confidence, note)
+
+
+def _look(
+    run: Path, frame: Frame, split: str, n: int, files: Sequence[Path]
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Note the look; return it, or None and why it could not be noted."""
+    entry = {
+        "time": now(),
+        "run": frame.run,
+        "folder": str(run),
+        "judge": frame.judge,
+        "judge_sha256": frame.judge_sha256,
+        "rubric": frame.rubric.id,
+        "rubric_sha256": frame.rubric.sha256,
+        "split": split,
+        "n": n,
+        "labels_sha256": labels_sha256(files),
+    }
+    try:
+        return note_look(ledger_of(files), entry), None
+    except AnnotatorError as error:
+        return None, f"This look was not noted: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotators:
+    """Two people on the traces that both labelled, with the labels in which they differ."""
+
+    rubric: RubricInfo
+    comparison: Comparison
+    differing: tuple[tuple[Label, Label], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "rubric": self.rubric.id,
+            "rubric_sha256": self.rubric.sha256,
+            "between": self.comparison.what,
+            "n": self.comparison.n,
+            "agreement": self.comparison.agreement.as_dict(),
+            "differing": [one.trace_id for one, _ in self.differing],
+        }
+
+
+def compare_annotators(
+    request: Request, first: str, second: str, run: Path | None = None
+) -> list[Annotators]:
+    """Hold one annotator against another, for every rubric (or those asked for) with labels.
+
+    Clusters come from ``run`` if it is given, else from the labels' tasks.
+
+    Raises:
+        AnnotatorError: an annotator has no labels, they have no trace in common, or a rubric is not
+            built in and was not given as a file.
+    """
+    return [
+        _annotators(info, request, first, second, run)
+        for info in _infos(request, rubrics_of(run) if run else None)
+    ]
+
+
+def _annotators(
+    info: RubricInfo, request: Request, first: str, second: str, run: Path | None
+) -> Annotators:
+    labels = read_labels(request.files, codes_of(info))
+    for name in (first, second):
+        if name not in labels.annotators:
+            raise AnnotatorError(
+                f"--between: no labels of {name!r} for {info.id}, only of"
+                f" {', '.join(labels.annotators)}"
+            )
+    one, other = labels.of(first), labels.of(second)
+    clusters = {label.trace_id: label.task for label in labels.labels}
+    if run:
+        frame = read_frame(run, info.id, wanted=set(clusters), cluster=request.cluster)
+        for trace_id, annotation in frame.wanted.items():
+            clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
+    comparison = between(first, one, second, other, info, clusters, request.confidence)
+    if comparison is None:
+        raise AnnotatorError(f"{first} and {second} labelled no trace in common ({info.id})")
+    differing = tuple(
+        (label, other[trace_id])
+        for trace_id, label in one.items()
+        if trace_id in other
+        and set(human_label(label, info)) != set(human_label(other[trace_id], info))
+    )
+    return Annotators(info, comparison, differing)
+
+
+def _infos(request: Request, known: Mapping[str, RubricInfo] | None) -> list[RubricInfo]:
+    there = rubrics_in(request.files)
+    names = request.rubrics or tuple(sorted(there))
+    if not names:
+        raise AnnotatorError("the labels name no rubric; say which with --rubric NAME|FILE")
+    if known is not None:
+        if missing := [name for name in names if name not in known]:
+            raise AnnotatorError(f"the run has no rubric {missing[0]!r}, only {', '.join(known)}")
+        return [known[name] for name in names]
+    return [_info(load_rubric(name)) for name in names]
+
+
+def _info(rubric: Rubric) -> RubricInfo:
+    codes = tuple(code.id for code in rubric.codes)
+    return RubricInfo(
+        rubric.id, rubric.version, rubric.sha256, rubric.choice, codes, frozenset(codes)
+    )

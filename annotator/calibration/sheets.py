@@ -1,0 +1,171 @@
+"""Label sheets: the traces to be labelled, in random order, without what a judge says of them."""
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotator.annotations import Annotation
+from annotator.calibration.design import EVERYTHING, Candidate, Design, split_of
+from annotator.calibration.frame import cluster_of, read_frame
+from annotator.errors import AnnotatorError
+from annotator.rubrics import NONE, Rubric
+from annotator.text import harmless, storable
+from annotator.traces import Trace, Unreadable, read_traces
+
+FIELDS = (
+    *("order", "trace_id", "rubric", "rubric_sha256", "task", "split", "inclusion_probability"),
+    *("design", "rater", "annotator", "primary", "secondary", "evidence", "note", "confidence"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The traces that labels are drawn from: those of one split. ``judge_sha256`` is None if no
+    judge was asked; ``left_out`` counts traces that cannot be labelled or judged.
+    """
+
+    rubric: str
+    rubric_sha256: str
+    judge_sha256: str | None
+    candidates: tuple[Candidate, ...]
+    tasks_known: bool
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which part of the tasks: ``dev``, ``test`` or ``all``."""
+
+    name: str
+    salt: str
+    dev_share: float
+
+    def of(self, task: str) -> str | None:
+        """Return the split of a task, None where there are no splits."""
+        return None if self.name == "all" else split_of(task, self.salt, self.dev_share)
+
+    def holds(self, task: str) -> bool:
+        """Whether a task belongs to this split."""
+        return self.name == "all" or self.of(task) == self.name
+
+
+def of_run(
+    run: Path, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
+) -> Population:
+    """Return the judged traces of a run; their strata are the judge's labels where wanted.
+
+    Where a rubric allows many codes, a trace's stratum is the rarest of its codes in the run.
+
+    Raises:
+        AnnotatorError: as :func:`annotator.calibration.frame.read_frame`.
+    """
+    judged: list[tuple[str, str | None, tuple[str, ...]]] = []
+
+    def keep(annotation: Annotation) -> None:
+        if annotation.status in ("labelled", "none"):
+            task = cluster_of(annotation.attributes, cluster)
+            judged.append((annotation.trace_id, task, annotation.codes))
+
+    frame = read_frame(run, rubric, cluster=cluster, visit=keep)
+    many = frame.rubric.choice == "many"
+    candidates = []
+    for trace_id, task, codes in judged:
+        labels = (codes if many else codes[:1]) or (NONE,)
+        stratum = min(labels, key=lambda code: (frame.with_code[code], code))
+        if split.holds(task or trace_id):
+            candidates.append(
+                Candidate(trace_id, task or trace_id, stratum if stratify else EVERYTHING)
+            )
+    left_out = frame.statuses["skipped"] + frame.statuses["failed"]
+    return Population(
+        rubric,
+        frame.rubric.sha256,
+        frame.judge_sha256,
+        tuple(candidates),
+        frame.clustered,
+        left_out,
+    )
+
+
+def of_traces(
+    sources: Sequence[str], format: str, rubric: Rubric, split: Split, cluster: Collection[str]
+) -> Population:
+    """Return the traces below ``sources`` that a rubric is for, in one stratum.
+
+    Raises:
+        AnnotatorError: as :func:`annotator.traces.read_traces`.
+    """
+    candidates, left_out, known = [], 0, False
+    for found in read_traces(sources, format):
+        if isinstance(found, Unreadable) or (
+            isinstance(found, Trace) and rubric.excludes(found) is not None
+        ):
+            left_out += 1
+        elif isinstance(found, Trace):
+            task = cluster_of(found.attributes, cluster)
+            known = known or task is not None
+            if split.holds(task or found.id):
+                candidates.append(Candidate(found.id, task or found.id))
+    return Population(rubric.id, rubric.sha256, None, tuple(candidates), known, left_out)
+
+
+def rows(
+    chosen: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
+) -> list[dict[str, Any]]:
+    """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
+    second = {one.trace_id for one in twice}
+    probabilities = design.probabilities
+    made: list[dict[str, Any]] = []
+    for rater in (1, 2):
+        for one in chosen:
+            if rater == 1 or one.trace_id in second:
+                made.append(
+                    {
+                        "order": len(made) + 1,
+                        "trace_id": one.trace_id,
+                        "rubric": design.rubric,
+                        "rubric_sha256": design.rubric_sha256,
+                        "task": one.task,
+                        "split": split.of(one.task),
+                        "inclusion_probability": probabilities[one.trace_id],
+                        "design": design.id,
+                        "rater": rater,
+                    }
+                )
+    return made
+
+
+def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:
+    """Write a sheet as JSONL or, by its name, as CSV. What is to be filled in is left empty: a row
+    of JSONL without ``primary``, or an empty cell, is not labelled yet.
+
+    Raises:
+        AnnotatorError: the file is there already (it may hold labels), or cannot be written.
+    """
+    text = _csv(sheet) if file.suffix == ".csv" else _jsonl(sheet)
+    try:
+        with file.open("x", encoding="utf-8", newline="") as out:
+            out.write(storable(text))
+    except FileExistsError as error:
+        raise AnnotatorError(
+            f"{file} is there already and may hold labels; name another"
+        ) from error
+    except OSError as error:
+        raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def _jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in sheet)
+
+
+def _csv(sheet: Iterable[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\n")
+    write.writeheader()
+    for row in sheet:
+        write.writerow({key: harmless(value) for key, value in row.items() if value is not None})
+    return out.getvalue()

@@ -1,0 +1,179 @@
+"""``annotate calibrate``."""
+
+import json
+from pathlib import Path
+
+import click
+
+from annotator.calibration.bars import Bar, hold
+from annotator.calibration.model import write_calibrations, written
+from annotator.calibration.session import Request, calibrate_run, compare_annotators
+from annotator.cli.output import attributes, say
+from annotator.reports.calibration import between_screen, disagreements, in_detail, screen
+from validation import RaterAgreement
+
+MISSED, UNDECIDED = 1, 4
+
+
+@click.command("calibrate", context_settings={"show_default": True})
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--labels",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="People's labels: JSONL, CSV, a Label Studio or Potato export; repeatable.",
+)
+@click.option(
+    "--rubric",
+    "rubric_names",
+    multiple=True,
+    metavar="NAME|FILE",
+    help="Only this rubric.  [default: every one with labels]",
+)
+@click.option(
+    "--annotator",
+    "annotators",
+    multiple=True,
+    metavar="NAME",
+    help="Whose labels decide; several: the first who labelled a trace."
+    "  [default: gold, or the only one]",
+)
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="A B",
+    help="Hold annotator A against annotator B; RUN is not needed.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Another run of the same traces: the same judge again, or another one.",
+)
+@click.option(
+    "--cluster",
+    default="project,task",
+    metavar="ATTRIBUTES",
+    help="What traces of one task have in common; none: traces are independent.",
+)
+@click.option(
+    "--design",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The design that annotate sample wrote, for its inclusion probabilities.",
+)
+@click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
+@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="SHARE", help="A bar.")
+@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="KAPPA", help="A bar.")
+@click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
+@click.option("--full", "in_full", is_flag=True, help="Confusion matrix, F1, averages.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.  [default: RUN/calibration.json]",
+)
+@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, metavar="LEVEL")
+@click.option("--seed", type=int, default=0, metavar="N", help="Of the resampled intervals.")
+@click.option("--json", "as_json", is_flag=True, help="Print calibration.json.")
+def command(
+    run: Path | None,
+    files: tuple[Path, ...],
+    rubric_names: tuple[str, ...],
+    annotators: tuple[str, ...],
+    between: tuple[str, str] | None,
+    against: tuple[Path, ...],
+    cluster: str,
+    design: Path | None,
+    final: bool,
+    min_agreement: float | None,
+    min_kappa: float | None,
+    listed: bool,
+    in_full: bool,
+    out: Path | None,
+    confidence: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Hold the judge of RUN, or one annotator, against people's labels.
+
+    Prints agreement, the shares corrected for the judge's errors, and precision and recall of every
+    code; writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
+    table. Every look is noted beside the labels (FILE.looks.jsonl).
+
+    Exit codes: 0 done, and every bar met; 1 a bar missed; 2 wrong usage or unreadable input;
+    4 the labels do not decide whether a bar is met.
+    """
+    request = Request(
+        files=files,
+        rubrics=rubric_names,
+        annotators=annotators,
+        against=against,
+        cluster=attributes(cluster),
+        design=design,
+        final=final,
+        confidence=confidence,
+        seed=seed,
+    )
+    if between:
+        pairs = compare_annotators(request, *between, run)
+        shown = "\n\n".join(between_screen(one, listed=listed) for one in pairs)
+        say(_json([one.as_dict() for one in pairs]) if as_json else shown)
+        _end([(one.rubric.id, one.comparison.agreement) for one in pairs], min_agreement, min_kappa)
+        return
+    if run is None:
+        raise click.UsageError("RUN is missing (or give --between A B)")
+    done = calibrate_run(run, request)
+    calibrations = [one.calibration for one in done]
+    file = out or run / "calibration.json"
+    value = written(calibrations)
+    write_calibrations(file, value)
+    if as_json:
+        say(_json(value))
+    else:
+        for one in done:
+            say(screen(one.calibration) + "\n")
+            if in_full:
+                say(in_detail(one.calibration) + "\n")
+            if listed:
+                say(disagreements(one.joined.pairs, one.rubric) + "\n")
+    click.echo(f"written to {file}", err=True)
+    _end([(one.rubric, one.agreement) for one in calibrations], min_agreement, min_kappa)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def _end(
+    found: list[tuple[str, RaterAgreement]], min_agreement: float | None, min_kappa: float | None
+) -> None:
+    """Say how the bars went, and leave with the exit code for the worst."""
+    bars: list[tuple[str, Bar]] = []
+    for rubric, agreement in found:
+        if min_agreement is not None:
+            bars.append((rubric, hold("agreement", agreement.observed, min_agreement)))
+        if min_kappa is not None:
+            chance = agreement.kappa.inputs.get("expected") or 0.0
+            bars.append((rubric, hold("kappa", agreement.kappa, min_kappa, chance)))
+    for rubric, bar in bars:
+        click.echo(f"{rubric}: {_went(bar)}", err=True)
+    outcomes = {bar.outcome for _, bar in bars}
+    if outcomes - {"met"}:
+        raise SystemExit(MISSED if "missed" in outcomes else UNDECIDED)
+
+
+def _went(bar: Bar) -> str:
+    found = bar.found
+    if found.value is None:
+        return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({found.reason})"
+    where = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
+    if bar.outcome != "undecided":
+        return text
+    more = f"about {bar.more} more labels" if bar.more else "no number of labels"
+    return f"{text}; {more} would decide it if it stays as it is"

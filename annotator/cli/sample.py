@@ -1,0 +1,131 @@
+"""``annotate sample``."""
+
+from pathlib import Path
+
+import click
+
+from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
+from annotator.calibration.sheets import Split
+from annotator.cli.output import attributes, say
+from annotator.reports.plan import plan_table
+from annotator.traces import FORMATS
+
+
+@click.command("sample", context_settings={"show_default": True})
+@click.argument("sources", nargs=-1, required=True, metavar="RUN|TRACES...")
+@click.option("--rubric", metavar="NAME|FILE", help="What is labelled.  [default: the run's]")
+@click.option(
+    "-n", "--n", type=click.IntRange(1), default=200, metavar="N", help="How many traces."
+)
+@click.option(
+    "--uniform",
+    is_flag=True,
+    help="All traces equally likely, not stratified by the judge's codes.",
+)
+@click.option(
+    "--floor",
+    type=click.IntRange(0),
+    metavar="N",
+    help="At least so many of each of the judge's codes.  [default: 5, and 10 from 300 traces on]",
+)
+@click.option(
+    "--split",
+    type=click.Choice(["test", "dev", "all"]),
+    default="test",
+    help="Draw from these tasks: dev for work on prompts and rubrics, test for the final look.",
+)
+@click.option(
+    "--dev-share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.33,
+    metavar="SHARE",
+    help="Of the tasks, for dev.",
+)
+@click.option("--salt", default="annotator", metavar="TEXT", help="Of the hash that splits tasks.")
+@click.option(
+    "--double", type=click.IntRange(0), default=30, metavar="N", help="So many for a second person."
+)
+@click.option(
+    "--top-up",
+    "more",
+    multiple=True,
+    metavar="CODE=N",
+    help="Draw N more of the traces with this code; needs --from.",
+)
+@click.option(
+    "--from",
+    "before",
+    type=click.Path(path_type=Path),
+    metavar="DESIGN",
+    help="The design of the sheet that --top-up adds to.",
+)
+@click.option("--plan", is_flag=True, help="Print the expected half-widths per code; draw nothing.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The sheet: .csv or .jsonl."
+)
+@click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
+@click.option(
+    "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
+)
+@click.option(
+    "--seed", type=int, default=0, metavar="N", help="The same seed draws the same traces."
+)
+def command(
+    sources: tuple[str, ...],
+    rubric: str | None,
+    n: int,
+    uniform: bool,
+    floor: int | None,
+    split: str,
+    dev_share: float,
+    salt: str,
+    double: int,
+    more: tuple[str, ...],
+    before: Path | None,
+    plan: bool,
+    out: Path | None,
+    cluster: str,
+    format_: str,
+    seed: int,
+) -> None:
+    """Draw traces to be labelled by people, from a finished RUN or from TRACES.
+
+    Writes a sheet without the judge's codes, in random order, and beside it the design
+    (FILE.design.json), which has them: keep it from those who label.
+    """
+    if bool(more) != bool(before):
+        raise click.UsageError("--top-up and --from go together")
+    what = Draw(
+        rubric=rubric,
+        n=n,
+        uniform=uniform,
+        floor=floor,
+        split=Split(split, salt, dev_share),
+        double=double,
+        cluster=attributes(cluster),
+        format=format_,
+        seed=seed,
+        before=before,
+        more=tuple(_more(one) for one in more),
+    )
+    if plan:
+        say(plan_table(plan_sheet(sources, what)))
+        return
+    if out is None:
+        raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
+    sheet = draw_sheet(sources, what, out)
+    tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
+    say(
+        f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
+        f" {sheet.rows} rows in {sheet.file} ({sheet.rows - sheet.traces} for a second person)"
+    )
+    say(f"the design, with the judge's codes, is in {sheet.design_file}: keep it from who labels")
+    if sheet.left_out:
+        click.echo(f"{sheet.left_out} traces without a judgement are not drawn from", err=True)
+
+
+def _more(text: str) -> tuple[str, int]:
+    code, _, number = text.rpartition("=")
+    if not code or not number.isascii() or not number.isdigit() or int(number) < 1:
+        raise click.UsageError(f"--top-up {text!r}: expected CODE=N, N at least 1")
+    return code, int(number)
