@@ -78,14 +78,19 @@ def confusion_matrix(
 
     Raises:
         ValueError: lengths differ, a label is listed twice, or one occurs that is not listed.
+
+    Source: scikit-learn's ``confusion_matrix``, which silently drops what is not listed; that is
+    why the labels are checked before. It is imported here: it takes a second.
     """
-    place = {label: number for number, label in enumerate(_distinct(labels))}
-    matrix = [[0] * len(place) for _ in place]
-    for pair, count in confusion(human, judge).items():
-        for label in pair:
-            if label not in place:
-                raise ValueError(f"the label {label!r} is none of {list(labels)}")
-        matrix[place[pair[0]]][place[pair[1]]] = count
+    listed = _distinct(labels)
+    unknown = {label for pair in confusion(human, judge) for label in pair} - set(listed)
+    if unknown:
+        raise ValueError(f"the label {min(unknown)!r} is none of {listed}")
+    if not human:
+        return [[0] * len(listed) for _ in listed]
+    from sklearn.metrics import confusion_matrix as counted
+
+    matrix: list[list[int]] = counted(human, judge, labels=listed).tolist()
     return matrix
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from annotator.calibration.estimates import Judged, Labelled, estimate_code
 from annotator.calibration.frame import Frame, RubricInfo, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
-from annotator.calibration.model import Calibration, CodeRow, Comparison
+from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE
 from validation import (
@@ -36,6 +36,7 @@ def calibrate(
     judges: Sequence[Comparison] = (),
     confidence: float = 0.95,
     seed: int = 0,
+    population: Literal["process", "corpus"] = "process",
     notes: Sequence[str] = (),
 ) -> Calibration:
     """Return what the labels say about the judge of a run.
@@ -87,7 +88,7 @@ def calibrate(
             seed=seed,
         ),
         rows=tuple(
-            _row(code, frame, rows, report.per_code[code].f1, confidence, seed)
+            _row(code, frame, rows, report.per_code[code].f1, confidence, seed, population)
             for code in frame.rubric.labels
         ),
         averages={"micro": report.micro, "macro": report.macro},
@@ -97,7 +98,12 @@ def calibrate(
         joined=tuple(_record(pair, row) for pair, row in zip(joined.pairs, rows, strict=True)),
         confidence=confidence,
         seed=seed,
-        warnings=(*notes, *_warnings(frame, joined)),
+        population=population,
+        warnings=(
+            *notes,
+            *_warnings(frame, joined),
+            *([CORPUS_ONLY] if population == "corpus" else []),
+        ),
     )
 
 
@@ -123,10 +129,12 @@ def _row(
     f1: Estimate,
     confidence: float,
     seed: int,
+    population: Literal["process", "corpus"],
 ) -> CodeRow:
     flagged = frame.with_code[code]
     clusters = frame.cluster_totals(code) if frame.clustered else None
-    one = estimate_code(code, Judged(frame.total, flagged, clusters), rows, confidence, seed)
+    judged = Judged(frame.total, flagged, clusters)
+    one = estimate_code(code, judged, rows, confidence, seed, population)
     known = code == NONE or code in frame.rubric.judged
     return CodeRow(
         code=code,

@@ -1,7 +1,7 @@
 """Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,12 +11,12 @@ from annotator.calibration.estimates import (
     CodeEstimates,
     Judged,
     Labelled,
+    by_error_rates,
     estimate_code,
-    mark_of,
 )
 from annotator.calibration.frame import Frame, found
+from annotator.calibration.model import CORPUS_ONLY
 from annotator.errors import AnnotatorError
-from validation import Estimate, clustered_share, lang_reiczigel, rogan_gladen
 
 
 class _Counted(BaseModel):
@@ -44,6 +44,7 @@ class Stored(BaseModel):
     joined: list[_Joined]
     confidence: float
     seed: int
+    population: Literal["process", "corpus"]
 
 
 class _File(BaseModel):
@@ -163,6 +164,7 @@ def correct(stored: Stored, frame: Frame) -> Correction:
             rows,
             stored.confidence,
             stored.seed,
+            stored.population,
         )
         for code in frame.rubric.labels
     }
@@ -180,6 +182,7 @@ def _notes(stored: Stored, n: int) -> list[str]:
         f"Corrected shares rest on {n} labels of {whose} (post-stratified by the judge's own label,"
         f" Jeffreys, {100 * stored.confidence:g} %), code by code: they need not add up to 100 %."
         " The interval beside the judge's own share is sampling error only.",
+        *([CORPUS_ONLY] if stored.population == "corpus" else []),
     ]
 
 
@@ -195,62 +198,18 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
             frozenset(one.counted.human),
             frozenset(one.counted.judge),
             one.weight,
-            one.cluster,
+            _cluster(one, stored),
         )
         for one in stored.joined
     ]
-    codes = {code: _transferred(code, rows, frame, stored) for code in frame.rubric.labels}
+    codes = {
+        code: by_error_rates(
+            code, Judged(frame.total, frame.with_code[code]), rows, stored.confidence
+        )
+        for code in frame.rubric.labels
+    }
     note = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {len(rows)} labels made elsewhere"
         " (Rogan-Gladen, Lang-Reiczigel): right only if the judge errs here as it did there."
     )
     return Correction(codes, len(rows), True, (note,))
-
-
-def _transferred(
-    code: str, rows: Sequence[Labelled], frame: Frame, stored: Stored
-) -> CodeEstimates:
-    weighted = len({row.weight for row in rows}) > 1
-    flagged = [row for row in rows if code in row.judge]
-    with_it = [row for row in rows if code in row.human]
-    without = [row for row in rows if code not in row.human]
-
-    def share(values: list[bool], some: Sequence[Labelled]) -> Estimate:
-        weights = [row.weight for row in some] if weighted else None
-        return clustered_share(values, None, weights, stored.confidence)
-
-    sensitivity = share([code in row.judge for row in with_it], with_it)
-    specificity = share([code not in row.judge for row in without], without)
-    k, n = frame.with_code[code], frame.total
-    (tp, positive), (tn, negative) = map(_whole, (sensitivity, specificity))
-    corrected = lang_reiczigel(k, n, tp, positive, tn, negative, stored.confidence)
-    if weighted and corrected.value is not None:
-        corrected = _exact(corrected, k, n, sensitivity.value, specificity.value)
-    missed = sum(code not in row.judge for row in with_it)
-    return CodeEstimates(
-        corrected,
-        share([code in row.human for row in flagged], flagged),
-        sensitivity,
-        len(flagged),
-        missed,
-        mark_of(len(flagged), missed),
-    )
-
-
-def _whole(rate: Estimate) -> tuple[int, int]:
-    """Return a rate as counts: exact ones, or with weights effective ones, rounded."""
-    n = round(rate.inputs.get("n_effective", 0))
-    return round((rate.value or 0.0) * n), n
-
-
-def _exact(
-    interval: Estimate, k: int, n: int, sensitivity: float | None, specificity: float | None
-) -> Estimate:
-    """Return the interval of rounded effective counts around the estimate by the exact rates."""
-    if sensitivity is None or specificity is None:
-        return interval
-    point = rogan_gladen(k, n, sensitivity, specificity).value
-    if point is None or interval.low is None or interval.high is None:
-        return interval
-    low, high = min(interval.low, point), max(interval.high, point)
-    return replace(interval, value=point, low=low, high=high)

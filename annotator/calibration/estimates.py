@@ -1,7 +1,8 @@
 """Shares corrected for a judge's errors, from labelled traces and the judge's counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from annotator.calibration.model import THIN
 from validation import (
@@ -10,8 +11,11 @@ from validation import (
     cell,
     clustered_share,
     flag_design_effect,
+    lang_reiczigel,
     poststratified,
+    ppi_mean,
     recall_estimate,
+    rogan_gladen,
 )
 
 
@@ -55,11 +59,12 @@ def estimate_code(
     rows: Sequence[Labelled],
     confidence: float = 0.95,
     seed: int = 0,
+    population: Literal["process", "corpus"] = "process",
 ) -> CodeEstimates:
     """Return the corrected share of a code, and the judge's precision and recall on it.
 
     The corrected share post-stratifies by the judge's own label (Tenenbein's double sampling,
-    :func:`validation.poststratified`).
+    :func:`validation.poststratified`, which says what ``population`` is).
     """
     clusters = {row.cluster for row in rows}
     known = bool(clusters - {None})
@@ -78,14 +83,9 @@ def estimate_code(
         confidence=confidence,
         judge_design_effect=effect,
         df=df,
+        population=population,
     )
-    precision = clustered_share(
-        [code in row.human for row in flagged],
-        [row.cluster for row in flagged] if known else None,
-        [row.weight for row in flagged] if _weighted(rows) else None,
-        confidence,
-        least_design_effect=1.0,
-    )
+    precision = _rate([code in row.human for row in flagged], flagged, rows, confidence)
     recall = recall_estimate(
         judged.total,
         judged.flagged,
@@ -99,6 +99,82 @@ def estimate_code(
     missed = sum(code in row.human for row in others)
     mark = mark_of(len(flagged), missed)
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
+
+
+def by_error_rates(
+    code: str, judged: Judged, rows: Sequence[Labelled], confidence: float = 0.95
+) -> CodeEstimates:
+    """Return a code's share corrected by the judge's error rates: Rogan and Gladen's estimate with
+    the interval of Lang and Reiczigel.
+
+    It holds for any traces on which the judge errs as often as on the labelled ones. Weights and
+    clusters enter as effective counts, which the interval takes rounded.
+    """
+    flagged = [row for row in rows if code in row.judge]
+    with_it = [row for row in rows if code in row.human]
+    without = [row for row in rows if code not in row.human]
+    precision, sensitivity, specificity = (
+        _rate(values, some, rows, confidence)
+        for values, some in (
+            ([code in row.human for row in flagged], flagged),
+            ([code in row.judge for row in with_it], with_it),
+            ([code not in row.judge for row in without], without),
+        )
+    )
+    (tp, positive), (tn, negative) = map(_whole, (sensitivity, specificity))
+    k, n = judged.flagged, judged.total
+    corrected = lang_reiczigel(k, n, tp, positive, tn, negative, confidence)
+    if sensitivity.value is not None and specificity.value is not None:
+        corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
+    missed = sum(code not in row.judge for row in with_it)
+    return CodeEstimates(
+        corrected, precision, sensitivity, len(flagged), missed, mark_of(len(flagged), missed)
+    )
+
+
+def _rate(
+    values: Sequence[bool], some: Sequence[Labelled], rows: Sequence[Labelled], confidence: float
+) -> Estimate:
+    clustered = any(row.cluster is not None for row in rows)
+    return clustered_share(
+        values,
+        [row.cluster for row in some] if clustered else None,
+        [row.weight for row in some] if _weighted(rows) else None,
+        confidence,
+        least_design_effect=1.0,
+    )
+
+
+def _whole(rate: Estimate) -> tuple[int, int]:
+    """Return a rate as counts: exact ones, or effective ones, rounded."""
+    n = round(rate.inputs.get("n_effective") or 0)
+    return round((rate.value or 0.0) * n), n
+
+
+def _around(interval: Estimate, point: Estimate) -> Estimate:
+    """Return an interval by rounded counts with the estimate by the exact rates inside it."""
+    if None in (interval.value, interval.low, interval.high, point.value):
+        return interval
+    low, high = min(interval.low, point.value), max(interval.high, point.value)  # type: ignore[type-var]
+    return replace(interval, value=point.value, low=low, high=high)
+
+
+def by_predictions(
+    code: str, judged: Judged, rows: Sequence[Labelled], confidence: float = 0.95
+) -> Estimate | None:
+    """Return a code's share by PPI++, None where the labels are no uniform sample."""
+    if _weighted(rows):
+        return None
+    flags = [code in row.judge for row in rows]
+    rest = judged.total - len(rows)
+    flagged = judged.flagged - sum(flags)
+    unlabelled = [1.0] * flagged + [0.0] * (rest - flagged)
+    return ppi_mean(
+        [float(code in row.human) for row in rows],
+        [float(flag) for flag in flags],
+        unlabelled,
+        confidence=confidence,
+    )
 
 
 def mark_of(flagged: int, missed: int) -> str:

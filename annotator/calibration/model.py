@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
@@ -13,6 +13,10 @@ from annotator.text import storable
 from validation import Averages, Estimate, Interval, RaterAgreement, SetAgreement
 
 SCHEMA = "calibration/1"
+CORPUS_ONLY = (
+    "Corrected intervals are for these traces only, not for what would make more of them"
+    " (--population corpus)."
+)
 THIN = 5  # labels of flagged traces below which a code's precision says little
 
 
@@ -81,6 +85,7 @@ class Calibration:
     joined: tuple[Mapping[str, Any], ...]
     confidence: float
     seed: int
+    population: Literal["process", "corpus"]
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:

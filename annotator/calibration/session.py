@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from annotator.calibration.calibrate import between, calibrate, judges_agree, people
 from annotator.calibration.design import Design, read_design
@@ -42,6 +42,7 @@ class Request:
     final: bool = False
     confidence: float = 0.95
     seed: int = 0
+    population: Literal["process", "corpus"] = "process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         judges=[one for one in judges if one],
         confidence=request.confidence,
         seed=request.seed,
+        population=request.population,
         notes=[*notes, *([problem] if problem else [])],
     )
     return Calibrated(calibration, joined, rubric)

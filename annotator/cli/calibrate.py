@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -70,7 +71,12 @@ MISSED, UNDECIDED = 1, 4
 @click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="SHARE", help="A bar.")
 @click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="KAPPA", help="A bar.")
 @click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
-@click.option("--full", "in_full", is_flag=True, help="Confusion matrix, F1, averages.")
+@click.option(
+    "--full",
+    "in_full",
+    is_flag=True,
+    help="Also F1, averages, confusion matrix, Rogan-Gladen and PPI++.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -78,6 +84,12 @@ MISSED, UNDECIDED = 1, 4
     help="Where to write.  [default: RUN/calibration.json]",
 )
 @click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, metavar="LEVEL")
+@click.option(
+    "--population",
+    type=click.Choice(["process", "corpus"]),
+    default="process",
+    help="What corrected shares are of: what makes such traces, or these traces only.",
+)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of the resampled intervals.")
 @click.option("--json", "as_json", is_flag=True, help="Print calibration.json.")
 def command(
@@ -96,6 +108,7 @@ def command(
     in_full: bool,
     out: Path | None,
     confidence: float,
+    population: Literal["process", "corpus"],
     seed: int,
     as_json: bool,
 ) -> None:
@@ -118,6 +131,7 @@ def command(
         final=final,
         confidence=confidence,
         seed=seed,
+        population=population,
     )
     if between:
         pairs = compare_annotators(request, *between, run)

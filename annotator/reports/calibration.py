@@ -1,9 +1,14 @@
 """A calibration on one screen, and every disagreement with its quotes."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from annotator.annotations import Annotation
+from annotator.calibration.estimates import (
+    Judged,
+    Labelled,
+    by_error_rates,
+    by_predictions,
+)
 from annotator.calibration.frame import RubricInfo, found
 from annotator.calibration.join import Pair, human_label
 from annotator.calibration.model import Calibration, CodeRow, Comparison
@@ -11,7 +16,7 @@ from annotator.calibration.session import Annotators
 from annotator.labels import Label
 from annotator.reports.writers import UNDEFINED, limits, percent, ruled
 from annotator.text import one_line
-from validation import Estimate, RaterAgreement
+from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
 HEADER = (
     *("code", "judged", "judged %", "corrected %", "95 % interval", "precision"),
@@ -141,6 +146,40 @@ def _differing(pair: Pair) -> Iterator[str]:
     yield from _findings(annotation)
 
 
+_OTHERS = ("code", "corrected %", "95 % interval", "Rogan-Gladen", "PPI++")
+
+
+def _others(one: Calibration) -> Iterator[tuple[str, ...]]:
+    """Yield each code's corrected share by every estimator."""
+    rows = [
+        Labelled(
+            pair["trace_id"],
+            frozenset(pair["counted"]["human"]),
+            frozenset(pair["counted"]["judge"]),
+            pair["weight"],
+            pair["cluster"],
+        )
+        for pair in one.joined
+    ]
+    for row in one.rows:
+        judged = Judged(one.judged, row.judged.k if row.judged else 0)
+        rates = by_error_rates(row.code, judged, rows, one.confidence).corrected
+        predicted = by_predictions(row.code, judged, rows, one.confidence)
+        yield (
+            one_line(row.code, 64),
+            percent(row.corrected),
+            limits(row.corrected),
+            f"{percent(rates)} {limits(rates)}",
+            f"{percent(predicted)} {_unclipped(predicted)}" if predicted else UNDEFINED,
+        )
+
+
+def _unclipped(one: Estimate) -> str:
+    if one.low is None or one.high is None:
+        return UNDEFINED
+    return f"[{100 * one.low:.1f}, {100 * one.high:.1f}]"
+
+
 def _said(label: Label) -> Iterator[str]:
     """Yield what a person said: the codes, the quotes, the note."""
     yield f"  {one_line(label.annotator, 60)}: {_codes(label.primary, label.secondary)}"
@@ -186,16 +225,21 @@ def in_detail(one: Calibration) -> str:
     many = one.choice == "many"
     lines = []
     if not many:
-        counts = Counter(
-            (pair["counted"]["human"][0], pair["counted"]["judge"][0]) for pair in one.joined
-        )
+        human = [pair["counted"]["human"][0] for pair in one.joined]
+        judge = [pair["counted"]["judge"][0] for pair in one.joined]
+        matrix = confusion_matrix(human, judge, labels)
         short = {label: str(n) for n, label in enumerate(labels, 1)}
         rows = [("person \\ judge", *(short[label] for label in labels))]
         rows += [
-            (f"{short[h]} {one_line(h, 40)}", *(str(counts[h, j]) for j in labels)) for h in labels
+            (f"{short[label]} {one_line(label, 40)}", *map(str, counts))
+            for label, counts in zip(labels, matrix, strict=True)
         ]
         lines += ["confusion (labelled traces, not weighted; rows the person, columns the judge)"]
         lines += [*ruled(rows), ""]
+    lines += [*ruled([_OTHERS, *_others(one)]), ""]
+    if not many:
+        ase = kappa_ase(confusion(human, judge), one.confidence)
+        lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]
     lines += [f"F1  {one_line(row.code, 64)}  {_number(row.f1)}" for row in one.rows]
     for name, average in one.averages.items():
         lines.append(
