@@ -25,11 +25,15 @@ class RubricError(AnnotatorError):
 
 
 class LabelsError(AnnotatorError):
-    """Labels that cannot be used; ``problems`` are lines of their own, each with its place."""
+    """Labels that cannot be used: ``count`` problems, of which the first stand in ``lines``, each
+    with its place.
+    """
 
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
+    def __init__(self, problems: tuple[str, ...], count: int) -> None:
+        heading = f"{count} problems in the labels:" if count > 1 else ""
+        more = (f"and {count - len(problems)} more",) if count > len(problems) else ()
+        self.lines = (*((heading,) if heading else ()), *problems, *more)
+        super().__init__(f"{heading} {'; '.join((*problems, *more))}".strip())
 
 
 class JudgeStopped(AnnotatorError):

@@ -38,7 +38,20 @@ def one_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, which takes an s but for 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def harmless(cell: object) -> object:
-    """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed."""
-    risky = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
+    """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed.
+
+    :func:`unguarded` gives it back.
+    """
+    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in ("=", "+", "-", "@", "\t", "\r")
     return f"'{cell}" if risky else cell
+
+
+def unguarded(cell: str) -> str:
+    """Return a cell without the apostrophe that :func:`harmless` has set before it."""
+    return cell[1:] if cell[:1] == "'" and harmless(cell[1:]) == cell else cell

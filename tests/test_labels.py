@@ -258,7 +258,7 @@ def test_all_problems_are_reported_together(tmp_path):
     first = lines(tmp_path / "a.jsonl", row(primary="x1"), row(annotator="", confidence=9))
     second = table(tmp_path / "b.csv", "trace_id,rubric,annotator,primary", "t1,symptoms,,none")
     text = problem(first, second, tmp_path / "missing.csv")
-    assert text.startswith("5 problems in the labels:\n")
+    assert text.startswith("5 problems in the labels: ")
     for part in (
         f"{first}, line 1: primary: ",
         f"{first}, line 2: annotator: ",

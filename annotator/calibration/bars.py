@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from validation import Estimate, wilson_effective
+from validation import Estimate, RaterAgreement, wilson_effective
 
 Outcome = Literal["met", "missed", "undecided"]
 _MOST = 10_000_000  # labels; more is as good as never
@@ -13,8 +13,8 @@ _MOST = 10_000_000  # labels; more is as good as never
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A bar, and how it went: ``met`` if the whole interval is at or above it, ``missed`` if the
-    whole interval is below. ``more``: how many more labels of the same kind would decide it if
-    agreement stays as it is; None if no number would.
+    whole interval is below. ``more``: how many more labels of the same kind, of other tasks, would
+    decide it if agreement stays as it is; None if no number would.
     """
 
     name: str
@@ -24,10 +24,19 @@ class Bar:
     more: int | None
 
 
-def hold(name: str, found: Estimate, bar: float, expected: float = 0.0) -> Bar:
+def hold(
+    name: str,
+    found: Estimate,
+    bar: float,
+    *,
+    expected: float = 0.0,
+    n_effective: float | None = None,
+    clusters: int | None = None,
+) -> Bar:
     """Hold an agreement, or one beyond the ``expected`` agreement by chance, against a bar.
 
-    What is undefined decides nothing.
+    ``n_effective`` and ``clusters`` are those of the observed agreement; None: all labels count,
+    and are independent. What is undefined decides nothing.
     """
     if found.value is None or found.low is None or found.high is None:
         return Bar(name, bar, found, "undecided", None)
@@ -35,19 +44,22 @@ def hold(name: str, found: Estimate, bar: float, expected: float = 0.0) -> Bar:
         return Bar(name, bar, found, "met", None)
     if found.high < bar:
         return Bar(name, bar, found, "missed", None)
-    return Bar(name, bar, found, "undecided", _more(found, bar, expected))
+    more = _more(found, bar, expected, n_effective or found.n, clusters)
+    return Bar(name, bar, found, "undecided", more)
 
 
-def _more(found: Estimate, bar: float, expected: float) -> int | None:
-    """Return how many more labels bring the nearer limit to the bar."""
+def _more(
+    found: Estimate, bar: float, expected: float, effective: float, clusters: int | None
+) -> int | None:
+    """Return how many more labels bring the nearer limit to the bar, with as many a task."""
     value = found.value
-    if value is None or value == bar or not found.n:
+    if value is None or value == bar or not found.n or (clusters is not None and clusters < 2):
         return None
-    effective = found.inputs.get("n_effective") or found.n
 
     def decides(n: int) -> bool:
         share = min(1.0, max(0.0, expected + value * (1 - expected)))
-        low, high = wilson_effective(share, n * effective / found.n, found.confidence)
+        df = None if clusters is None else clusters * n / found.n - 1
+        low, high = wilson_effective(share, n * effective / found.n, found.confidence, df)
         limits = [(limit - expected) / (1 - expected) for limit in (low, high)]
         return limits[0] >= bar if value > bar else limits[1] < bar
 
@@ -58,3 +70,18 @@ def _more(found: Estimate, bar: float, expected: float) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle + 1, high)
     return max(1, math.ceil(low - found.n))
+
+
+def hold_agreement(found: RaterAgreement, bar: float) -> Bar:
+    """Hold the observed agreement against a bar."""
+    return hold("agreement", found.observed, bar, **_effective(found))
+
+
+def hold_kappa(found: RaterAgreement, bar: float) -> Bar:
+    """Hold kappa against a bar."""
+    expected = found.kappa.inputs.get("expected") or 0.0
+    return hold("kappa", found.kappa, bar, expected=expected, **_effective(found))
+
+
+def _effective(found: RaterAgreement) -> dict[str, Any]:
+    return {key: found.observed.inputs.get(key) for key in ("n_effective", "clusters")}

@@ -5,12 +5,13 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
-from annotator.calibration.estimates import Judged, Labelled, estimate_code
-from annotator.calibration.frame import Frame, RubricInfo, found
+from annotator.calibration.estimates import Judged, Labelled, estimate_code, one_sided
+from annotator.calibration.frame import Frame, RubricInfo, alone, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE
+from annotator.text import count
 from validation import (
     Estimate,
     RaterAgreement,
@@ -21,6 +22,7 @@ from validation import (
     wilson,
 )
 
+FEW_LABELS = 100
 FEW_CLUSTERS = 20  # below which every interval is optimistic
 
 
@@ -54,6 +56,10 @@ def calibrate(
         confidence=confidence,
         seed=seed,
     )
+    code_rows = tuple(
+        _row(code, frame, rows, report.per_code[code].f1, confidence, seed, population)
+        for code in frame.rubric.labels
+    )
     return Calibration(
         run=frame.run,
         judge=frame.judge,
@@ -63,6 +69,7 @@ def calibrate(
         rubric_sha256=frame.rubric.sha256,
         choice=frame.rubric.choice,
         codes=frame.rubric.codes,
+        judged_codes=tuple(code for code in frame.rubric.codes if code in frame.rubric.judged),
         judged=frame.total,
         clusters=frame.clusters if frame.clustered else None,
         cluster_by=tuple(cluster_by) if frame.clustered else (),
@@ -87,10 +94,7 @@ def calibrate(
             confidence=confidence,
             seed=seed,
         ),
-        rows=tuple(
-            _row(code, frame, rows, report.per_code[code].f1, confidence, seed, population)
-            for code in frame.rubric.labels
-        ),
+        rows=code_rows,
         averages={"micro": report.micro, "macro": report.macro},
         between=tuple(between),
         people_alpha=people_alpha,
@@ -101,7 +105,8 @@ def calibrate(
         population=population,
         warnings=(
             *notes,
-            *_warnings(frame, joined),
+            *_warnings(frame, joined, cluster_by),
+            *one_sided({row.code: row.corrected for row in code_rows}),
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
     )
@@ -116,7 +121,7 @@ def labelled(pairs: Sequence[Pair], rubric: RubricInfo) -> list[Labelled]:
             frozenset(human_label(pair.label, rubric)),
             frozenset(found(pair.annotation, rubric)),
             pair.weight,
-            (pair.cluster or f"\0{pair.trace_id}") if clustered else None,
+            (pair.cluster or alone(pair.trace_id)) if clustered else None,
         )
         for pair in pairs
     ]
@@ -164,22 +169,27 @@ def _record(pair: Pair, row: Labelled) -> dict[str, Any]:
         },
         "counted": {"human": sorted(row.human), "judge": sorted(row.judge)},
         "weight": pair.weight,
-        "cluster": pair.cluster,
+        "cluster": row.cluster,
     }
 
 
-def _warnings(frame: Frame, joined: Joined) -> list[str]:
+def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
+    if len(joined.pairs) < FEW_LABELS:
+        warnings.append(
+            f"Fewer than {FEW_LABELS} labels: the shares of most codes are hardly known."
+        )
     if joined.design == "unknown":
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."
         )
     clusters = joined.clusters
     if clusters is None:
-        warnings.append("No trace tells its task: traces are treated as independent.")
+        why = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
+        warnings.append(f"{why}: traces are treated as independent.")
     elif len(set(clusters)) < FEW_CLUSTERS:
         warnings.append(
-            f"The labels come from {len(set(clusters))} tasks, fewer than {FEW_CLUSTERS}:"
+            f"The labels come from {count(len(set(clusters)), 'task')}, fewer than {FEW_CLUSTERS}:"
             " the intervals are optimistic."
         )
     if frame.rubric.choice == "primary":
@@ -194,17 +204,19 @@ def people(
     rubric: RubricInfo,
     *,
     clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[tuple[Comparison, ...], Estimate | None]:
     """Return how far people agree with each other, pair by pair and all together.
 
-    What they agreed on afterwards (``gold``) is no rater.
+    What they agreed on afterwards (``gold``) is no rater. ``weights``: by trace, if the labelled
+    traces were not equally likely to be drawn; alpha is not weighted.
     """
     names = [name for name in labels.annotators if name != "gold"]
     by_name = {name: labels.of(name) for name in names}
     pairs = [
-        between(one, by_name[one], other, by_name[other], rubric, clusters, confidence)
+        between(one, by_name[one], other, by_name[other], rubric, clusters, weights, confidence)
         for one, other in combinations(names, 2)
     ]
     doubles = [pair for pair in pairs if pair is not None]
@@ -219,7 +231,7 @@ def people(
     alpha = krippendorff_alpha(
         ratings if rubric.choice == "many" else [_single(one) for one in ratings],
         distance="masi" if rubric.choice == "many" else "nominal",
-        clusters=[one or f"\0{unit}" for one, unit in zip(known, units, strict=True)]
+        clusters=[one or alone(unit) for one, unit in zip(known, units, strict=True)]
         if any(known)
         else None,
         confidence=confidence,
@@ -239,6 +251,7 @@ def between(
     second: Mapping[str, Label],
     rubric: RubricInfo,
     clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
 ) -> Comparison | None:
     """Return how far two people agree on the traces that both labelled, None if there are none."""
@@ -251,7 +264,7 @@ def between(
     return Comparison(
         f"{first_name} and {second_name}",
         len(both),
-        _agreement(labels, both, rubric, clusters, confidence),
+        _agreement(labels, both, rubric, clusters, weights, confidence),
     )
 
 
@@ -260,6 +273,7 @@ def judges_agree(
     frame: Frame,
     other: Frame,
     clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     note: str | None = None,
 ) -> Comparison | None:
@@ -278,7 +292,7 @@ def judges_agree(
         for own in (frame, other)
     ]
     return Comparison(
-        what, len(both), _agreement(labels, both, frame.rubric, clusters, confidence), note
+        what, len(both), _agreement(labels, both, frame.rubric, clusters, weights, confidence), note
     )
 
 
@@ -287,13 +301,15 @@ def _agreement(
     units: Sequence[str],
     rubric: RubricInfo,
     clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None,
     confidence: float,
 ) -> RaterAgreement:
     known = [clusters.get(unit) for unit in units]
     return agreement_of(
         labels[0],
         labels[1],
-        clusters=[one or f"\0{unit}" for one, unit in zip(known, units, strict=True)]
+        weights=[weights[unit] for unit in units] if weights else None,
+        clusters=[one or alone(unit) for one, unit in zip(known, units, strict=True)]
         if any(known)
         else None,
         confidence=confidence,

@@ -1,11 +1,11 @@
 """Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from annotator.calibration.estimates import (
     CodeEstimates,
@@ -13,43 +13,72 @@ from annotator.calibration.estimates import (
     Labelled,
     by_error_rates,
     estimate_code,
+    one_sided,
 )
 from annotator.calibration.frame import Frame, found
-from annotator.calibration.model import CORPUS_ONLY
 from annotator.errors import AnnotatorError
+from annotator.rubrics import NONE
 
 
 class _Counted(BaseModel):
-    human: list[str]
-    judge: list[str]
+    human: list[str] = Field(min_length=1)
+    judge: list[str] = Field(min_length=1)
 
 
 class _Joined(BaseModel):
     trace_id: str
     counted: _Counted
-    weight: float
+    weight: float = Field(gt=0, allow_inf_nan=False)
     cluster: str | None
+
+
+class _Labels(BaseModel):
+    annotators: list[str]
+    split: str
+    design: str
+
+
+class _Look(BaseModel):
+    look: int
+    judges: int
 
 
 class Stored(BaseModel):
     """The parts of one calibration in ``calibration.json`` that a report reads again."""
 
+    run: str
     judge: str
     judge_sha256: str
     rubric: str
     rubric_sha256: str
+    codes: list[str]
+    judged_codes: list[str]
     cluster_by: list[str]
     ids_sha256: str
-    labels: dict[str, Any]
+    labels: _Labels
+    look: _Look | None
+    warnings: list[str]
     joined: list[_Joined]
-    confidence: float
-    seed: int
+    confidence: float = Field(gt=0, lt=1)
+    seed: int = Field(ge=0)
     population: Literal["process", "corpus"]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Stored":
+        known = {*self.codes, NONE}
+        seen: set[str] = set()
+        for one in self.joined:
+            if one.trace_id in seen:
+                raise ValueError(f"{one.trace_id!r} stands twice in joined")
+            seen.add(one.trace_id)
+            if unknown := {*one.counted.human, *one.counted.judge} - known:
+                raise ValueError(f"{one.trace_id!r}: {min(unknown)!r} is no code of the rubric")
+        return self
 
 
 class _File(BaseModel):
     schema_: Literal["calibration/1"] = Field(alias="schema")
-    calibrations: list[Stored]
+    calibrations: list[Stored] = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +91,12 @@ class Correction:
     codes: Mapping[str, CodeEstimates]
     labels: int
     transferred: bool
+    confidence: float
     notes: tuple[str, ...]
 
 
 Calibrations = Mapping[str, Sequence[Stored]]
-"""Calibrations by rubric; of several for one rubric, each run takes the one that fits it."""
+"""Calibrations by rubric; of several for one rubric, each run takes its own."""
 
 
 def read_calibrations(files: Sequence[Path]) -> Calibrations:
@@ -96,48 +126,55 @@ def _read(file: Path) -> list[Stored]:
     return read.calibrations
 
 
-def correction_of(
-    calibrations: Sequence[Stored], frame: Frame, whole: Frame, run: Path, *, transfer: bool
-) -> Correction:
-    """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
+def own(calibrations: Sequence[Stored], frame: Frame) -> Stored:
+    """Return the calibration made for a run: by its id, else for its judge, else the first."""
 
-    The first calibration that fits the run is used, else the first.
+    def fits(one: Stored) -> tuple[bool, bool]:
+        return one.run == frame.run, one.judge_sha256 == frame.judge_sha256
+
+    return max(calibrations, key=fits)
+
+
+def misfit(stored: Stored, whole: Frame, run: Path) -> str:
+    """Return why a calibration is not of a run's judge and traces, "" if it is.
 
     Raises:
-        AnnotatorError: the calibration is of another version of the rubric; or of another judge or
-            of other traces, and ``transfer`` does not allow for that.
+        AnnotatorError: it is of another version of the rubric.
     """
     name = whole.rubric.id
-    stored = next((one for one in calibrations if _fits(one, whole)), calibrations[0])
     if stored.rubric_sha256 != whole.rubric.sha256:
         raise AnnotatorError(
             f"the calibration is for another version of {name} ({stored.rubric_sha256[:12]}; {run}"
             f" has {whole.rubric.sha256[:12]})"
         )
-    why = ""
     if stored.judge_sha256 != whole.judge_sha256:
-        why = (
+        return (
             f"it was made for another judge, {stored.judge} ({stored.judge_sha256[:12]}), and {run}"
             f" was judged by {whole.judge} ({whole.judge_sha256[:12]})"
         )
-    elif stored.ids_sha256 != whole.ids_sha256:
-        why = f"it was made on other traces than {run} judged (or the run has grown since)"
+    if stored.ids_sha256 != whole.ids_sha256:
+        return f"it was made on other traces than {run} judged (or the run has grown since)"
+    return ""
+
+
+def correction_of(
+    stored: Stored, frame: Frame, whole: Frame, run: Path, *, transfer: bool
+) -> Correction:
+    """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
+
+    Raises:
+        AnnotatorError: the calibration is of another version of the rubric; or of another judge or
+            of other traces, and ``transfer`` does not allow for that.
+    """
+    why = misfit(stored, whole, run)
     if not why:
         return correct(stored, frame)
     if not transfer:
         raise AnnotatorError(
-            f"the calibration for {name} does not fit: {why}. Calibrate this run, or carry the"
-            " error rates over with --transfer"
+            f"the calibration for {whole.rubric.id} does not fit: {why}. Calibrate this run, or"
+            " carry the error rates over with --transfer"
         )
     return carry_over(stored, frame, why)
-
-
-def _fits(stored: Stored, frame: Frame) -> bool:
-    return (stored.rubric_sha256, stored.judge_sha256, stored.ids_sha256) == (
-        frame.rubric.sha256,
-        frame.judge_sha256,
-        frame.ids_sha256,
-    )
 
 
 def correct(stored: Stored, frame: Frame) -> Correction:
@@ -146,13 +183,7 @@ def correct(stored: Stored, frame: Frame) -> Correction:
     The judge's label of each labelled trace is the one in the frame; labels of traces that are not
     kept in it (another group) are left out.
     """
-    rows = []
-    for one in stored.joined:
-        annotation = frame.wanted.get(one.trace_id)
-        if annotation and annotation.status in ("labelled", "none"):
-            judge = frozenset(found(annotation, frame.rubric))
-            human = frozenset(one.counted.human)
-            rows.append(Labelled(one.trace_id, human, judge, one.weight, _cluster(one, stored)))
+    rows = labelled_in(stored, frame)
     codes = {
         code: estimate_code(
             code,
@@ -168,22 +199,41 @@ def correct(stored: Stored, frame: Frame) -> Correction:
         )
         for code in frame.rubric.labels
     }
-    return Correction(codes, len(rows), False, tuple(_notes(stored, len(rows))))
+    notes = _notes(stored, len(rows)) + one_sided(
+        {name: one.corrected for name, one in codes.items()}
+    )
+    return Correction(codes, len(rows), False, stored.confidence, tuple(notes))
 
 
-def _cluster(one: _Joined, stored: Stored) -> str | None:
-    known = any(other.cluster is not None for other in stored.joined)
-    return (one.cluster or f"\0{one.trace_id}") if known else None
+def labelled_in(stored: Stored, frame: Frame) -> list[Labelled]:
+    """Return the labelled traces that a frame keeps, with its judge's labels."""
+    rows = []
+    for one in stored.joined:
+        annotation = frame.wanted.get(one.trace_id)
+        if annotation and annotation.status in ("labelled", "none"):
+            judge = frozenset(found(annotation, frame.rubric))
+            human = frozenset(one.counted.human)
+            rows.append(Labelled(one.trace_id, human, judge, one.weight, one.cluster))
+    return rows
 
 
 def _notes(stored: Stored, n: int) -> list[str]:
-    whose = ", ".join(stored.labels.get("annotators", []))
     return [
-        f"Corrected shares rest on {n} labels of {whose} (post-stratified by the judge's own label,"
-        f" Jeffreys, {100 * stored.confidence:g} %), code by code: they need not add up to 100 %."
-        " The interval beside the judge's own share is sampling error only.",
-        *([CORPUS_ONLY] if stored.population == "corpus" else []),
+        f"Corrected shares rest on {n} labels of {', '.join(stored.labels.annotators)}"
+        f" ({described(stored)}), {100 * stored.confidence:g} %, post-stratified by the judge's own"
+        " label, Jeffreys, code by code: they need not add up to 100 %. The interval beside the"
+        " judge's own share is sampling error only.",
+        *stored.warnings,
     ]
+
+
+def described(stored: Stored) -> str:
+    """Return how the labels were drawn and used, in words."""
+    words = f"design {stored.labels.design}, split {stored.labels.split}"
+    if stored.look:
+        words += f", look {stored.look.look}"
+        words += f", {stored.look.judges} judges" if stored.look.judges > 1 else ""
+    return words
 
 
 def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
@@ -198,18 +248,31 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
             frozenset(one.counted.human),
             frozenset(one.counted.judge),
             one.weight,
-            _cluster(one, stored),
+            one.cluster,
         )
         for one in stored.joined
     ]
-    codes = {
-        code: by_error_rates(
-            code, Judged(frame.total, frame.with_code[code]), rows, stored.confidence
-        )
-        for code in frame.rubric.labels
-    }
-    note = (
+    codes = {}
+    for code in frame.rubric.labels:
+        clusters = frame.cluster_totals(code) if frame.clustered else None
+        judged = Judged(frame.total, frame.with_code[code], clusters)
+        codes[code] = by_error_rates(code, judged, rows, stored.confidence)
+        if reason := _not_carried(code, stored, frame):
+            gone = replace(codes[code].corrected, value=None, low=0.0, high=1.0, reason=reason)
+            codes[code] = replace(codes[code], corrected=gone)
+    notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {len(rows)} labels made elsewhere"
-        " (Rogan-Gladen, Lang-Reiczigel): right only if the judge errs here as it did there."
+        f" ({described(stored)}; Rogan-Gladen, Lang-Reiczigel, {100 * stored.confidence:g} %):"
+        " right only if the judge errs here as it did there.",
+        *stored.warnings,
     )
-    return Correction(codes, len(rows), True, (note,))
+    return Correction(codes, len(rows), True, stored.confidence, notes)
+
+
+def _not_carried(code: str, stored: Stored, frame: Frame) -> str | None:
+    """Return why a code's error rates say nothing of this judge, None if they may."""
+    if code != NONE:
+        return None if code in frame.rubric.judged else "the judge has no rule for this code"
+    if set(stored.judged_codes) != frame.rubric.judged:
+        return "none is what is left of other codes than the calibrated judge can find"
+    return None

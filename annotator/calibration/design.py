@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
 from annotator.text import storable
 
-SCHEMA = "design/1"
 EVERYTHING = ""  # the stratum of a uniform sample
 
 
@@ -58,7 +57,7 @@ class Design:
     seed: int
     strata: dict[str, Stratum]
     traces: dict[str, str] = field(repr=False)
-    schema: str = SCHEMA
+    schema: Literal["design/1"] = "design/1"
 
     @property
     def frame(self) -> int:
@@ -115,7 +114,8 @@ def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -
     """Return the drawn traces in random order.
 
     Inside a stratum the draw is systematic over the list sorted by task, from a random start:
-    every trace is equally likely, and the sample spreads over the tasks.
+    every trace is equally likely, and the sample spreads over the tasks. Inside a task the order is
+    random: ids often begin with the model, and a regular step would draw the same model each time.
     """
     generator = random.Random(seed)  # noqa: S311
     strata: dict[str, list[Candidate]] = {}
@@ -123,7 +123,9 @@ def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -
         strata.setdefault(one.stratum, []).append(one)
     chosen: list[Candidate] = []
     for name in sorted(strata):
-        members = sorted(strata[name], key=lambda one: (one.task, one.trace_id))
+        members = sorted(strata[name], key=lambda one: one.trace_id)
+        generator.shuffle(members)
+        members.sort(key=lambda one: one.task)
         step, start = len(members) / max(drawn[name], 1), generator.random()
         chosen += [
             members[min(int((n + start) * step), len(members) - 1)] for n in range(drawn[name])
@@ -187,10 +189,17 @@ def sizes_of(candidates: Iterable[Candidate]) -> Counter[str]:
 
 
 def write_design(file: Path, design: Design) -> None:
-    """Write a design. Raises :class:`AnnotatorError` if it cannot be written."""
+    """Write a design.
+
+    Raises:
+        AnnotatorError: the file is there already, or cannot be written.
+    """
     text = json.dumps(asdict(design), ensure_ascii=False, indent=1)
     try:
-        file.write_text(storable(text) + "\n", encoding="utf-8")
+        with file.open("x", encoding="utf-8") as out:
+            out.write(storable(text) + "\n")
+    except FileExistsError as error:
+        raise AnnotatorError(f"{file} is there already; name another sheet") from error
     except OSError as error:
         raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
 

@@ -1,6 +1,7 @@
 """Drawing a sheet from a run or from traces, and planning one before anybody labels."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,8 @@ def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
         AnnotatorError: the sources cannot be read or hold nothing to draw, the sample is too small
             for its floors, ``out`` is there already, or a top-up does not fit its design.
     """
+    if out.exists():
+        raise AnnotatorError(f"{out} is there already and may hold labels; name another")
     before = read_design(what.before) if what.before else None
     split = Split(before.split, before.salt, before.dev_share) if before else what.split
     stratify = EVERYTHING not in before.strata if before else not what.uniform
@@ -92,15 +95,22 @@ def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
-        design, chosen = top_up(population.candidates, before, dict(what.more), what.seed)
+        more: Counter[str] = Counter()
+        for code, number in what.more:
+            more[code] += number
+        design, chosen = top_up(population.candidates, before, more, what.seed)
         twice: list[Candidate] = []
     else:
         design, chosen = _drawn(population, what, split)
         twice = doubles(chosen, what.double, what.seed)
     sheet = rows(chosen, twice, design, split)
     design_file = out.with_name(f"{out.name}.design.json")
-    write_sheet(out, sheet)
-    write_design(design_file, design)
+    write_design(design_file, design)  # first: a sheet without its design is worth nothing
+    try:
+        write_sheet(out, sheet)
+    except AnnotatorError:
+        design_file.unlink()
+        raise
     tasks = len({one.task for one in chosen}) if population.tasks_known else None
     return Sheet(out, design_file, design, len(chosen), len(sheet), tasks, population.left_out)
 
@@ -135,34 +145,52 @@ def plan_sheet(sources: Sequence[str], what: Draw) -> list[Planned]:
     """
     if not _is_run(sources):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
-    population = _population(sources, what, what.split, stratify=True)
+    population = _population(sources, what, what.split, stratify=not what.uniform)
     sizes = sizes_of(population.candidates)
     total = sum(sizes.values())
     planned = []
-    for n in sorted({*PLANNED, what.n}):
-        if n > total:
-            continue
+    for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
         try:
             drawn = allocate(sizes, n, 0 if what.uniform else what.floor_of(n))
         except AnnotatorError:
-            continue  # the floors need more
-        for code, size in sizes.items():
-            planned.append(_planned(code, n, size, total, sizes, drawn))
+            if n < min(what.n, total):
+                continue  # the floors need more than this; what was asked for comes later
+            raise
+        for code, by_stratum in population.with_code.items():
+            planned.append(_planned(code, n, by_stratum, sizes, drawn))
     return planned
 
 
 def _planned(
-    code: str, n: int, size: int, total: int, sizes: dict[str, int], drawn: dict[str, int]
+    code: str,
+    n: int,
+    by_stratum: Mapping[str, int],
+    sizes: Mapping[str, int],
+    drawn: Mapping[str, int],
 ) -> Planned:
-    share = size / total
+    flagged, total = sum(by_stratum.values()), sum(sizes.values())
+    share = flagged / total
     missed = share * (1 - ASSUMED_PRECISION) / (1 - share) if share < 1 else 0.0
-    # Kish's n of the other cell: its strata were drawn with different chances.
-    spread = sum(sizes[one] ** 2 / drawn[one] for one in sizes if one != code and drawn[one])
-    others = (total - size) ** 2 / spread if spread else 0.0
+    others = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
     width = expected_half_widths(
-        share, ASSUMED_PRECISION, min(missed, 1.0), drawn[code], others, total
+        share,
+        ASSUMED_PRECISION,
+        min(missed, 1.0),
+        _effective(by_stratum, sizes, drawn),
+        _effective(others, sizes, drawn),
+        total,
     )
-    return Planned(code, n, size, share, drawn[code], width)
+    expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())
+    return Planned(code, n, flagged, share, round(expected), width)
+
+
+def _effective(
+    counts: Mapping[str, int], sizes: Mapping[str, int], drawn: Mapping[str, int]
+) -> float:
+    """Return Kish's n of the labels expected in a cell: strata are drawn with other chances."""
+    spread = sum(count * sizes[name] / drawn[name] for name, count in counts.items() if drawn[name])
+    reached = sum(count for name, count in counts.items() if drawn[name])
+    return reached**2 / spread if spread else 0.0
 
 
 def _is_run(sources: Sequence[str]) -> bool:

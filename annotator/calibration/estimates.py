@@ -1,6 +1,6 @@
 """Shares corrected for a judge's errors, from labelled traces and the judge's counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +17,7 @@ from validation import (
     recall_estimate,
     rogan_gladen,
 )
+from validation.intervals import quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,21 @@ def estimate_code(
     )
     missed = sum(code in row.human for row in others)
     mark = mark_of(len(flagged), missed)
+    if note := corrected.inputs.get("note"):
+        # The interval stands: it makes nothing of what is not known. A number would make half.
+        corrected, mark = replace(corrected, value=None, reason=note), "blind"
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
+
+
+def one_sided(corrected: Mapping[str, Estimate]) -> list[str]:
+    """Return a note on the codes of which only one side is labelled."""
+    codes = [code for code, one in corrected.items() if one.inputs.get("note")]
+    if not codes:
+        return []
+    return [
+        "No label among the traces that the judge gave the code, or none among the others: only"
+        f" limits are known ({', '.join(codes)})."
+    ]
 
 
 def by_error_rates(
@@ -108,7 +123,8 @@ def by_error_rates(
     the interval of Lang and Reiczigel.
 
     It holds for any traces on which the judge errs as often as on the labelled ones. Weights and
-    clusters enter as effective counts, which the interval takes rounded.
+    clusters enter as effective counts, which the interval takes rounded, and clusters by Student's
+    quantile.
     """
     flagged = [row for row in rows if code in row.judge]
     with_it = [row for row in rows if code in row.human]
@@ -121,10 +137,20 @@ def by_error_rates(
             ([code not in row.judge for row in without], without),
         )
     )
-    (tp, positive), (tn, negative) = map(_whole, (sensitivity, specificity))
     k, n = judged.flagged, judged.total
-    corrected = lang_reiczigel(k, n, tp, positive, tn, negative, confidence)
-    if sensitivity.value is not None and specificity.value is not None:
+    effect, fewer = 1.0, 1.0
+    if judged.clusters and n:
+        effect = max(1.0, flag_design_effect(*judged.clusters))
+    groups = [len({row.cluster for row in rows} - {None})]
+    groups += [len(judged.clusters[1])] if judged.clusters else []
+    if groups[0]:
+        df = min(groups) - 1
+        fewer = (quantile(confidence) / quantile(confidence, df)) ** 2 if df else 0.0
+    (tp, positive), (tn, negative) = (_whole(rate, fewer) for rate in (sensitivity, specificity))
+    size = round(n / effect * fewer)
+    flags = round(size * k / n) if n else 0
+    corrected = lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
+    if n and sensitivity.value is not None and specificity.value is not None:
         corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
     missed = sum(code not in row.judge for row in with_it)
     return CodeEstimates(
@@ -145,9 +171,9 @@ def _rate(
     )
 
 
-def _whole(rate: Estimate) -> tuple[int, int]:
+def _whole(rate: Estimate, fewer: float) -> tuple[int, int]:
     """Return a rate as counts: exact ones, or effective ones, rounded."""
-    n = round(rate.inputs.get("n_effective") or 0)
+    n = round((rate.inputs.get("n_effective") or 0) * fewer)
     return round((rate.value or 0.0) * n), n
 
 

@@ -112,6 +112,11 @@ def cluster_of(attributes: Mapping[str, Any], names: Collection[str]) -> str | N
     return "/".join(plain) if len(plain) == len(values) else json.dumps(values)
 
 
+def alone(trace_id: str) -> str:
+    """Return the cluster of a trace that tells none, where others do: it is one of its own."""
+    return f"trace:{trace_id}"
+
+
 def judge_sha256(manifest: Mapping[str, Any]) -> str:
     """Return the hash of what makes a judge: its model and settings, and the prompt."""
     makes = [manifest["judge"], manifest.get("prompt_sha256")]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from annotator.annotations import Annotation
-from annotator.calibration.frame import Frame, RubricInfo, cluster_of
+from annotator.calibration.frame import Frame, RubricInfo, alone, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
 from annotator.rubrics import NONE
@@ -55,7 +55,7 @@ class Joined:
     def clusters(self) -> list[str] | None:
         """The clusters of the pairs, None if no trace tells its own."""
         named = any(pair.cluster is not None for pair in self.pairs)
-        return [pair.cluster or f"\0{pair.trace_id}" for pair in self.pairs] if named else None
+        return [pair.cluster or alone(pair.trace_id) for pair in self.pairs] if named else None
 
 
 def human_label(label: Label, rubric: RubricInfo) -> tuple[str, ...]:
@@ -76,8 +76,8 @@ def reference(
     """Return the labels to hold a judge against, by trace, and whose they are.
 
     ``annotators`` are asked in their order: the first who labelled a trace decides. Without any,
-    it is ``gold`` if there is one, else the only annotator, else the one who labelled every trace
-    that the others did.
+    it is the only annotator, or the one who labelled every trace that the others did; ``gold``, if
+    there are several such.
 
     Raises:
         AnnotatorError: an annotator is not in the labels, or none of the defaults applies.
@@ -98,11 +98,12 @@ def reference(
 
 def _default(labels: Labels) -> tuple[str, ...]:
     known = labels.annotators
-    if GOLD in known:
-        return (GOLD,)
     everything = {label.trace_id for label in labels.labels}
     complete = [name for name in known if labels.of(name).keys() == everything]
-    if len(complete) == 1:
+    if GOLD in complete:
+        return (GOLD,)
+    # With a gold that covers a part, its labels and not those it corrects are the better ones.
+    if len(complete) == 1 and GOLD not in known:
         return (complete[0],)
     raise AnnotatorError(
         f"labels of several annotators: {', '.join(known)}; say whom to hold the judge against with"

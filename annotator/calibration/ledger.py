@@ -9,22 +9,27 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from annotator.errors import AnnotatorError
 
+LEDGER = ".looks.jsonl"
+
 
 def ledger_of(labels: Sequence[Path]) -> Path:
-    """Return the ledger of label files: beside the first of them."""
-    first = labels[0]
-    return first.with_name(f"{first.name}.looks.jsonl")
+    """Return the ledger of label files: beside the first of them by name, in whatever order."""
+    first = min(path.resolve() for path in labels)
+    return first.with_name(f"{first.name}{LEDGER}")
 
 
 def labels_sha256(labels: Sequence[Path]) -> str:
     """Return the hash of the label files, in the order given."""
     digest = hashlib.sha256()
     for path in labels:
-        files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+        files = [path]
+        if path.is_dir():
+            found = (one for one in path.rglob("*") if not one.name.endswith(LEDGER))
+            files = sorted(one for one in found if one.is_file())
         for file in files:
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
@@ -42,15 +47,22 @@ def note_look(ledger: Path, entry: Mapping[str, Any]) -> dict[str, Any]:
     looks = [one for one in _read(ledger) if _same(one, entry)]
     judges = {one.get("judge_sha256") for one in looks} | {entry["judge_sha256"]}
     noted = {**entry, "look": len(looks) + 1, "judges": len(judges)}
-    line = json.dumps(noted, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    line = json.dumps(noted).encode() + b"\n"
     try:
-        with ledger.open("ab") as file:
+        with ledger.open("a+b") as file:
+            if file.tell() and not _ends_a_line(file):
+                line = b"\n" + line  # an editor took the last line's end off
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise AnnotatorError(f"cannot write {ledger}: {error.strerror or error}") from error
     return noted
+
+
+def _ends_a_line(file: IO[bytes]) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
 def _same(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
@@ -65,7 +77,7 @@ def _read(ledger: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotatorError(f"cannot read {ledger}: {error}") from error
     looks = []
-    for n, line in enumerate(text.splitlines(), 1):
+    for n, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             one = json.loads(line)
         except (ValueError, RecursionError):

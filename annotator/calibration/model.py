@@ -58,7 +58,8 @@ class Calibration:
     ``labels`` says where they come from: files, annotators, split, design, how many. ``joined``
     holds every labelled trace: id, the person's labels, the judge's, weight, cluster; from it each
     number can be computed again. ``between``: people with each other (the ceiling). ``judges``:
-    this judge with other runs, its own or another judge's.
+    this judge with other runs, its own or another judge's. ``judged_codes``: those that the judge
+    can find at all.
     """
 
     run: str
@@ -69,6 +70,7 @@ class Calibration:
     rubric_sha256: str
     choice: str
     codes: tuple[str, ...]
+    judged_codes: tuple[str, ...]
     judged: int
     clusters: int | None
     cluster_by: tuple[str, ...]

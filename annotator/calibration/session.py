@@ -84,16 +84,29 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
     kept, split = in_split(chosen, final=request.final)
     joined = join(frame, kept, request.cluster, design.probabilities if design else None)
     notes += _left_out(joined, labels)
-    if split == "all" and joined.design != "unknown":
+    if joined.design != "unknown" and (design or split == "all"):
         notes += _sums(sum(pair.weight for pair in joined.pairs), joined, frame, design)
     clusters = {
         trace_id: cluster_of(one.attributes, request.cluster)
         for trace_id, one in frame.wanted.items()
     }
+    weights = _weights_of(labels, design)
     pairs, alpha = people(
-        labels, rubric, clusters=clusters, confidence=request.confidence, seed=request.seed
+        labels,
+        rubric,
+        clusters=clusters,
+        weights=weights,
+        confidence=request.confidence,
+        seed=request.seed,
     )
-    judges = [_against(frame, run, other, wanted, clusters, request) for other in request.against]
+    judges = [
+        _against(frame, run, other, wanted, clusters, weights, request) for other in request.against
+    ]
+    notes += [
+        f"No labelled trace was judged both here and in {other}: not compared."
+        for other, found in zip(request.against, judges, strict=True)
+        if found is None
+    ]
     look, problem = _look(run, frame, split, len(joined.pairs), request.files)
     if request.final and look and look["judges"] > 1:
         notes.append(
@@ -172,12 +185,24 @@ def _sums(total: float, joined: Joined, frame: Frame, design: Design | None) -> 
     ]
 
 
+def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | None:
+    """Return the inverse inclusion probability of every labelled trace, None if any lacks one."""
+    known = design.probabilities if design else {}
+    chances = {
+        label.trace_id: known.get(label.trace_id) if design else label.inclusion_probability
+        for label in labels.labels
+    }
+    found = {trace_id: 1 / one for trace_id, one in chances.items() if one}
+    return found if len(found) == len(chances) and len(set(found.values())) > 1 else None
+
+
 def _against(
     frame: Frame,
     run: Path,
     other: Path,
     wanted: set[str],
     clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None,
     request: Request,
 ) -> Comparison | None:
     second = read_frame(other, frame.rubric.id, wanted=wanted, cluster=request.cluster)
@@ -189,14 +214,14 @@ def _against(
     if second.run == frame.run:
         raise AnnotatorError(f"--against {other}: this is the run itself")
     again = second.judge_sha256 == frame.judge_sha256
-    totals = read_manifest(other).get("totals", {})
+    cached = any(read_manifest(one).get("totals", {}).get("cache_hits") for one in (run, other))
     note = None
-    if again and totals.get("cache_hits"):
+    if again and cached:
         note = "answers out of the cache: it agrees with itself by construction"
     elif again and frame.judge == "rules":
         note = "the rules judge always says the same"
     what = f"{frame.judge} again" if again else f"{frame.judge} and {second.judge}"
-    return judges_agree(what, frame, second, clusters, request.confidence, note)
+    return judges_agree(what, frame, second, clusters, weights, request.confidence, note)
 
 
 def _look(
@@ -274,7 +299,9 @@ def _annotators(
         frame = read_frame(run, info.id, wanted=set(clusters), cluster=request.cluster)
         for trace_id, annotation in frame.wanted.items():
             clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
-    comparison = between(first, one, second, other, info, clusters, request.confidence)
+    design = read_design(request.design) if request.design else None
+    weights = _weights_of(labels, design)
+    comparison = between(first, one, second, other, info, clusters, weights, request.confidence)
     if comparison is None:
         raise AnnotatorError(f"{first} and {second} labelled no trace in common ({info.id})")
     differing = tuple(

@@ -3,8 +3,9 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ FIELDS = (
 @dataclass(frozen=True, slots=True)
 class Population:
     """The traces that labels are drawn from: those of one split. ``judge_sha256`` is None if no
-    judge was asked; ``left_out`` counts traces that cannot be labelled or judged.
+    judge was asked; ``left_out`` counts traces that cannot be labelled or judged. ``with_code``
+    counts, for each of the judge's labels, the traces that have it by their stratum.
     """
 
     rubric: str
@@ -34,6 +36,7 @@ class Population:
     candidates: tuple[Candidate, ...]
     tasks_known: bool
     left_out: int
+    with_code: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +76,15 @@ def of_run(
     frame = read_frame(run, rubric, cluster=cluster, visit=keep)
     many = frame.rubric.choice == "many"
     candidates = []
+    with_code: dict[str, Counter[str]] = {}
     for trace_id, task, codes in judged:
         labels = (codes if many else codes[:1]) or (NONE,)
         stratum = min(labels, key=lambda code: (frame.with_code[code], code))
+        stratum = stratum if stratify else EVERYTHING
         if split.holds(task or trace_id):
-            candidates.append(
-                Candidate(trace_id, task or trace_id, stratum if stratify else EVERYTHING)
-            )
+            candidates.append(Candidate(trace_id, task or trace_id, stratum))
+            for code in labels:
+                with_code.setdefault(code, Counter())[stratum] += 1
     left_out = frame.statuses["skipped"] + frame.statuses["failed"]
     return Population(
         rubric,
@@ -88,6 +93,7 @@ def of_run(
         tuple(candidates),
         frame.clustered,
         left_out,
+        with_code,
     )
 
 
@@ -164,7 +170,7 @@ def _jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:
 
 def _csv(sheet: Iterable[Mapping[str, Any]]) -> str:
     out = io.StringIO()
-    write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\n")
+    write = csv.DictWriter(out, FIELDS, restval="", lineterminator="\r\n")
     write.writeheader()
     for row in sheet:
         write.writerow({key: harmless(value) for key, value in row.items() if value is not None})

@@ -64,7 +64,7 @@ def main() -> NoReturn:
         _hint(error)
         sys.exit(error.exit_code)
     except LabelsError as error:
-        click.echo("\n  ".join(["Error: the labels cannot be used:", *error.problems]), err=True)
+        click.echo("\n  ".join(("Error: " + error.lines[0], *error.lines[1:])), err=True)
         sys.exit(error.exit_code)
     except AnnotatorError as error:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"

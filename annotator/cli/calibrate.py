@@ -6,10 +6,10 @@ from typing import Literal
 
 import click
 
-from annotator.calibration.bars import Bar, hold
+from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations, written
 from annotator.calibration.session import Request, calibrate_run, compare_annotators
-from annotator.cli.output import attributes, say
+from annotator.cli.output import Number, attributes, say
 from annotator.reports.calibration import between_screen, disagreements, in_detail, screen
 from validation import RaterAgreement
 
@@ -68,8 +68,8 @@ MISSED, UNDECIDED = 1, 4
     help="The design that annotate sample wrote, for its inclusion probabilities.",
 )
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
-@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="SHARE", help="A bar.")
-@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="KAPPA", help="A bar.")
+@click.option("--min-agreement", type=Number(0, 1), metavar="SHARE", help="A bar.")
+@click.option("--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="A bar.")
 @click.option("--disagreements", "listed", is_flag=True, help="List each with its quotes.")
 @click.option(
     "--full",
@@ -83,14 +83,16 @@ MISSED, UNDECIDED = 1, 4
     metavar="FILE",
     help="Where to write.  [default: RUN/calibration.json]",
 )
-@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, metavar="LEVEL")
+@click.option("--confidence", type=Number(0.5, 0.9999), default=0.95, metavar="LEVEL")
 @click.option(
     "--population",
     type=click.Choice(["process", "corpus"]),
     default="process",
     help="What corrected shares are of: what makes such traces, or these traces only.",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Of the resampled intervals.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of the resampled intervals."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print calibration.json.")
 def command(
     run: Path | None,
@@ -170,10 +172,9 @@ def _end(
     bars: list[tuple[str, Bar]] = []
     for rubric, agreement in found:
         if min_agreement is not None:
-            bars.append((rubric, hold("agreement", agreement.observed, min_agreement)))
+            bars.append((rubric, hold_agreement(agreement, min_agreement)))
         if min_kappa is not None:
-            chance = agreement.kappa.inputs.get("expected") or 0.0
-            bars.append((rubric, hold("kappa", agreement.kappa, min_kappa, chance)))
+            bars.append((rubric, hold_kappa(agreement, min_kappa)))
     for rubric, bar in bars:
         click.echo(f"{rubric}: {_went(bar)}", err=True)
     outcomes = {bar.outcome for _, bar in bars}
@@ -189,5 +190,5 @@ def _went(bar: Bar) -> str:
     text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
     if bar.outcome != "undecided":
         return text
-    more = f"about {bar.more} more labels" if bar.more else "no number of labels"
+    more = f"about {bar.more} more labels" if bar.more else "no number of such labels"
     return f"{text}; {more} would decide it if it stays as it is"

@@ -1,7 +1,9 @@
 """Results on stdout, and what several commands read from their options."""
 
+import math
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -27,6 +29,19 @@ def say(text: str) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise AnnotatorError(f"cannot write the output: {error.strerror or error}") from error
     return True
+
+
+class Number(click.FloatRange):
+    """A number in a range; NaN is in none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """See click."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 def attributes(text: str) -> tuple[str, ...]:

@@ -53,9 +53,11 @@ def command(
     if sides:
         if not by:
             raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
+        if transfer:
+            raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
         from annotator.reports import compare
 
-        compared = compare.compare(runs, by, *sides, calibrations, transfer=transfer)
+        compared = compare.compare(runs, by, *sides, calibrations)
         say(compare.WRITERS[format_](compared))
         return
     if co_occurrence:

@@ -6,7 +6,7 @@ import click
 
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
-from annotator.cli.output import attributes, say
+from annotator.cli.output import Number, attributes, say
 from annotator.reports.plan import plan_table
 from annotator.traces import FORMATS
 
@@ -24,7 +24,7 @@ from annotator.traces import FORMATS
 )
 @click.option(
     "--floor",
-    type=click.IntRange(0),
+    type=click.IntRange(1),
     metavar="N",
     help="At least so many of each of the judge's codes.  [default: 5, and 10 from 300 traces on]",
 )
@@ -36,7 +36,7 @@ from annotator.traces import FORMATS
 )
 @click.option(
     "--dev-share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.33,
     metavar="SHARE",
     help="Of the tasks, for dev.",
@@ -68,7 +68,11 @@ from annotator.traces import FORMATS
     "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
 )
 @click.option(
-    "--seed", type=int, default=0, metavar="N", help="The same seed draws the same traces."
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="The same seed draws the same traces.",
 )
 def command(
     sources: tuple[str, ...],

@@ -31,8 +31,7 @@ class Problems:
         """Raise one LabelsError with the first problems and how many more there are."""
         if not self._count:
             return
-        more = [f"and {self._count - SHOWN} more"] if self._count > SHOWN else []
-        raise LabelsError((*self._first, *more))
+        raise LabelsError(tuple(self._first), self._count)
 
 
 def found(value: Any) -> str:

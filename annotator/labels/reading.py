@@ -14,6 +14,7 @@ from annotator.text import one_line
 from annotator.traces.document import kind, parse
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".tsv")
+_OURS = (".looks.jsonl", ".design.json")  # what stands beside labels and is none
 # Where Potato keeps the labels below its output folder, the best place first: the others repeat it.
 _POTATO = (
     "user_state.json",
@@ -153,7 +154,10 @@ def _below(folder: Path, problems: Problems) -> list[Path]:
     own = [
         path
         for path in sorted(folder.iterdir())
-        if path.suffix.lower() in _SUFFIXES and path.name[0] != "." and path.is_file()
+        if path.suffix.lower() in _SUFFIXES
+        and not path.name.startswith(".")
+        and not path.name.endswith(_OURS)
+        and path.is_file()
     ]
     kept = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
     potatoes = next(filter(None, kept), [])

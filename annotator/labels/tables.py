@@ -11,11 +11,10 @@ from annotator.errors import AnnotatorError
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, number_in, suggestion
 from annotator.labels.model import FIELDS, Codes, Row
-from annotator.text import one_line
+from annotator.text import one_line, unguarded
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")
-_GUARDED = ("'=", "'+", "'-", "'@", "'\t", "'\r")
 _COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 
@@ -41,8 +40,12 @@ def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Itera
                 count = f"{len(cells)} cells, but {len(columns)} columns"
                 problems.add(f"{where}: {count}; put a text that has the separator in quotes")
             else:
-                filled = zip(columns, map(_plain, cells), strict=False)
-                row = {column: cell for column, cell in filled if cell}
+                filled = zip(columns, cells, strict=False)
+                row = {
+                    column: unguarded(cell) if column == "trace_id" else _plain(cell)
+                    for column, cell in filled
+                    if cell.strip()
+                }
                 yield from _rows(row, columns, where, codes, problems)
 
 
@@ -98,8 +101,7 @@ def _good(columns: list[str], where: str, codes: Codes, problems: Problems) -> b
 
 def _plain(cell: str) -> str:
     """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
-    cell = cell.strip()
-    return cell[1:] if cell.startswith(_GUARDED) else cell
+    return unguarded(cell.strip())
 
 
 def _rows(

@@ -15,23 +15,22 @@ from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators
 from annotator.labels import Label
 from annotator.reports.writers import UNDEFINED, limits, percent, ruled
-from annotator.text import one_line
+from annotator.text import count, one_line
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
-
-HEADER = (
-    *("code", "judged", "judged %", "corrected %", "95 % interval", "precision"),
-    *("recall", "labels", "mark"),
-)
 
 
 def screen(one: Calibration) -> str:
     """Return the calibration as text for a terminal."""
-    lines = ruled([HEADER, *(_cells(row, one.judged) for row in one.rows)])
+    level = f"{100 * one.confidence:g} % interval"
+    header = ("code", "judged", "judged %", "corrected %", level, "precision", "recall")
+    lines = ruled([(*header, "labels", "mark"), *(_cells(row, one.judged) for row in one.rows)])
     return "\n".join([*_head(one), "", *lines, "", *_foot(one)])
 
 
 def _head(one: Calibration) -> Iterator[str]:
-    tasks = "" if one.clusters is None else f", {one.clusters} tasks ({'+'.join(one.cluster_by)})"
+    tasks = ""
+    if one.clusters is not None:
+        tasks = f", {count(one.clusters, 'task')} ({'+'.join(one.cluster_by)})"
     yield (
         f"judge {one_line(one.judge, 80)} ({one.judge_sha256[:12]})  {one.rubric}"
         f" v{one.rubric_version} ({one.rubric_sha256[:12]})  N={one.judged} judged traces{tasks}"
@@ -43,7 +42,10 @@ def _head(one: Calibration) -> Iterator[str]:
         judges = f" ({one.look['judges']} judges)" if one.look["judges"] > 1 else ""
         parts.append(f"look {one.look['look']} at these labels{judges}")
     yield "labels: " + ", ".join(parts)
-    what = {"many": "sets of codes"}.get(one.choice, "primary code, none is a code")
+    what = "primary code, none is a code"
+    if one.choice == "many":
+        what = "sets of codes; AC1 by the sets that occur"
+    what += ", weighted" if labels["design"] == "stratified" else ""
     yield from _agreement(f"agreement ({what})", one.agreement)
     if one.sets:
         yield (
@@ -64,11 +66,11 @@ def _head(one: Calibration) -> Iterator[str]:
 
 def _agreement(name: str, found: RaterAgreement) -> Iterator[str]:
     observed = found.observed
-    count = observed.inputs.get("k")
-    shown = f"{count}/{observed.n}" if isinstance(count, int) else f"n={observed.n}"
+    k = observed.inputs.get("k")
+    shown = f"{k}/{observed.n}" if isinstance(k, int) else f"n={observed.n}"
     effect = observed.inputs.get("design_effect")
     known = observed.inputs.get("clusters")
-    more = f"  design effect {effect:.2f} ({known} tasks)" if known else ""
+    more = f"  design effect {effect:.2f} ({count(known, 'task')})" if known else ""
     expected = found.kappa.inputs.get("expected")
     chance = f"  expected by chance {expected:.2f}" if isinstance(expected, float) else ""
     yield f"{name}  {shown}  {percent(observed)} %  {limits(observed)}{more}"
@@ -110,8 +112,8 @@ def _cells(row: CodeRow, judged: int) -> tuple[str, ...]:
 def _share(one: Estimate) -> str:
     if one.value is None:
         return UNDEFINED
-    count = one.inputs.get("k")
-    shown = f"{count}/{one.n} " if isinstance(count, int) else ""
+    k = one.inputs.get("k")
+    shown = f"{k}/{one.n} " if isinstance(k, int) else ""
     return f"{shown}{percent(one)} {limits(one)}"
 
 
@@ -120,11 +122,13 @@ def _foot(one: Calibration) -> Iterator[str]:
         "corrected: the judge's share corrected by the labels (post-stratified by the judge's own"
         f" label, Jeffreys, {100 * one.confidence:g} %); judged %: not corrected."
     )
+    if one.labels["design"] == "stratified":
+        yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
         " of the first; blind: no label bears on the code."
     )
-    yield from one.warnings
+    yield from (one_line(warning, 2000) for warning in one.warnings)
 
 
 def disagreements(pairs: Sequence[Pair], rubric: RubricInfo) -> str:
@@ -144,9 +148,6 @@ def _differing(pair: Pair) -> Iterator[str]:
     yield from _said(pair.label)
     yield f"  {one_line(annotation.judge, 80)}: {_codes(annotation.primary, annotation.secondary)}"
     yield from _findings(annotation)
-
-
-_OTHERS = ("code", "corrected %", "95 % interval", "Rogan-Gladen", "PPI++")
 
 
 def _others(one: Calibration) -> Iterator[tuple[str, ...]]:
@@ -169,7 +170,7 @@ def _others(one: Calibration) -> Iterator[tuple[str, ...]]:
             one_line(row.code, 64),
             percent(row.corrected),
             limits(row.corrected),
-            f"{percent(rates)} {limits(rates)}",
+            UNDEFINED if rates.value is None else f"{percent(rates)} {limits(rates)}",
             f"{percent(predicted)} {_unclipped(predicted)}" if predicted else UNDEFINED,
         )
 
@@ -236,7 +237,9 @@ def in_detail(one: Calibration) -> str:
         ]
         lines += ["confusion (labelled traces, not weighted; rows the person, columns the judge)"]
         lines += [*ruled(rows), ""]
-    lines += [*ruled([_OTHERS, *_others(one)]), ""]
+    level = f"{100 * one.confidence:g} % interval"
+    header = ("code", "corrected %", level, "Rogan-Gladen", "PPI++ (traces independent)")
+    lines += [*ruled([header, *_others(one)]), ""]
     if not many:
         ase = kappa_ase(confusion(human, judge), one.confidence)
         lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]

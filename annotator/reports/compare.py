@@ -4,26 +4,30 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from annotator.annotations import Annotation
-from annotator.calibration.correct import Calibrations
+from annotator.calibration.correct import Calibrations, Stored, labelled_in, misfit, own
+from annotator.calibration.estimates import Judged, Labelled, estimate_code
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
     RubricInfo,
     cluster_of,
+    empty_frame,
     found,
     read_checked,
+    read_frame,
     rubrics_of,
 )
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import FrequencyTable, frequency_tables, value_of
+from annotator.reports.frequency import value_of
 from annotator.reports.writers import UNDEFINED, percent, ruled
+from annotator.rubrics import NONE
 from annotator.text import harmless, one_line
 from validation import (
     Estimate,
@@ -38,6 +42,7 @@ from validation import (
     paired_difference,
     wilson,
 )
+from validation.resampling import Floats
 
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 Kind = Literal["paired", "same tasks", "independent"]
@@ -75,6 +80,7 @@ class Compared:
     kind: Kind
     n: tuple[int, int]
     alone: tuple[int, int]
+    confidence: float
     rows: tuple[Difference, ...]
     tests: int
     notes: tuple[str, ...]
@@ -82,11 +88,15 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A judged trace: what pairs it, its task, and the labels that are counted."""
+    """A judged trace: what pairs it, its task, the labels that are counted, and a person's."""
 
     key: Hashable
     task: str | None
     labels: tuple[str, ...]
+    person: Labelled | None
+
+
+_Sides = tuple[list[_Seen], list[_Seen]]
 
 
 def compare(
@@ -95,8 +105,6 @@ def compare(
     first: str,
     second: str,
     calibrations: Calibrations | None = None,
-    *,
-    transfer: bool = False,
 ) -> list[Compared]:
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
@@ -106,7 +114,8 @@ def compare(
     trace twice on a side, or leaves most without a partner, the groups are not paired.
 
     Raises:
-        AnnotatorError: the runs have no rubric in common, or no judged trace has one of the values.
+        AnnotatorError: the runs have no rubric in common, no judged trace has one of the values, or
+            a calibration is not of its run.
     """
     known = [rubrics_of(run) for run in runs]
     shared = [
@@ -116,95 +125,125 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    tables = {
-        (table.rubric, side): table
-        for run in runs
-        for table in _tables(run, attribute, calibrations, transfer=transfer)
-        if (side := table.group[1] if table.group else run.name) in (first, second)
-    }
     names = (attribute, first, second)
-    return [_compared(info, _sides(runs, info, *names), names, tables) for info in shared]
-
-
-def _tables(
-    run: Path, attribute: str, calibrations: Calibrations | None, *, transfer: bool
-) -> list[FrequencyTable]:
-    if not calibrations:
-        return []
-    by = None if attribute in (RUN, JUDGE) else attribute
-    return frequency_tables(run, calibrations, transfer=transfer, by=by)
+    found_ = []
+    for info in shared:
+        stored = (calibrations or {}).get(info.id, ())
+        sides, confidence = _sides(runs, info, names, stored)
+        judged = [other[info.id].judged for other in known]
+        found_.append(_compared(info, sides, names, judged, confidence, calibrated=bool(stored)))
+    return found_
 
 
 def _sides(
-    runs: Sequence[Path], info: RubricInfo, attribute: str, first: str, second: str
-) -> tuple[list[_Seen], list[_Seen]]:
-    """Return the judged traces of both sides."""
-    sides: dict[str, list[_Seen]] = {first: [], second: []}
-    values: Counter[str] = Counter()
+    runs: Sequence[Path],
+    info: RubricInfo,
+    names: tuple[str, str, str],
+    calibrations: Sequence[Stored],
+) -> tuple[_Sides, float]:
+    """Return the judged traces of both sides, and the confidence of the calibrations."""
+    attribute, *values = names
+    sides: dict[str, list[_Seen]] = {value: [] for value in values}
+    there: Counter[str] = Counter()
+    levels: set[float] = set()
     for run in runs:
+        people: dict[str, Labelled] = {}
+        if calibrations:
+            people, level = _people(run, info, calibrations)
+            levels.add(level)
         for annotation in read_checked(run, info):
             if annotation.status not in ("labelled", "none"):
                 continue
-            value = _value(annotation, attribute, run)
-            values[value] += 1
+            value = _value(annotation, attribute, run, runs)
+            there[value] += 1
             if value in sides:
-                sides[value].append(_seen(annotation, info, attribute))
+                person = people.get(annotation.trace_id)
+                sides[value].append(_seen(annotation, info, attribute, person))
     for name, traces in sides.items():
         if not traces:
-            there = ", ".join(f"{one} ({n})" for one, n in values.most_common(12))
+            counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
             raise AnnotatorError(
                 f"--compare {name}: no trace judged by {info.id} has {attribute} = {name}; there"
-                f" are {there or 'none at all'}"
+                f" are {counts or 'none at all'}"
             )
-    return sides[first], sides[second]
+    if len(levels) > 1:
+        raise AnnotatorError("the calibrations have different confidences: calibrate again")
+    return (sides[values[0]], sides[values[1]]), max(levels, default=0.95)
 
 
-def _value(annotation: Annotation, attribute: str, run: Path) -> str:
+def _people(
+    run: Path, info: RubricInfo, calibrations: Sequence[Stored]
+) -> tuple[dict[str, Labelled], float]:
+    """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
+    frame = empty_frame(run, info.id)
+    stored = own(calibrations, frame)
+    wanted = {one.trace_id for one in stored.joined}
+    frame = read_frame(run, info.id, wanted=wanted, cluster=stored.cluster_by)
+    if why := misfit(stored, frame, run):
+        raise AnnotatorError(
+            f"the calibration for {info.id} does not fit: {why}. Groups are compared by the labels"
+            " of their own traces: calibrate this run"
+        )
+    rows = labelled_in(stored, frame)
+    scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
+    people = {row.trace_id: replace(row, weight=row.weight * scale) for row in rows}
+    return people, stored.confidence
+
+
+def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Path]) -> str:
     if attribute == RUN:
-        return run.name
+        same = sum(other.resolve().name == run.resolve().name for other in runs) > 1
+        return str(run) if same else run.resolve().name
     return annotation.judge if attribute == JUDGE else value_of(annotation, attribute)
 
 
-def _seen(annotation: Annotation, info: RubricInfo, attribute: str) -> _Seen:
+def _seen(
+    annotation: Annotation, info: RubricInfo, attribute: str, person: Labelled | None
+) -> _Seen:
     task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return _Seen(key, task, found(annotation, info))
+    return _Seen(key, task, found(annotation, info), person)
 
 
 def _compared(
     info: RubricInfo,
-    sides: tuple[list[_Seen], list[_Seen]],
+    sides: _Sides,
     names: tuple[str, str, str],
-    tables: Mapping[tuple[str, str], FrequencyTable],
+    judged: Sequence[frozenset[str]],
+    confidence: float,
+    *,
+    calibrated: bool,
 ) -> Compared:
-    attribute, first, second = names
     kind, alone = _kind(*sides), (0, 0)
     if kind == "paired":
         pairs = _pairs(*sides)
         alone = (len(sides[0]) - len(pairs), len(sides[1]) - len(pairs))
         sides = ([one for one, _ in pairs], [other for _, other in pairs])
-    codes = [code for code in info.labels if code == "none" or code in info.judged]
-    found_ = [_difference(code, sides, kind) for code in codes]
-    adjusted = adjust([test.p for _, test in found_], "holm")
+    codes = [code for code in info.codes if all(code in one for one in judged)]
+    codes += [NONE] if len(set(judged)) == 1 else []
+    gaps = [_difference(code, sides, kind, confidence) for code in codes]
+    adjusted = adjust([test.p for _, test in gaps], "holm")
     rows = []
-    for code, (estimate, test), p in zip(codes, found_, adjusted, strict=True):
+    for code, (estimate, test), p in zip(codes, gaps, adjusted, strict=True):
         counts = [sum(code in one.labels for one in side) for side in sides]
-        shares = [wilson(k, len(side)) for k, side in zip(counts, sides, strict=True)]
-        corrected = _corrected(code, tables.get((info.id, first)), tables.get((info.id, second)))
-        rows.append(Difference(code, shares[0], shares[1], estimate, test, p, corrected))
+        one, other = (
+            wilson(k, len(side), confidence) for k, side in zip(counts, sides, strict=True)
+        )
+        corrected = _corrected(code, sides, confidence) if calibrated else None
+        rows.append(Difference(code, one, other, estimate, test, p, corrected))
+    left = [code for code in info.labels if code not in codes]
     return Compared(
         info,
-        attribute,
-        first,
-        second,
+        *names,
         kind,
         (len(sides[0]), len(sides[1])),
         alone,
+        confidence,
         tuple(rows),
         sum(p is not None for p in adjusted),
-        tuple(_notes(kind, alone, sides, calibrated=bool(tables))),
+        tuple(_notes(kind, alone, left, sides if calibrated else None)),
     )
 
 
@@ -223,78 +262,63 @@ def _pairs(first: list[_Seen], second: list[_Seen]) -> list[tuple[_Seen, _Seen]]
     return [(one, partners[one.key]) for one in first if one.key in partners]
 
 
-def _difference(
-    code: str, sides: tuple[list[_Seen], list[_Seen]], kind: Kind
-) -> tuple[Estimate, Test]:
+def _difference(code: str, sides: _Sides, kind: Kind, confidence: float) -> tuple[Estimate, Test]:
     flags = [[code in one.labels for one in side] for side in sides]
     if kind == "paired":
         cells = Counter(zip(*flags, strict=True))
-        discordant = cells[True, False], cells[False, True]
-        estimate = paired_difference(cells[True, True], *discordant, cells[False, False])
-        return estimate, mcnemar(*discordant)
+        alone = cells[True, False], cells[False, True]
+        both, neither = cells[True, True], cells[False, False]
+        return paired_difference(both, *alone, neither, confidence), mcnemar(*alone)
     (k1, n1), (k2, n2) = [(sum(side), len(side)) for side in flags]
     test = fisher([[k1, n1 - k1], [k2, n2 - k2]])
     if kind == "independent":
-        return difference(k1, n1, k2, n2), test
-    return _over_tasks(sides, flags), test
+        return difference(k1, n1, k2, n2, confidence), test
+    return _over_tasks(sides, flags, confidence), test
 
 
-def _over_tasks(
-    sides: tuple[list[_Seen], list[_Seen]], flags: Sequence[Sequence[bool]]
-) -> Estimate:
+def _over_tasks(sides: _Sides, flags: Sequence[Sequence[bool]], confidence: float) -> Estimate:
     """Return the difference with an interval by resampling tasks, which both sides share."""
     rows: dict[Hashable, int] = {}
     totals: list[list[float]] = []
-    for side, (traces, own) in enumerate(zip(sides, flags, strict=True)):
-        for one, flag in zip(traces, own, strict=True):
+    for side, (traces, flagged) in enumerate(zip(sides, flags, strict=True)):
+        for one, flag in zip(traces, flagged, strict=True):
             row = rows.setdefault(one.task or (side, one.key), len(rows))
             if row == len(totals):
                 totals.append([0.0] * 4)
             totals[row][2 * side] += flag
             totals[row][2 * side + 1] += 1
 
-    def gap(sums: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def gap(sums: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
-            gaps: np.ndarray[Any, np.dtype[np.float64]] = (
-                sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
-            )
+            gaps: Floats = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
         return gaps
 
-    made = cluster_bootstrap(np.asarray(totals), gap)
-    return Estimate(
-        "difference",
-        made.value,
-        made.low,
-        made.high,
-        sum(map(len, sides)),
-        0.95,
-        "cluster_bootstrap",
-        made.reason,
-        made.as_dict(),
-    )
+    made = cluster_bootstrap(np.asarray(totals), gap, confidence=confidence)
+    n = sum(map(len, sides))
+    return made.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _corrected(
-    code: str, first: FrequencyTable | None, second: FrequencyTable | None
-) -> Estimate | None:
-    shares = [
-        row.labels.corrected
-        for table in (first, second)
-        if table
-        for row in table.rows
-        if row.code == code and row.labels
-    ]
-    return mover(*shares) if len(shares) == 2 else None
+def _corrected(code: str, sides: _Sides, confidence: float) -> Estimate:
+    """Return the difference of the corrected shares, each side by the labels of its traces."""
+    shares = []
+    for side in sides:
+        tasks: dict[str, list[int]] = {}
+        for n, one in enumerate(side):
+            counts = tasks.setdefault(one.task or f"{n}", [0, 0])
+            counts[0] += code in one.labels
+            counts[1] += 1
+        columns = tuple(zip(*tasks.values(), strict=True))
+        people = [one.person for one in side if one.person]
+        flagged = sum(code in one.labels for one in side)
+        judged = Judged(len(side), flagged, (columns[0], columns[1]))
+        shares.append(estimate_code(code, judged, people, confidence).corrected)
+    return mover(*shares)
 
 
 def _notes(
-    kind: Kind,
-    alone: tuple[int, int],
-    sides: tuple[list[_Seen], list[_Seen]],
-    *,
-    calibrated: bool,
-) -> list[str]:
-    how = {
+    kind: Kind, alone: tuple[int, int], left: Sequence[str], calibrated: _Sides | None
+) -> Iterator[str]:
+    yield {
         "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test"
         " (pairs of one task are treated as independent).",
         "same tasks": "The same tasks on both sides, but no partner for each trace: interval by"
@@ -302,25 +326,18 @@ def _notes(
         "independent": "Independent groups: Newcombe's interval, Fisher's exact test"
         " (traces of one task are treated as independent).",
     }[kind]
-    notes = [how]
     if any(alone):
-        notes.append(
-            f"{alone[0]} and {alone[1]} judged traces without a partner are left out of the pairs."
-        )
-    if not calibrated:
-        notes.append(
-            "Differences of the judge's own shares: its errors are not corrected (no calibration)."
-        )
-    else:
-        notes.append(
-            "Corrected differences: both sides corrected by their own labels, limits combined by"
-            " MOVER."
-        )
-    return notes
-
-
-_HEADER = ("code", "first", "%", "second", "%", "difference", "95 % interval", "p", "p (Holm)")
-_CORRECTED = ("corrected", "95 % interval")
+        yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
+    if left:
+        yield f"Not compared, because a judge cannot find them: {', '.join(left)}."
+    if calibrated is None:
+        yield "Differences of the judge's own shares: its errors are not corrected."
+        return
+    labels = [sum(one.person is not None for one in side) for side in calibrated]
+    yield (
+        f"Corrected: each side by the labels of its own traces ({labels[0]} and {labels[1]}),"
+        " limits combined by MOVER as if the sides were independent."
+    )
 
 
 def _rows(one: Compared) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -339,7 +356,9 @@ def _rows(one: Compared) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             _p(row.adjusted),
         )
         rows.append((*cells, *_points(row.corrected)) if corrected else cells)
-    return _HEADER + (_CORRECTED if corrected else ()), rows
+    level = f"{100 * one.confidence:g} % interval"
+    header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
+    return (*header, "corrected", level) if corrected else header, rows
 
 
 def _points(one: Estimate | None) -> tuple[str, str]:
@@ -393,8 +412,8 @@ def as_csv(compared: Sequence[Compared]) -> str:
     write = csv.writer(out, lineterminator="\n")
     write.writerow(_COLUMNS)
     for one in compared:
-        names = map(harmless, (one.rubric.id, one.attribute, one.first, one.second, one.kind))
-        common = list(names)
+        names = (one.rubric.id, one.attribute, one.first, one.second, one.kind)
+        common = [harmless(one_line(name)) for name in names]
         for row in one.rows:
             numbers: list[object] = [row.first.k, row.first.n, row.second.k, row.second.n]
             for gap in (row.difference, row.corrected):

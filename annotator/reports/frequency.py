@@ -23,7 +23,7 @@ from annotator.runs.manifest import read_manifest
 from validation import Interval, wilson
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
-    from annotator.calibration.correct import Calibrations, Correction
+    from annotator.calibration.correct import Calibrations, Correction, Stored
     from annotator.calibration.estimates import CodeEstimates
 
 UNKNOWN = "-"  # the group of traces without the attribute
@@ -226,14 +226,15 @@ class _Frames:
                 f" {', '.join(known)}"
             )
         self._folder = folder
-        self._stored = {name: one for name, one in calibrations.items() if name in known}
-        self._wanted = {
-            name: {pair.trace_id for one in some for pair in one.joined}
-            for name, some in self._stored.items()
-        }
-        self._frames: dict[tuple[str, str | None], Frame] = {
-            (name, None): empty_frame(folder, name) for name in self._stored
-        }
+        self._stored: dict[str, Stored] = {}
+        self._wanted: dict[str, set[str]] = {}
+        self._frames: dict[tuple[str, str | None], Frame] = {}
+        for name in calibrations.keys() & known.keys():
+            from annotator.calibration.correct import own
+
+            frame = self._frames[name, None] = empty_frame(folder, name)
+            stored = self._stored[name] = own(calibrations[name], frame)
+            self._wanted[name] = {pair.trace_id for pair in stored.joined}
 
     def add(self, annotation: Annotation, group: str | None) -> None:
         """Count an annotation in its group, None for all together."""
@@ -243,7 +244,7 @@ class _Frames:
         if (name, group) not in self._frames:
             self._frames[name, group] = empty_frame(self._folder, name)
         frame = self._frames[name, group]
-        frame.add(annotation, cluster_of(annotation.attributes, self._stored[name][0].cluster_by))
+        frame.add(annotation, cluster_of(annotation.attributes, self._stored[name].cluster_by))
         if annotation.trace_id in self._wanted[name]:
             frame.wanted[annotation.trace_id] = annotation
 

@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 
 from annotator.calibration.frame import read_checked, rubrics_of
-from annotator.reports.writers import ruled
+from annotator.reports.writers import UNDEFINED, ruled
 from annotator.text import harmless, one_line
 
 
@@ -19,13 +19,13 @@ class CoOccurrence:
     """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
 
     ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
-    that code.
+    that code. A count is None where the judge cannot find one of the codes.
     """
 
     run: str
     rubric: str
     codes: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[int | None, ...], ...]
     judged: int
 
 
@@ -46,11 +46,18 @@ def co_occurrence(run: Path) -> list[CoOccurrence]:
                 judged += 1
                 pairs.update(combinations_with_replacement(sorted(set(annotation.codes)), 2))
         counts = tuple(
-            tuple(pairs[min(one, other), max(one, other)] for other in info.codes)
+            tuple(
+                pairs[min(one, other), max(one, other)] if {one, other} <= info.judged else None
+                for other in info.codes
+            )
             for one in info.codes
         )
         counted.append(CoOccurrence(run.name, info.id, info.codes, counts, judged))
     return counted
+
+
+def _shown(count: int | None) -> str:
+    return UNDEFINED if count is None else str(count)
 
 
 def as_table(counted: Sequence[CoOccurrence]) -> str:
@@ -59,7 +66,7 @@ def as_table(counted: Sequence[CoOccurrence]) -> str:
     for one in counted:
         names = [f"{n} {one_line(code, 64)}" for n, code in enumerate(one.codes, 1)]
         header = ("code", *(str(n) for n in range(1, len(names) + 1)))
-        rows = [(name, *map(str, row)) for name, row in zip(names, one.counts, strict=True)]
+        rows = [(name, *map(_shown, row)) for name, row in zip(names, one.counts, strict=True)]
         title = (
             f"{one.rubric}  {one_line(one.run, 80)}: judged traces with both codes, primary or"
             f" secondary (n={one.judged})"
@@ -73,7 +80,7 @@ def as_markdown(counted: Sequence[CoOccurrence]) -> str:
     parts = []
     for one in counted:
         rows = [("code", *one.codes), ("---", *["---:"] * len(one.codes))]
-        rows += [(code, *map(str, row)) for code, row in zip(one.codes, one.counts, strict=True)]
+        rows += [(code, *map(_shown, row)) for code, row in zip(one.codes, one.counts, strict=True)]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         parts.append("\n".join([f"**{one.rubric}** (n={one.judged})", "", *lines]))
     return "\n\n".join(parts)
@@ -87,7 +94,9 @@ def as_csv(counted: Sequence[CoOccurrence]) -> str:
     for one in counted:
         for code, row in zip(one.codes, one.counts, strict=True):
             for other, count in zip(one.codes, row, strict=True):
-                write.writerow((harmless(one.run), one.rubric, code, other, count, one.judged))
+                write.writerow(
+                    (harmless(one_line(one.run)), one.rubric, code, other, count, one.judged)
+                )
     return out.getvalue().rstrip("\n")
 
 

@@ -25,11 +25,14 @@ def percent(share: "Interval | Estimate | None") -> str:
 
 
 def limits(share: "Interval | Estimate | None") -> str:
-    """Return the interval in percent, ``[86.5, 98.9]``, or "-" where the share is undefined.
+    """Return the interval in percent, ``[86.5, 98.9]``, or "-" where nothing is known.
 
-    An interval that begins above 0 or ends below 100 never looks as if it did not.
+    An interval that begins above 0 or ends below 100 never looks as if it did not. An undefined
+    share has one if the limits are known all the same.
     """
-    if share is None or share.value is None or share.low is None or share.high is None:
+    if share is None or share.low is None or share.high is None:
+        return UNDEFINED
+    if share.value is None and (share.low, share.high) == (0, 1):
         return UNDEFINED
     low, high = f"{100 * share.low:.1f}", f"{100 * share.high:.1f}"
     low = ">99.9" if low == "100.0" and share.low < 1 else low
@@ -44,7 +47,7 @@ def heading(table: FrequencyTable) -> str:
         group = f"  {one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"
     return (
         f"{table.rubric} v{table.version} ({table.rubric_sha256[:12]}){group}"
-        f"  judge {table.judge}  "
+        f"  judge {one_line(table.judge, 120)}  "
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})  "
         f"skipped {table.skipped}  failed {table.failed}"
     )
@@ -52,13 +55,15 @@ def heading(table: FrequencyTable) -> str:
 
 HEADER = ("code", "count", "n", "%", "95 % interval")
 ANYWHERE = "primary or secondary"
-CORRECTED = ("corrected %", "95 % interval", "labels", "mark")
 
 
 def header(table: FrequencyTable) -> tuple[str, ...]:
     """Return the names of the columns of a table."""
     anywhere = (ANYWHERE,) if table.choice == "primary" else ()
-    return HEADER + anywhere + (CORRECTED if table.correction else ())
+    if not table.correction:
+        return HEADER + anywhere
+    level = f"{100 * table.correction.confidence:g} % interval"
+    return (*HEADER, *anywhere, "corrected %", level, "labels", "mark")
 
 
 def cells(row: Row, table: FrequencyTable) -> tuple[str, ...]:
@@ -86,7 +91,11 @@ def as_table(tables: Sequence[FrequencyTable]) -> str:
 def _text(table: FrequencyTable) -> str:
     lines = ruled([header(table), *(cells(row, table) for row in table.rows)])
     votes = ["", *_votes(table.votes)] if table.votes else []
-    return "\n".join([heading(table), "", *lines, *votes, "", *table.notes])
+    return "\n".join([heading(table), "", *lines, *votes, "", *_notes(table)])
+
+
+def _notes(table: FrequencyTable) -> list[str]:
+    return [one_line(note, 2000) for note in table.notes]
 
 
 def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
@@ -140,7 +149,7 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
         rows = [columns, ("---", *["---:"] * (len(columns) - 1))]
         rows += [cells(row, table) for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in rows]
-        notes = " ".join(table.notes)
+        notes = " ".join(_notes(table))
         votes = [f"- {line.strip()}" for line in _votes(table.votes)] if table.votes else []
         votes = ["", *votes] if votes else []
         parts.append("\n".join([f"**{heading(table)}**", "", *lines, *votes, "", notes]))
@@ -165,7 +174,7 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
         common = {
             "rubric": table.rubric,
             "rubric_sha256": table.rubric_sha256,
-            "judge": harmless(table.judge),
+            "judge": harmless(one_line(table.judge)),
             "run": table.run,
             "run_status": table.status,
             "limit": table.limit,
@@ -174,10 +183,11 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             "none": table.none,
             "skipped": table.skipped,
             "failed": table.failed,
-            "notes": " ".join(table.notes),
+            "notes": " ".join(_notes(table)),
         }
         if table.group:
-            common |= dict(zip(("attribute", "value"), map(harmless, table.group), strict=True))
+            shown = [harmless(one_line(one)) for one in table.group]
+            common |= dict(zip(("attribute", "value"), shown, strict=True))
         for row in table.rows:
             own: dict[str, object] = {
                 "code": harmless(row.code),
@@ -192,8 +202,8 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
                 own |= {"low": low, "high": high}
                 own |= {"method": row.share.method, "confidence": row.share.confidence}
             own |= _corrected_cells(row.labels) if row.labels else {}
-            shown = {key: "" if value == UNDEFINED else value for key, value in own.items()}
-            write.writerow(common | shown)
+            filled = {key: "" if value == UNDEFINED else value for key, value in own.items()}
+            write.writerow(common | filled)
     return out.getvalue().rstrip("\n")
 
 

@@ -1,0 +1,814 @@
+"""`annotate calibrate`: every number against one computed by hand, or again from `joined`."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from scipy.stats import beta as beta_distribution
+
+from annotator.calibration.estimates import Judged, Labelled, estimate_code
+from annotator.calibration.session import Request, calibrate_run
+from annotator.reports.calibration import screen
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    row_of,
+    said,
+    said_in_words,
+    write_labels,
+)
+from validation import (
+    agreement_of,
+    cell,
+    clustered_share,
+    code_report,
+    flag_design_effect,
+    poststratified,
+    recall_estimate,
+    set_agreement,
+    wilson,
+    wilson_effective,
+)
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+def simple(tmp_path, rubric, pairs, **attributes):
+    """A run and labels from (judge, person) codes; traces t0, t1, ..."""
+    traces = [said(f"t{n}", *([judge] if judge else [])) for n, (judge, _) in enumerate(pairs)]
+    run = make_run(tmp_path / "run", rubric, traces, **attributes)
+    rows = [
+        label(f"t{n}", rubric, *([person] if person else [])) for n, (_, person) in enumerate(pairs)
+    ]
+    return run, write_labels(tmp_path / "labels.jsonl", rows)
+
+
+# The golden case: strata by the judge's code, N = 200 and 800, 50 labels from each
+
+
+@pytest.fixture
+def golden(tmp_path, rubric):
+    """Case stratified-sensitivity-specificity of stats_golden_dev.json: the judge flags 200 of 1000
+    traces; of 50 labelled in either part a person says alpha to 40 and to 3.
+    """
+    traces = [said(f"a{n}", "alpha") for n in range(200)] + [said(f"n{n}") for n in range(800)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [
+        label(
+            f"a{n}",
+            rubric,
+            *(["alpha"] if n < 40 else []),
+            inclusion_probability=50 / 200,
+            design="d",
+        )
+        for n in range(50)
+    ]
+    rows += [
+        label(
+            f"n{n}",
+            rubric,
+            *(["alpha"] if n < 3 else []),
+            inclusion_probability=50 / 800,
+            design="d",
+        )
+        for n in range(50)
+    ]
+    random.Random(1).shuffle(rows)
+    return run, write_labels(tmp_path / "labels.jsonl", rows)
+
+
+def test_a_stratified_sample_gives_the_weighted_share(annotate_cli, golden):
+    """By hand: .2 * 40/50 + .8 * 3/50 = .208. Unweighted: 43 of 100. The judge says .200."""
+    run, file = golden
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    alpha = row_of(made, "alpha")
+    assert made["labels"]["design"] == "stratified"
+    assert alpha["corrected"]["value"] == pytest.approx(0.208)
+    assert alpha["judged"]["value"] == 0.2
+    assert alpha["precision"]["value"] == pytest.approx(0.8)
+    # Sensitivity of the golden case: 160 / (160 + 48). Naive would be 40 / 43 = .93.
+    assert alpha["recall"]["value"] == pytest.approx(160 / 208)
+    # Agreement: (160 + 752) / 1000 traces; kappa of the golden case.
+    assert made["agreement"]["observed"]["value"] == pytest.approx(0.912)
+    assert made["agreement"]["kappa"]["value"] == pytest.approx(0.7290640394088671)
+    assert (alpha["flagged"], alpha["missed"], alpha["mark"]) == (50, 3, "ok")
+    line = next(line for line in done.out.splitlines() if line.startswith("alpha"))
+    assert line.split()[:4] == ["alpha", "200/1000", "20.0", "20.8"]
+    assert row_of(made, "none")["corrected"]["value"] == pytest.approx(1 - 0.208)
+
+
+def test_the_interval_is_the_one_of_the_formula(annotate_cli, golden):
+    """statistics.md, section 3, with the numbers put in by hand; all weights in a cell are equal,
+    so that Kish's n is 50 in both.
+    """
+    run, file = golden
+    annotate_cli("calibrate", run, "--labels", file)
+    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
+    q1, q0, w = 40.5 / 51, 3.5 / 51, 0.2
+    m = w * q1 + (1 - w) * q0
+    v = w**2 * q1 * (1 - q1) / 52 + (1 - w) ** 2 * q0 * (1 - q0) / 52
+    v += w * (1 - w) * (q1 - q0) ** 2 / 1000
+    size = m * (1 - m) / v - 1
+    low, high = beta_distribution.ppf([0.025, 0.975], m * size, (1 - m) * size)
+    assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert low < 0.208 < high
+
+
+def test_the_design_file_stands_in_for_the_probabilities(annotate_cli, tmp_path, rubric, golden):
+    """Two rounds: the second drew 30 more flagged traces, so that each now stands for 200/80."""
+    run, file = golden
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    more = [
+        label(
+            f"a{n}",
+            rubric,
+            *(["alpha"] if n < 74 else []),
+            inclusion_probability=0.4,
+            design="second",
+        )
+        for n in range(50, 80)
+    ]
+    write_labels(file, rows + more)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 2
+    traces = {row["trace_id"]: row["trace_id"][0] for row in rows + more}
+    design = {
+        "rubric": "faults",
+        "rubric_sha256": rubric.sha256,
+        "judge_sha256": None,
+        "split": "all",
+        "salt": "s",
+        "dev_share": 0.3,
+        "seed": 0,
+        "strata": {"a": {"size": 200, "drawn": 80}, "n": {"size": 800, "drawn": 50}},
+        "traces": traces,
+        "schema": "design/1",
+    }
+    (tmp_path / "design.json").write_text(json.dumps(design))
+    done = annotate_cli("calibrate", run, "--labels", file, "--design", "design.json")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    # .2 * 64/80 + .8 * 3/50
+    assert row_of(made, "alpha")["corrected"]["value"] == pytest.approx(0.208)
+    assert {one["weight"] for one in made["joined"]} == {2.5, 16.0}
+    assert "add up" not in done.out
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", "{", '{"strata": 5}', "null"])
+def test_a_damaged_design_is_an_error(annotate_cli, tmp_path, golden, damage):
+    run, file = golden
+    (tmp_path / "d.json").write_text(damage)
+    said_in_words(annotate_cli("calibrate", run, "--labels", file, "--design", "d.json"))
+
+
+def test_labels_missing_from_a_known_design_are_said(annotate_cli, tmp_path, rubric):
+    """100 traces of the test split drawn with 1/2 each, and 30 of the 50 drawn are labelled: the
+    weights add up to 60, and the design knows it.
+    """
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(200)])
+    design = {
+        "rubric": "faults",
+        "rubric_sha256": rubric.sha256,
+        "judge_sha256": None,
+        "split": "test",
+        "salt": "s",
+        "dev_share": 0.3,
+        "seed": 0,
+        "strata": {"": {"size": 100, "drawn": 50}},
+        "traces": {f"t{n}": "" for n in range(50)},
+        "schema": "design/1",
+    }
+    (tmp_path / "design.json").write_text(json.dumps(design))
+    rows = [label(f"t{n}", rubric, "alpha", split="test") for n in range(30)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--final", "--design", "design.json")
+    assert done.code == 0, done.err
+    assert "add up to 60" in done.out
+
+
+# All numbers again, from what the file holds
+
+
+def random_case(tmp_path, choice, *, weighted, clustered, seed=3):
+    """A run of 300 traces in 24 tasks, 90 of them labelled, judge and person at odds now and then;
+    every other trace has attributes only where clusters are wanted.
+    """
+    draw = random.Random(seed)
+    rubric = make_rubric(tmp_path, choice)
+    ids = ["alpha", "beta", "gamma"]
+    traces, rows = [], []
+    for n in range(300):
+        judge = draw.sample(ids, draw.choice([0, 1, 1, 2]))
+        judge = judge[:1] if choice == "one" else judge
+        task = {"project": "p", "task": str(draw.randrange(24))} if clustered else {}
+        traces.append(said(f"t{n}", *judge, **task))
+        if n % 10 < 3:
+            person = judge if draw.random() < 0.7 else draw.sample(ids, draw.choice([0, 1]))
+            chance = 0.5 if "alpha" in judge else 0.25
+            more = {"inclusion_probability": chance} if weighted else {}
+            rows.append(label(f"t{n}", rubric, *person, **more))
+    run = make_run(tmp_path / "run", rubric, traces)
+    return rubric, run, write_labels(tmp_path / "labels.jsonl", rows)
+
+
+def close(one, other):
+    """Equal but for rounding, all the way down."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            close(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            close(a, b)
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-12)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("choice", ["one", "primary", "many"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_every_number_can_be_computed_again(annotate_cli, tmp_path, choice, weighted, clustered):
+    rubric, run, file = random_case(tmp_path, choice, weighted=weighted, clustered=clustered)
+    done = annotate_cli("calibrate", run, "--labels", file, "--seed", 4)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    joined = made["joined"]
+    human = [one["counted"]["human"] for one in joined]
+    judge = [one["counted"]["judge"] for one in joined]
+    weights = [one["weight"] for one in joined] if weighted else None
+    clusters = [one["cluster"] for one in joined] if clustered else None
+    labels = [*rubric_codes(rubric), "none"]
+    again = agreement_of(
+        ["+".join(one) for one in human],
+        ["+".join(one) for one in judge],
+        weights=weights,
+        clusters=clusters,
+        categories=None if choice == "many" else labels,
+    )
+    close(plain(again.as_dict()), made["agreement"])
+    sets = [
+        [frozenset(filter(None, [one[who]["primary"], *one[who]["secondary"]])) for one in joined]
+        for who in ("human", "judge")
+    ]
+    if choice == "one":
+        assert made["sets"] is None
+    else:
+        again = set_agreement(*sets, weights=weights, clusters=clusters, seed=4)
+        close(plain(again.as_dict()), made["sets"])
+    report = code_report(labels, human, judge, weights=weights, clusters=clusters, seed=4)
+    close(plain(report.micro), made["averages"]["micro"])
+    lines = [json.loads(line) for line in (run / "annotations.jsonl").read_text().splitlines()]
+    for code in labels:
+        check_row(code, row_of(made, code), lines, (human, judge, weights, clusters), choice)
+        assert row_of(made, code)["f1"]["value"] == pytest.approx(report.per_code[code].f1.value)
+
+
+def rubric_codes(rubric):
+    return [code.id for code in rubric.codes]
+
+
+def plain(value):
+    from dataclasses import asdict, is_dataclass
+
+    return json.loads(json.dumps(asdict(value) if is_dataclass(value) else value))
+
+
+def counted(line, choice):
+    codes = [*filter(None, [line["primary"]]), *line["secondary"]]
+    return (codes if choice == "many" else codes[:1]) or ["none"]
+
+
+def check_row(code, row, lines, data, choice):
+    """A row of calibration.json from the labels and the run's lines, with nothing of the package
+    but the statistics.
+    """
+    human, judge, weights, clusters = data
+    flags = [code in counted(line, choice) for line in lines]
+    cells = []
+    for side in (True, False):
+        some = [n for n, one in enumerate(judge) if (code in one) == side]
+        cells.append(
+            cell(
+                [code in human[n] for n in some],
+                None if weights is None else [weights[n] for n in some],
+                None if clusters is None else [clusters[n] for n in some],
+            )
+        )
+    effect, df = 1.0, None
+    if clusters is not None:
+        tasks = sorted({line["attributes"]["task"] for line in lines})
+        of = [
+            [f for f, line in zip(flags, lines, strict=True) if line["attributes"]["task"] == task]
+            for task in tasks
+        ]
+        effect = max(1.0, flag_design_effect([sum(one) for one in of], [len(one) for one in of]))
+        df = len(set(clusters)) - 1
+    whole = {"judge_design_effect": effect, "df": df}
+    corrected = poststratified(len(lines), sum(flags), *cells, **whole)
+    close(plain(corrected), row["corrected"])
+    close(plain(wilson(sum(flags), len(lines))), row["judged"])
+    flagged = [n for n, one in enumerate(judge) if code in one]
+    precision = clustered_share(
+        [code in human[n] for n in flagged],
+        None if clusters is None else [clusters[n] for n in flagged],
+        None if weights is None else [weights[n] for n in flagged],
+        least_design_effect=1.0,
+    )
+    close(plain(precision), row["precision"])
+    recall = recall_estimate(len(lines), sum(flags), *cells, seed=4, **whole)
+    close(plain(recall), row["recall"])
+    assert row["flagged"] == len(flagged)
+    assert row["missed"] == sum(
+        code in h and code not in j for h, j in zip(human, judge, strict=True)
+    )
+
+
+def test_the_recall_interval_knows_of_tasks():
+    """As the corrected share: with labels of one task nothing is known of other tasks, and with few
+    tasks Student's quantile widens it (statistics.md, section 3: "recall by the same posterior").
+    """
+    rows = [
+        Labelled(
+            f"t{n}",
+            frozenset({"a"} if n % 5 < 3 else {"none"}),
+            frozenset({"a"} if n % 2 else {"none"}),
+            1.0,
+            "one task",
+        )
+        for n in range(40)
+    ]
+    alone = estimate_code("a", Judged(200, 100), rows)
+    assert (alone.corrected.low, alone.corrected.high) == (0, 1)
+    assert (alone.recall.low, alone.recall.high) == (0, 1)
+    four = [replace(row, cluster=f"task{n // 10}") for n, row in enumerate(rows)]
+    apart = estimate_code("a", Judged(200, 100), [replace(row, cluster=None) for row in rows])
+    tasks = estimate_code("a", Judged(200, 100), four)
+    assert width(tasks.corrected) > width(apart.corrected)
+    assert width(tasks.recall) > width(apart.recall)
+
+
+def width(one):
+    return one.high - one.low
+
+
+# Marks, codes without a rule, undefined numbers
+
+
+def test_marks(annotate_cli, tmp_path, rubric):
+    """alpha: 5 flagged labels; beta: 4; gamma: none flagged, 1 missed; none: 1 flagged."""
+    pairs = [("alpha", "alpha")] * 5 + [("beta", "beta")] * 3 + [("beta", "gamma"), (None, None)]
+    run, file = simple(tmp_path, rubric, pairs)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    made = calibration(run / "calibration.json")
+    found = {row["code"]: (row["flagged"], row["missed"], row["mark"]) for row in made["rows"]}
+    assert found == {
+        "alpha": (5, 0, "ok"),
+        "beta": (4, 0, "thin"),
+        "gamma": (0, 1, "thin"),
+        "none": (1, 0, "thin"),
+    }
+
+
+def test_a_code_that_no_label_bears_on_is_blind(annotate_cli, tmp_path, rubric):
+    pairs = [("alpha", "alpha")] * 5
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    gamma = row_of(calibration(run / "calibration.json"), "gamma")
+    assert (gamma["flagged"], gamma["missed"], gamma["mark"]) == (0, 0, "blind")
+    assert gamma["precision"]["value"] is None
+    assert gamma["recall"]["value"] is None
+    [line] = [line for line in done.out.splitlines() if line.startswith("gamma")]
+    assert line.split()[-4:] == ["-", "-", "0+0", "blind"]
+
+
+def test_a_code_without_a_rule_is_not_judged_but_corrected(annotate_cli, tmp_path, rubric):
+    """The judge has no rule for gamma; a person finds it in 2 of 10 traces."""
+    pairs = [("alpha", "alpha")] * 8 + [(None, "gamma")] * 2
+    run, file = simple(tmp_path, rubric, pairs, known=["alpha", "beta"])
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    gamma = row_of(calibration(run / "calibration.json"), "gamma")
+    assert gamma["judged"] is None
+    assert gamma["corrected"]["value"] == pytest.approx(0.2)
+    assert (gamma["flagged"], gamma["missed"]) == (0, 2)
+    [line] = [line for line in done.out.splitlines() if line.startswith("gamma")]
+    assert line.split()[:4] == ["gamma", "-", "-", "20.0"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "kappa"),
+    [
+        ([("alpha", "alpha")] * 5, None),  # one class: chance agrees as often
+        ([("alpha", "beta")] * 5, 0.0),
+        ([("alpha", "alpha")], None),
+        ([(None, None)], None),
+        ([(None, "alpha")], 0.0),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--full", "--disagreements")])
+def test_one_class_and_one_label(annotate_cli, tmp_path, rubric, pairs, kappa, options):
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file, *options)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert made["agreement"]["kappa"]["value"] == kappa
+    if kappa is None:
+        assert made["agreement"]["kappa"]["reason"]
+    assert "nan" not in done.out.lower()
+    assert "None" not in done.out
+
+
+def test_a_code_spelled_nan_is_a_code(annotate_cli, tmp_path):
+    rubric = make_rubric(tmp_path, codes=["nan", "null", "alpha"])
+    pairs = [("nan", "nan")] * 6 + [("nan", "null"), ("alpha", "alpha"), (None, "nan")]
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    found = row_of(calibration(run / "calibration.json"), "nan")
+    assert (found["flagged"], found["missed"], found["judged"]["k"]) == (7, 1, 7)
+    assert found["corrected"]["value"] == pytest.approx(7 / 9)
+
+
+def test_many_codes_are_counted_each(annotate_cli, tmp_path):
+    """6 traces: the judge gives {a, b}, {a}, {}, ... By hand: alpha is right in 3 of 4."""
+    rubric = make_rubric(tmp_path, "many")
+    judge = [("alpha", "beta"), ("alpha",), ("alpha",), ("alpha", "beta"), (), ("gamma",)]
+    person = [("beta", "alpha"), ("alpha",), ("beta",), ("alpha",), (), ("gamma", "beta")]
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", *one) for n, one in enumerate(judge)])
+    rows = [label(f"t{n}", rubric, *one) for n, one in enumerate(person)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--full", "--disagreements")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    # Whole sets: t0, t1 and t4 agree.
+    assert made["agreement"]["observed"]["value"] == pytest.approx(3 / 6)
+    assert made["sets"]["exact"]["value"] == pytest.approx(3 / 6)
+    # Jaccard: 1, 1, 0, 1/2, 1 (both empty), 1/2.
+    assert made["sets"]["mean_jaccard"]["value"] == pytest.approx(4 / 6)
+    assert row_of(made, "alpha")["precision"]["value"] == pytest.approx(3 / 4)
+    assert row_of(made, "beta")["corrected"]["value"] == pytest.approx(3 / 6)
+    assert row_of(made, "none")["corrected"]["value"] == pytest.approx(1 / 6)
+    assert "3 of 6 labelled traces disagree" in done.out
+
+
+def test_all_disagreements_are_listed_with_quotes(annotate_cli, tmp_path, rubric):
+    pairs = [("alpha", "alpha"), ("alpha", "beta"), (None, "gamma")]
+    run, file = simple(tmp_path, rubric, pairs)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[1] |= {"evidence": ["seen there"], "note": "why so"}
+    write_labels(file, rows)
+    out = annotate_cli("calibrate", run, "--labels", file, "--disagreements").out
+    listed = out.partition("disagree (faults)")[2]
+    assert "2 of 3 labelled traces disagree" in out
+    assert "t1\n" in listed
+    assert "t2\n" in listed
+    assert "t0" not in listed
+    for words in ("seen there", "why so", "because of alpha", "quoted here"):
+        assert words in listed
+
+
+def test_the_confidence_asked_for_is_the_one_named(annotate_cli, golden):
+    """Limits at 90 % may not stand in a column that says 95 %."""
+    run, file = golden
+    done = annotate_cli("calibrate", run, "--labels", file, "--confidence", 0.9)
+    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
+    assert found["confidence"] == 0.9
+    assert "90 %" in done.out
+    assert "95 %" not in done.out
+
+
+@pytest.mark.parametrize("seed", [-1, 2**70])
+def test_any_seed_works_or_is_refused(annotate_cli, golden, seed):
+    run, file = golden
+    done = annotate_cli("calibrate", run, "--labels", file, f"--seed={seed}")
+    assert done.code in (0, 2)
+
+
+def test_json_is_the_file(annotate_cli, golden):
+    run, file = golden
+    done = annotate_cli("calibrate", run, "--labels", file, "--json")
+    assert json.loads(done.out) == json.loads((run / "calibration.json").read_text())
+
+
+def test_out_names_another_file(annotate_cli, tmp_path, golden):
+    run, file = golden
+    annotate_cli("calibrate", run, "--labels", file, "--out", "here.json")
+    assert calibration(tmp_path / "here.json")["judged"] == 1000
+    assert not (run / "calibration.json").exists()
+
+
+def test_the_same_labels_give_the_same_file(annotate_cli, tmp_path, golden):
+    run, file = golden
+    for name in ("one.json", "two.json"):
+        annotate_cli("calibrate", run, "--labels", file, "--out", name)
+    one, two = (calibration(tmp_path / name) for name in ("one.json", "two.json"))
+    assert one | {"look": None} == two | {"look": None}
+
+
+def test_two_rubrics_are_two_calibrations(annotate_cli, tmp_path, rubric):
+    other = make_rubric(tmp_path, "one", ["delta"], id="other")
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [said("t1", "alpha"), said("t2")],
+        more=[(other, [said("t1", "delta"), said("t2")])],
+    )
+    rows = [label("t1", rubric, "alpha"), label("t2", rubric), label("t1", other, "delta")]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    assert [calibration(run / "calibration.json", n)["labels"]["n"] for n in (0, 1)] == [2, 1]
+    assert annotate_cli("calibrate", run, "--labels", file, "--rubric", "other").code == 0
+    assert calibration(run / "calibration.json")["rubric"] == "other"
+
+
+def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(12)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, "alpha" if n else "beta") for n in range(12)]
+    out = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows)).out
+    assert "3 tasks, fewer than 20" in out
+
+
+# People with each other
+
+
+def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
+    """ann and bob on 4 traces, 3 the same; kappa by hand: po 3/4, pe (3*2 + 1*2)/16 = 1/2."""
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(5)])
+    one, two = ["alpha", "alpha", "alpha", "beta", "beta"], ["alpha", "alpha", "beta", "beta"]
+    rows = [label(f"t{n}", rubric, code, by="ann") for n, code in enumerate(one)]
+    rows += [label(f"t{n}", rubric, code, by="bob") for n, code in enumerate(two)]
+    rows += [label(f"t{n}", rubric, "alpha", by="gold") for n in range(5)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    [pair] = calibration(run / "calibration.json")["between"]
+    assert (pair["what"], pair["n"]) == ("ann and bob", 4)
+    assert pair["agreement"]["observed"]["value"] == 0.75
+    assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
+    assert "human-human  ann and bob: 75.0 %, kappa 0.50" in done.out
+
+
+@pytest.mark.parametrize("with_run", [False, True])
+def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)],
+    )
+    one, two = ["alpha", "alpha", "alpha", "beta"], ["alpha", "alpha", "beta", "beta"]
+    rows = [label(f"t{n}", rubric, code, by="ann") for n, code in enumerate(one)]
+    rows += [label(f"t{n}", rubric, code, by="bob", note="nn") for n, code in enumerate(two)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    where = [run] if with_run else ["--rubric", tmp_path / "faults.yaml"]
+    done = annotate_cli("calibrate", *where, "--labels", file, "--between", "ann", "bob", "--json")
+    assert done.code == 0, done.err
+    [found] = json.loads(done.out)
+    assert (found["n"], found["differing"]) == (4, ["t2"])
+    assert found["agreement"]["kappa"]["value"] == pytest.approx(0.5)
+    assert found["agreement"]["observed"]["inputs"]["clusters"] == (2 if with_run else None)
+    shown = annotate_cli(
+        "calibrate", *where, "--labels", file, "--between", "ann", "bob", "--disagreements"
+    )
+    assert "t2\n" in shown.out
+    assert "note: nn" in shown.out
+    assert not (tmp_path / "l.jsonl.looks.jsonl").exists()  # no judge was looked at
+
+
+@pytest.mark.parametrize(
+    ("names", "word"), [(("ann", "zoe"), "'zoe'"), (("ann", "cyd"), "no trace in common")]
+)
+def test_between_whom_there_is_nothing(annotate_cli, tmp_path, rubric, names, word):
+    rows = [label("t0", rubric, "alpha", by="ann"), label("t1", rubric, "alpha", by="cyd")]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli(
+        *("calibrate", "--labels", file, "--between", *names),
+        *("--rubric", tmp_path / "faults.yaml"),
+    )
+    said_in_words(done)
+    assert word in done.err
+
+
+def test_between_with_a_rubric_that_is_not_known(annotate_cli, tmp_path, rubric):
+    file = write_labels(tmp_path / "l.jsonl", [label("t0", rubric, "alpha")])
+    said_in_words(annotate_cli("calibrate", "--labels", file, "--between", "ann", "bob"))
+
+
+# Judges with each other
+
+
+def two_runs(tmp_path, rubric, other_rubric=None, **second):
+    first = make_run(
+        tmp_path / "one", rubric, [said(f"t{n}", "alpha" if n < 6 else "beta") for n in range(8)]
+    )
+    other = [said(f"t{n}", "alpha" if n < 4 else "beta") for n in range(8)]
+    return (
+        first,
+        make_run(tmp_path / "two", other_rubric or rubric, other, **second),
+        write_labels(tmp_path / "l.jsonl", [label(f"t{n}", rubric, "alpha") for n in range(8)]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("judge", "what", "cached", "note"),
+    [
+        ("llm:m", "llm:m again", 0, None),
+        ("llm:m", "llm:m again", 3, "out of the cache"),
+        ("rules", "llm:m and rules", 0, None),
+        ("llm:other", "llm:m and llm:other", 5, None),
+    ],
+)
+def test_another_run_of_the_same_traces(annotate_cli, tmp_path, rubric, judge, what, cached, note):
+    """6 of 8 the same; by hand pe = (6*4 + 2*4)/64 = 1/2, kappa (3/4 - 1/2)/(1/2)."""
+    totals = {"cache_hits": cached}
+    run, other, file = two_runs(tmp_path, rubric, judge=judge, totals=totals)
+    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
+    assert done.code == 0, done.err
+    [pair] = calibration(run / "calibration.json")["judges"]
+    assert (pair["what"], pair["n"]) == (what, 8)
+    assert pair["agreement"]["observed"]["value"] == 0.75
+    assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
+    assert (note or "") in (pair["note"] or "")
+    assert bool(pair["note"]) == bool(note)
+
+
+def test_the_cache_note_whichever_of_the_two_runs_took_its_answers_from_it(
+    annotate_cli, tmp_path, rubric
+):
+    """Two runs that share the cache agree by construction; which was first does not matter."""
+    run, other, file = two_runs(tmp_path, rubric, totals={"cache_hits": 8})
+    annotate_cli("calibrate", other, "--labels", file, "--against", run)
+    [pair] = calibration(other / "calibration.json")["judges"]
+    assert "cache" in (pair["note"] or "")
+
+
+def test_the_rules_judge_against_itself_is_noted(annotate_cli, tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha" if n else "beta") for n in range(4)]
+    one = make_run(tmp_path / "one", rubric, traces, judge="rules")
+    two = make_run(tmp_path / "two", rubric, traces, judge="rules")
+    file = write_labels(tmp_path / "l.jsonl", [label("t1", rubric, "alpha")])
+    annotate_cli("calibrate", one, "--labels", file, "--against", two)
+    [pair] = calibration(one / "calibration.json")["judges"]
+    assert "always says the same" in pair["note"]
+
+
+def test_another_version_of_the_rubric_is_refused(annotate_cli, tmp_path, rubric):
+    newer = make_rubric(tmp_path, version=2)
+    run, other, file = two_runs(tmp_path, rubric, newer)
+    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
+    said_in_words(done)
+    assert "another version" in done.err
+
+
+def test_the_run_itself_is_no_other_run(annotate_cli, tmp_path, rubric):
+    run, _, file = two_runs(tmp_path, rubric)
+    said_in_words(annotate_cli("calibrate", run, "--labels", file, "--against", run))
+
+
+def test_another_run_without_a_labelled_trace_is_said(annotate_cli, tmp_path, rubric):
+    run, _, file = two_runs(tmp_path, rubric)
+    other = make_run(tmp_path / "far", rubric, [said("elsewhere", "alpha")])
+    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
+    assert "far" in done.out + done.err  # it was asked for: that it cannot be compared is said
+
+
+# Bars
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "word"),
+    [
+        (("--min-agreement", 0.5), 0, "agreement of at least 0.5: met"),
+        (("--min-agreement", 0.99), 1, "agreement of at least 0.99: missed"),
+        (("--min-agreement", 0.9), 4, "agreement of at least 0.9: undecided"),
+        (("--min-kappa", 0.5), 0, "kappa of at least 0.5: met"),
+        (("--min-kappa", 0.98), 1, "kappa of at least 0.98: missed"),
+        (("--min-kappa", 0.75), 4, "kappa of at least 0.75: undecided"),
+        (("--min-agreement", 0.9, "--min-kappa", 0.98), 1, "undecided"),
+        (("--min-agreement", 0.5, "--min-kappa", 0.5), 0, "met"),
+        (("--min-agreement", 0.9, "--min-kappa", 0.5), 4, "met"),
+    ],
+)
+def test_bars(annotate_cli, tmp_path, rubric, options, code, word):
+    """88 of 100 agree, half alpha, half beta: Wilson [.802, .930]; pe 1/2, so that kappa is .76
+    [.604, .860].
+    """
+    pairs = [("alpha", "alpha")] * 44 + [("beta", "beta")] * 44
+    pairs += [("alpha", "beta")] * 6 + [("beta", "alpha")] * 6
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file, *options)
+    assert done.code == code, done.err
+    assert word in done.err
+    assert (run / "calibration.json").exists()
+
+
+def test_an_undefined_kappa_decides_nothing(annotate_cli, tmp_path, rubric):
+    run, file = simple(tmp_path, rubric, [("alpha", "alpha")] * 50)
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-kappa", 0.5)
+    assert done.code == 4
+    assert "undefined" in done.err
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "bar"),
+    [(88, 100, 0.9), (88, 100, 0.85), (45, 50, 0.85), (20, 20, 0.95), (6, 10, 0.5)],
+)
+def test_that_many_more_labels_decide_it_and_one_less_does_not(
+    annotate_cli, tmp_path, rubric, k, n, bar
+):
+    """At the same share, by Wilson's interval of the larger sample."""
+    pairs = [("alpha", "alpha")] * k + [("alpha", "beta")] * (n - k)
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", bar)
+    assert done.code == 4, done.err
+    more = int(done.err.partition("about ")[2].split()[0])
+
+    def decided(size):
+        low, high = wilson_effective(k / n, size)
+        return low >= bar or high < bar
+
+    assert (decided(n + more - 1), decided(n + more)) == (False, True)
+
+
+def test_exactly_at_the_bar_no_number_decides(annotate_cli, tmp_path, rubric):
+    pairs = [("alpha", "alpha")] * 9 + [("alpha", "beta")]
+    run, file = simple(tmp_path, rubric, pairs)
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.9)
+    assert done.code == 4
+    assert "no number of" in done.err
+
+
+def of_tasks(tmp_path, rubric, tasks, each, wrong, name):
+    """``tasks`` tasks of ``each`` labelled traces, one trace wrong in each of ``wrong`` tasks."""
+    traces, rows = [], []
+    for n in range(tasks * each):
+        task, place = divmod(n, each)
+        traces.append(said(f"t{n}", "alpha", project="p", task=str(task)))
+        right = not (task < wrong and place < each // 8)
+        rows.append(label(f"t{n}", rubric, "alpha" if right else "beta"))
+    return make_run(tmp_path / name, rubric, traces), write_labels(tmp_path / f"{name}.jsonl", rows)
+
+
+def test_the_number_of_further_labels_holds_with_tasks_too(annotate_cli, tmp_path, rubric):
+    """6 tasks of 8, wrong in 2 traces: 46 of 48, Student's t on 5 degrees of freedom. With that
+    many labels more, of other tasks like these, the bar must be decided.
+    """
+    run, file = of_tasks(tmp_path, rubric, 6, 8, 2, "small")
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.83)
+    assert done.code == 4, done.err
+    more = int(done.err.partition("about ")[2].split()[0])
+    times = -(-(48 + more) // 48)
+    run, file = of_tasks(tmp_path, rubric, 6 * times, 8, 2 * times, "large")
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.83)
+    assert done.code == 0, (more, done.err)
+
+
+def test_labels_of_one_task_decide_nothing_however_many(annotate_cli, tmp_path, rubric):
+    run, file = of_tasks(tmp_path, rubric, 1, 40, 0, "one")
+    done = annotate_cli("calibrate", run, "--labels", file, "--min-agreement", 0.5)
+    assert done.code == 4
+    assert "no number of" in done.err
+
+
+@pytest.mark.parametrize("bar", ["2", "-0.1", "nan", "x"])
+def test_an_impossible_bar(annotate_cli, golden, bar):
+    run, file = golden
+    said_in_words(annotate_cli("calibrate", run, "--labels", file, f"--min-agreement={bar}"))
+
+
+# The functions behind it
+
+
+def test_the_screen_never_prints_what_is_undefined(tmp_path, rubric):
+    run, file = simple(tmp_path, rubric, [("alpha", "alpha")])
+    [done] = calibrate_run(run, Request(files=(file,)))
+    text = screen(done.calibration)
+    assert "nan" not in text.lower()
+    assert "None" not in text
+    assert "human-human  not measured" in text
+    assert "judge-judge  not measured" in text
+
+
+def test_this_corpus_only_is_narrower(annotate_cli, golden):
+    """statistics.md, section 3: the last term of V dropped, each v by its unlabelled fraction."""
+    run, file = golden
+    done = annotate_cli("calibrate", run, "--labels", file, "--population", "corpus")
+    assert done.code == 0, done.err
+    found = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
+    q1, q0, w = 40.5 / 51, 3.5 / 51, 0.2
+    m = w * q1 + (1 - w) * q0
+    v = w**2 * q1 * (1 - q1) / 52 * (1 - 50 / 200)
+    v += (1 - w) ** 2 * q0 * (1 - q0) / 52 * (1 - 50 / 800)
+    size = m * (1 - m) / v - 1
+    low, high = beta_distribution.ppf([0.025, 0.975], m * size, (1 - m) * size)
+    assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert found["value"] == pytest.approx(0.208)

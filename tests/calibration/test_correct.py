@@ -1,0 +1,218 @@
+"""Correcting a table by a calibration file: the file's damages, and the numbers carried over."""
+
+import json
+
+import pytest
+
+from annotator.calibration.correct import correct, read_calibrations
+from annotator.calibration.frame import read_frame
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    row_of,
+    said,
+    said_in_words,
+    write_labels,
+)
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def made(annotate_cli, tmp_path, rubric):
+    """A run of 60 traces and its calibration from 20 labels."""
+    traces = [said(f"t{n}", *(["alpha"] if n % 3 else [])) for n in range(60)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, *(["alpha"] if n % 4 else ["beta"])) for n in range(20)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    return run, run / "calibration.json"
+
+
+def frame_of(run, file):
+    [stored] = read_calibrations([file])["faults"]
+    return stored, read_frame(run, "faults", wanted={one.trace_id for one in stored.joined})
+
+
+def test_correcting_gives_the_numbers_of_calibrate(made):
+    run, file = made
+    stored, frame = frame_of(run, file)
+    codes = correct(stored, frame).codes
+    one = calibration(file)
+    for code in ("alpha", "beta", "gamma", "none"):
+        row = row_of(one, code)
+        for name in ("corrected", "precision", "recall"):
+            found = getattr(codes[code], name)
+            expected = row[name]
+            assert (found.value, found.low, found.high) == (
+                expected["value"],
+                expected["low"],
+                expected["high"],
+            ), (code, name)
+        assert (codes[code].flagged, codes[code].missed, codes[code].mark) == (
+            row["flagged"],
+            row["missed"],
+            row["mark"],
+        )
+
+
+def carried_over(annotate_cli, run, file):
+    done = annotate_cli("report", run, "--calibration", file, "--transfer", "--format", "json")
+    assert done.code == 0, done.err
+    [table] = json.loads(done.out)
+    return table, {row["code"]: row for row in table["rows"]}
+
+
+def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
+    """Golden case judge-check-120-plus-400: TPR 30/40, TNR 78/80; 80 of 400 flagged elsewhere give
+    (.2 + .975 - 1) / (.75 + .975 - 1) = .2414 [.1586, .3271].
+    """
+    traces, rows = [], []
+    for n in range(120):
+        person = n < 40
+        judge = n < 30 or 40 <= n < 42
+        traces.append(said(f"t{n}", *(["alpha"] if judge else [])))
+        rows.append(label(f"t{n}", rubric, *(["alpha"] if person else [])))
+    here = make_run(tmp_path / "here", rubric, traces)
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    there = make_run(
+        tmp_path / "there",
+        rubric,
+        [said(f"x{n}", *(["alpha"] if n < 80 else [])) for n in range(400)],
+    )
+    table, rows = carried_over(annotate_cli, there, here / "calibration.json")
+    alpha = rows["alpha"]["corrected"]
+    assert table["transferred"]
+    assert alpha["value"] == pytest.approx(0.24137931034482762)
+    assert (alpha["low"], alpha["high"]) == (
+        pytest.approx(0.15863139534612236),
+        pytest.approx(0.32712157420587074),
+    )
+    assert rows["alpha"]["recall"]["value"] == pytest.approx(0.75)
+    # No label has beta: its sensitivity is not known, and nothing is made up.
+    assert rows["beta"]["corrected"]["value"] is None
+    assert rows["beta"]["corrected_percent"] == "-"
+    assert any("TRANSFERRED" in note for note in table["notes"])
+
+
+def test_weighted_rates_are_carried_over_weighted(annotate_cli, tmp_path, rubric):
+    """The golden stratified case: Se 160/208, Sp 752/792; 20 % flagged there too: .208 by Rogan and
+    Gladen; unweighted rates (40/43, 47/57) would give (.2 - .1754) / (.9302 - .1754) = .033. The
+    limits are checked loosely: 100 labels cannot know it to better than some .05.
+    """
+    here = make_run(
+        tmp_path / "here",
+        rubric,
+        [said(f"a{n}", "alpha") for n in range(200)] + [said(f"n{n}") for n in range(800)],
+    )
+    rows = [
+        label(
+            f"{kind}{n}",
+            rubric,
+            *(["alpha"] if n < positive else []),
+            inclusion_probability=50 / size,
+        )
+        for kind, size, positive in [("a", 200, 40), ("n", 800, 3)]
+        for n in range(50)
+    ]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    there = make_run(
+        tmp_path / "there",
+        rubric,
+        [said(f"x{n}", *(["alpha"] if n < 60 else [])) for n in range(300)],
+    )
+    _, rows = carried_over(annotate_cli, there, here / "calibration.json")
+    alpha = rows["alpha"]["corrected"]
+    assert alpha["value"] == pytest.approx(0.208)
+    assert alpha["low"] < 0.15
+    assert alpha["high"] > 0.27
+
+
+def change(file, path, value):
+    content = json.loads(file.read_text())
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    if value is None and path[-1] in place:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    file.write_text(json.dumps(content))
+
+
+ONE = ("calibrations", 0)
+FIRST = (*ONE, "joined", 0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", "{}", '{"schema": "calibration/1"}', "\xff", "[" * 100_000, "5"],
+)
+def test_a_file_that_is_no_calibration(annotate_cli, tmp_path, made, content):
+    run, file = made
+    file.write_bytes(content.encode("latin-1"))
+    done = annotate_cli("report", run, "--calibration", file)
+    said_in_words(done)
+    assert "calibration.json" in done.err
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema",), "calibration/2"),
+        ((*ONE, "joined"), None),
+        ((*ONE, "judge_sha256"), None),
+        ((*ONE, "confidence"), "high"),
+        ((*ONE, "confidence"), 5),
+        ((*ONE, "confidence"), 0),
+        ((*FIRST, "weight"), 0),
+        ((*FIRST, "weight"), -1),
+        ((*FIRST, "weight"), "1e999"),
+        ((*FIRST, "weight"), "x"),
+        ((*FIRST, "trace_id"), "t1"),  # twice
+        ((*FIRST, "counted"), {"human": [], "judge": []}),
+        ((*FIRST, "counted", "human"), ["delta"]),
+        ((*FIRST, "counted", "human"), "alpha"),
+        ((*ONE, "labels"), {"annotators": 5}),
+        ((*ONE, "labels"), {"annotators": [1, None]}),
+        ((*ONE, "cluster_by"), 5),
+    ],
+)
+@pytest.mark.parametrize("transfer", [False, True])
+def test_a_changed_calibration_is_refused_in_words(
+    annotate_cli, tmp_path, rubric, made, path, value, transfer
+):
+    run, file = made
+    change(file, path, value)
+    if transfer:
+        run = make_run(tmp_path / "other", rubric, [said(f"x{n}", "alpha") for n in range(9)])
+    done = annotate_cli("report", run, "--calibration", file, *(["--transfer"] if transfer else []))
+    said_in_words(done)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_weight_that_is_no_number_is_refused(annotate_cli, made, constant):
+    run, file = made
+    change(file, (*FIRST, "weight"), 7777)
+    file.write_text(file.read_text().replace("7777", constant))
+    said_in_words(annotate_cli("report", run, "--calibration", file))
+
+
+def test_a_file_without_a_calibration_is_said(annotate_cli, made):
+    run, file = made
+    file.write_text('{"schema": "calibration/1", "calibrations": []}')
+    done = annotate_cli("report", run, "--calibration", file)
+    assert done.code == 2 or "calibration.json" in done.out + done.err
+
+
+def test_files_that_are_not_there(annotate_cli, tmp_path, made):
+    run, _ = made
+    said_in_words(annotate_cli("report", run, "--calibration", "nowhere.json"))
+    said_in_words(annotate_cli("report", run, "--calibration", tmp_path))

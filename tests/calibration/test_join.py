@@ -1,0 +1,492 @@
+"""Which labels are held against which annotations: ids, annotators, splits, weights, clusters."""
+
+import json
+
+import pytest
+
+from annotator.annotations import Annotation
+from annotator.calibration.frame import cluster_of, read_frame
+from annotator.calibration.join import human_label, in_split, one_label, reference
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, read_labels
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    said,
+    said_in_words,
+    write_labels,
+)
+
+# The second part sets a window title; click would strip colours alone, where nobody watches.
+ESC = "\x1b[31mred\x1b[0m\x1b]0;title\x07"
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def ten(tmp_path, rubric):
+    """Ten judged traces t0 to t9, all alpha, a skipped and a failed one."""
+    traces = [said(f"t{n}", "alpha") for n in range(10)]
+    traces += [said("passed", status="skipped"), said("broken", status="failed")]
+    return make_run(tmp_path / "run", rubric, traces)
+
+
+def labels_of(tmp_path, *rows, name="labels.jsonl"):
+    return write_labels(tmp_path / name, rows)
+
+
+# Ids
+
+
+def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp_path, rubric, ten):
+    ids = ["t0", "gone", "passed", "t1", "broken", "lost"]
+    file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ids))
+    done = annotate_cli("calibrate", ten, "--labels", file)
+    assert done.code == 0, done.err
+    made = calibration(ten / "calibration.json")
+    assert [one["trace_id"] for one in made["joined"]] == ["t0", "t1"]
+    assert (made["labels"]["n"], made["judged"]) == (2, 10)
+    assert made["labels"]["not_in_run"] == ["gone", "lost"]
+    assert (made["labels"]["skipped"], made["labels"]["failed"]) == (["passed"], ["broken"])
+    assert "2 labelled traces are not in the run: gone, lost" in done.out
+    assert "passed" in done.out
+    assert "broken" in done.out
+
+
+@pytest.mark.parametrize(
+    ("ids", "counts"),
+    [
+        (["gone", "lost"], "2 missing"),
+        (["passed"], "1 skipped"),
+        (["gone", "passed", "broken"], "1 missing, 1 skipped, 1 failed"),
+    ],
+)
+def test_no_overlap_is_an_error(annotate_cli, tmp_path, rubric, ten, ids, counts):
+    file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ids))
+    done = annotate_cli("calibrate", ten, "--labels", file)
+    said_in_words(done)
+    assert counts in done.err
+    assert f"the first is {ids[0]!r}" in done.err
+    assert "labels.jsonl, line 1" in done.err
+    assert not (ten / "calibration.json").exists()
+
+
+def test_a_trace_that_stands_twice_in_the_run_is_an_error(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t1", "alpha"), said("t1")])
+    said_in_words(
+        annotate_cli(
+            "calibrate", run, "--labels", labels_of(tmp_path, label("t1", rubric, "alpha"))
+        )
+    )
+
+
+# Annotators
+
+
+def write_two(tmp_path, rubric, *more):
+    rows = [
+        label("t0", rubric, "alpha", by="ann"),
+        label("t1", rubric, "alpha", by="ann"),
+        label("t1", rubric, "beta", by="bob"),
+        label("t2", rubric, "beta", by="bob"),
+    ]
+    return labels_of(tmp_path, *rows, *more)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (["ann"], {"t0": "alpha", "t1": "alpha"}),
+        (["bob"], {"t1": "beta", "t2": "beta"}),
+        (["ann", "bob"], {"t0": "alpha", "t1": "alpha", "t2": "beta"}),
+        (["bob", "ann"], {"t0": "alpha", "t1": "beta", "t2": "beta"}),
+    ],
+)
+def test_the_first_annotator_who_labelled_a_trace_decides(
+    annotate_cli, tmp_path, rubric, ten, order, expected
+):
+    file = write_two(tmp_path, rubric)
+    done = annotate_cli(
+        "calibrate", ten, "--labels", file, *(x for name in order for x in ("--annotator", name))
+    )
+    assert done.code == 0, done.err
+    made = calibration(ten / "calibration.json")
+    assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == expected
+    assert made["labels"]["annotators"] == order
+
+
+def test_several_annotators_and_none_named_is_an_error(annotate_cli, tmp_path, rubric, ten):
+    done = annotate_cli("calibrate", ten, "--labels", write_two(tmp_path, rubric))
+    said_in_words(done)
+    for word in ("ann, bob", "--annotator", "--between"):
+        assert word in done.err
+
+
+def test_an_annotator_without_labels_is_an_error(annotate_cli, tmp_path, rubric, ten):
+    done = annotate_cli(
+        "calibrate", ten, "--labels", write_two(tmp_path, rubric), "--annotator", "zoe"
+    )
+    said_in_words(done)
+    assert "zoe" in done.err
+    assert "ann, bob" in done.err
+
+
+@pytest.mark.parametrize(
+    ("more", "whose"),
+    [
+        ([(f"t{n}", "gamma", "gold") for n in range(3)], ("gold",)),
+        # Both ann and gold labelled all: gold is what was agreed on.
+        ([(f"t{n}", "gamma", "gold") for n in range(3)] + [("t2", "beta", "ann")], ("gold",)),
+        # ann labelled all that bob did: a second person's sheet holds a part of the first one's.
+        ([("t2", "alpha", "ann")], ("ann",)),
+    ],
+)
+def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
+    rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
+    file = write_two(tmp_path, rubric, *rows)
+    labels = read_labels([file], Codes("faults", rubric_codes(rubric), "primary"))
+    assert reference(labels, ())[1] == whose
+
+
+def test_a_gold_of_a_part_is_no_default(annotate_cli, tmp_path, rubric, ten):
+    """Its labels, or those that it corrects a part of? The user has to say."""
+    file = write_two(tmp_path, rubric, label("t1", rubric, "gamma", by="gold"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file))
+    done = annotate_cli(
+        *("calibrate", ten, "--labels", file, "--annotator", "gold", "--annotator", "ann"),
+    )
+    made = calibration(ten / "calibration.json")
+    assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == {
+        "t0": "alpha",
+        "t1": "gamma",
+    }
+    assert done.code == 0
+
+
+def rubric_codes(rubric):
+    return tuple(code.id for code in rubric.codes)
+
+
+# Splits
+
+
+def split_labels(tmp_path, rubric, splits):
+    rows = [
+        label(f"t{n}", rubric, "alpha", **({"split": split} if split else {}))
+        for n, split in enumerate(splits)
+    ]
+    return labels_of(tmp_path, *rows)
+
+
+@pytest.mark.parametrize(
+    ("splits", "final", "expected"),
+    [
+        (["dev", "test", "test"], False, ("dev", ["t0"])),
+        (["dev", "test", "test"], True, ("test", ["t1", "t2"])),
+        ([None, None], False, ("all", ["t0", "t1"])),
+        ([None, None], True, ("all", ["t0", "t1"])),
+    ],
+)
+def test_the_test_split_is_opened_by_final_only(
+    annotate_cli, tmp_path, rubric, ten, splits, final, expected
+):
+    file = split_labels(tmp_path, rubric, splits)
+    done = annotate_cli("calibrate", ten, "--labels", file, *(["--final"] if final else []))
+    assert done.code == 0, done.err
+    made = calibration(ten / "calibration.json")
+    assert (made["labels"]["split"], [one["trace_id"] for one in made["joined"]]) == expected
+
+
+@pytest.mark.parametrize(
+    ("splits", "final", "words"),
+    [
+        (["test", "test"], False, ["--final", "2 labels"]),
+        (["dev"], True, ["--final"]),
+        (["dev", None], False, ["no split", "line 2"]),
+        (["valid"], False, ["dev"]),
+    ],
+)
+def test_a_split_that_cannot_be_looked_at_is_refused(
+    annotate_cli, tmp_path, rubric, ten, splits, final, words
+):
+    file = split_labels(tmp_path, rubric, splits)
+    done = annotate_cli("calibrate", ten, "--labels", file, *(["--final"] if final else []))
+    said_in_words(done)
+    for word in words:
+        assert word in done.err
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()  # it was no look
+
+
+def test_in_split_keeps_nothing_of_the_other(tmp_path, rubric):
+    file = split_labels(tmp_path, rubric, ["dev", "test"] * 5)
+    chosen = read_labels([file], Codes("faults", rubric_codes(rubric), "primary")).of("ann")
+    dev, _ = in_split(chosen, final=False)
+    test, _ = in_split(chosen, final=True)
+    assert dev.keys() | test.keys() == chosen.keys()
+    assert not dev.keys() & test.keys()
+
+
+# Weights
+
+
+@pytest.mark.parametrize(
+    ("chances", "design", "weights"),
+    [
+        ([None, None, None], "unknown", [1, 1, 1]),
+        ([0.25, 0.25, 0.25], "uniform", [4, 4, 4]),
+        ([0.25, 0.5, 1], "stratified", [4, 2, 1]),
+    ],
+)
+def test_weights_are_one_over_the_inclusion_probability(
+    annotate_cli, tmp_path, rubric, ten, chances, design, weights
+):
+    rows = [
+        label(f"t{n}", rubric, "alpha", inclusion_probability=chance)
+        for n, chance in enumerate(chances)
+    ]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    assert done.code == 0, done.err
+    made = calibration(ten / "calibration.json")
+    assert made["labels"]["design"] == design
+    assert [one["weight"] for one in made["joined"]] == weights
+    assert ("treated as a uniform random sample" in done.out) == (design == "unknown")
+
+
+def test_a_probability_missing_for_some_is_an_error(annotate_cli, tmp_path, rubric, ten):
+    rows = [
+        label("t0", rubric, "alpha", inclusion_probability=0.5),
+        label("t1", rubric, "alpha"),
+        label("t2", rubric, "alpha"),
+    ]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    said_in_words(done)
+    assert "'t1'" in done.err
+    assert "2 of 3" in done.err
+
+
+@pytest.mark.parametrize("chance", [0, -0.5, 1.5, "half", True])
+def test_an_impossible_probability_is_an_error(annotate_cli, tmp_path, rubric, ten, chance):
+    row = label("t0", rubric, "alpha", inclusion_probability=chance)
+    said_in_words(annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, row)))
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "1e999"])
+def test_a_probability_that_is_no_number_is_an_error(annotate_cli, tmp_path, rubric, ten, constant):
+    text = json.dumps(label("t0", rubric, "alpha", inclusion_probability=7777))
+    (tmp_path / "l.jsonl").write_text(text.replace("7777", constant) + "\n")
+    said_in_words(annotate_cli("calibrate", ten, "--labels", "l.jsonl"))
+
+
+def test_several_rounds_need_the_design_of_the_last(annotate_cli, tmp_path, rubric, ten):
+    rows = [
+        label(f"t{n}", rubric, "alpha", inclusion_probability=0.5, design=f"round{n % 2}")
+        for n in range(4)
+    ]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    said_in_words(done)
+    assert "--design" in done.err
+
+
+def test_weights_that_do_not_add_up_are_said(annotate_cli, tmp_path, rubric, ten):
+    """4 labels at 1/4 stand for 16 traces, and the run has 10."""
+    rows = [label(f"t{n}", rubric, "alpha", inclusion_probability=0.25) for n in range(4)]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    assert done.code == 0
+    assert "add up to 16 traces" in done.out
+
+
+# Clusters
+
+
+@pytest.mark.parametrize(
+    ("attributes", "names", "expected"),
+    [
+        ({"project": "p", "task": "7"}, ("project", "task"), "p/7"),
+        ({"task": "7"}, ("project", "task"), '[null, "7"]'),
+        ({"other": "7"}, ("project", "task"), None),
+        ({"project": "p", "task": "7"}, (), None),
+        ({"task": 7}, ("task",), "[7]"),
+    ],
+)
+def test_the_cluster_of_a_trace(attributes, names, expected):
+    assert cluster_of(attributes, names) == expected
+
+
+def test_different_attributes_are_different_clusters():
+    seen = [
+        cluster_of({"project": one, "task": other}, ("project", "task"))
+        for one, other in [("a/b", "c"), ("a", "b/c"), ("a", None), (None, "a"), ("a", "null")]
+    ]
+    assert len(set(seen)) == 5
+
+
+@pytest.mark.parametrize(
+    ("cluster", "clusters"),
+    [("project,task", ["p/0", "p/0", "p/1", "p/1"]), ("task", ["0", "0", "1", "1"])],
+)
+def test_clusters_come_from_the_run(annotate_cli, tmp_path, rubric, cluster, clusters):
+    traces = [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
+    done = annotate_cli("calibrate", run, "--labels", file, "--cluster", cluster)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert [one["cluster"] for one in made["joined"]] == clusters
+    assert (made["clusters"], made["cluster_by"]) == (2, cluster.split(","))
+
+
+def test_cluster_none_treats_traces_as_independent(annotate_cli, tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha", project="p", task=str(n // 2)) for n in range(4)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
+    done = annotate_cli("calibrate", run, "--labels", file, "--cluster", "none")
+    made = calibration(run / "calibration.json")
+    assert [one["cluster"] for one in made["joined"]] == [None] * 4
+    assert made["clusters"] is None
+    assert made["agreement"]["observed"]["method"] == "wilson"
+    # The traces do tell their task: it was the user who did not want it.
+    assert "No trace tells its task" not in done.out
+
+
+def test_a_trace_without_a_task_is_a_cluster_of_its_own(annotate_cli, tmp_path, rubric):
+    traces = [said("t0", "alpha", task="x"), said("t1", "alpha", task="x")]
+    traces += [said("t2", "alpha"), said("t3", "alpha")]
+    run = make_run(tmp_path / "run", rubric, traces)
+    file = labels_of(tmp_path, *(label(f"t{n}", rubric, "alpha") for n in range(4)))
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    made = calibration(run / "calibration.json")
+    assert made["clusters"] == 3
+    assert made["agreement"]["observed"]["inputs"]["clusters"] == 3
+
+
+# What is counted
+
+
+@pytest.mark.parametrize(
+    ("choice", "codes", "counted"),
+    [
+        ("one", ["alpha"], ("alpha",)),
+        ("primary", ["alpha", "beta"], ("alpha",)),
+        ("many", ["alpha", "beta"], ("alpha", "beta")),
+        ("one", [], ("none",)),
+        ("many", [], ("none",)),
+    ],
+)
+def test_what_is_counted(tmp_path, choice, codes, counted):
+    rubric = make_rubric(tmp_path, choice)
+    run = make_run(tmp_path / "run", rubric, [said("t1", *codes)])
+    frame = read_frame(run, "faults", wanted={"t1"})
+    assert {code: n for code, n in frame.with_code.items() if n} == dict.fromkeys(counted, 1)
+    file = labels_of(tmp_path, label("t1", rubric, *codes))
+    labels = read_labels([file], Codes("faults", rubric_codes(rubric), choice))
+    assert human_label(labels.of("ann")["t1"], frame.rubric) == counted
+
+
+def test_one_label_does_not_depend_on_the_order():
+    assert one_label(("beta", "alpha")) == one_label({"alpha", "beta"}) == "alpha+beta"
+
+
+# Bad input
+
+
+def test_labels_for_another_rubric(annotate_cli, tmp_path, rubric, ten):
+    row = label("t0", rubric, "alpha") | {"rubric": "other"}
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, row))
+    said_in_words(done)
+    assert "other" in done.err
+    assert "faults" in done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"primary": "delta"}, "delta"),
+        ({"rubric_sha256": "0" * 64}, "another version"),
+        ({"trace_id": ""}, "trace_id"),
+        ({"annotator": None}, "annotator"),
+        ({"primary": "none", "secondary": ["alpha"]}, "none"),
+    ],
+)
+def test_a_wrong_label_stops_everything(annotate_cli, tmp_path, rubric, ten, change, word):
+    rows = [label("t0", rubric, "alpha"), label("t1", rubric, "alpha") | change]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    said_in_words(done)
+    assert word in done.err
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+
+
+def test_the_same_label_twice_is_an_error(annotate_cli, tmp_path, rubric, ten):
+    rows = [label("t0", rubric, "alpha"), label("t0", rubric, "beta")]
+    done = annotate_cli("calibrate", ten, "--labels", labels_of(tmp_path, *rows))
+    said_in_words(done)
+    assert "already" in done.err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "null\n", "\x00\x01", "\xff", "[[]]", '"x"\n'])
+def test_a_file_that_holds_no_labels(annotate_cli, tmp_path, ten, content):
+    (tmp_path / "l.jsonl").write_bytes(content.encode("latin-1"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", "l.jsonl"))
+
+
+def test_files_that_are_not_there(annotate_cli, tmp_path, rubric, ten):
+    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", "nowhere.jsonl"))
+    said_in_words(annotate_cli("calibrate", "nowhere", "--labels", file))
+    said_in_words(annotate_cli("calibrate", "--labels", file))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--rubric", "other"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--design", "nowhere.json"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--against", "nowhere"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--out", "no/such/folder.json"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file, "--cluster", ""))
+
+
+@pytest.mark.parametrize("damage", ["{}", "{", "[1]", '{"trace_id": 5}'])
+def test_a_damaged_run_is_not_calibrated(annotate_cli, tmp_path, rubric, ten, damage):
+    with (ten / "annotations.jsonl").open("a") as file:
+        file.write(damage + "\n")
+    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
+    said_in_words(annotate_cli("calibrate", ten, "--labels", file))
+
+
+def test_an_annotation_with_a_code_of_another_rubric(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t0", "zeta")])
+    file = labels_of(tmp_path, label("t0", rubric, "alpha"))
+    done = annotate_cli("calibrate", run, "--labels", file)
+    said_in_words(done)
+    assert "zeta" in done.err
+
+
+def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+    """ANSI escapes, newlines and direction marks in ids, names and notes; all are kept as data."""
+    ids = [f"in {ESC}", f"odd\nid\u202e{ESC}"]
+    run = make_run(tmp_path / "run", rubric, [said(one, "alpha") for one in ids], judge=f"m{ESC}")
+    rows = [
+        label(one, rubric, "beta", by=f"ann{ESC}", note=f"note {ESC}\nmore", evidence=[f"q{ESC}"])
+        for one in (*ids, f"gone\n{ESC}")
+    ]
+    done = annotate_cli(
+        "calibrate", run, "--labels", labels_of(tmp_path, *rows), "--disagreements", "--full"
+    )
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert {one["trace_id"] for one in made["joined"]} == set(ids)
+    assert "\x1b" not in done.out + done.err
+    assert "\u202e" not in done.out + done.err
+
+
+def test_the_joined_annotation_is_the_one_of_the_run(tmp_path, rubric, ten):
+    frame = read_frame(ten, "faults", wanted={"t3", "broken", "gone"})
+    assert isinstance(frame.wanted["t3"], Annotation)
+    assert frame.wanted["broken"].status == "failed"
+    assert "gone" not in frame.wanted
+    assert (frame.total, frame.statuses["skipped"], frame.statuses["failed"]) == (10, 1, 1)
+
+
+def test_no_such_rubric_in_the_run(ten):
+    with pytest.raises(AnnotatorError, match="only faults"):
+        read_frame(ten, "other")

@@ -1,0 +1,186 @@
+"""The ledger of looks: what it counts, and what happens when it is damaged or cannot be written."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from annotator.calibration.ledger import labels_sha256, ledger_of, note_look
+from annotator.errors import AnnotatorError
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    said,
+    write_labels,
+)
+
+ENTRY = {"rubric": "faults", "split": "test", "judge_sha256": "j1"}
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path, rubric):
+    rows = [label(f"t{n}", rubric, "alpha", split=("dev", "test")[n % 2]) for n in range(8)]
+    return write_labels(tmp_path / "labels.jsonl", rows)
+
+
+def judge(tmp_path, rubric, name):
+    return make_run(tmp_path / name, rubric, [said(f"t{n}", "alpha") for n in range(8)], judge=name)
+
+
+def lines(file):
+    return [json.loads(line) for line in ledger_of([file]).read_text().splitlines()]
+
+
+def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file):
+    one, two = judge(tmp_path, rubric, "one"), judge(tmp_path, rubric, "two")
+    looks = []
+    for run, more in [(one, []), (one, []), (two, []), (two, ["--final"]), (one, ["--final"])]:
+        done = annotate_cli("calibrate", run, "--labels", file, *more)
+        assert done.code == 0, done.err
+        made = calibration(run / "calibration.json")
+        looks.append((made["look"]["split"], made["look"]["look"], made["look"]["judges"]))
+        assert f"look {looks[-1][1]} at these labels" in done.out
+    assert looks == [("dev", 1, 1), ("dev", 2, 1), ("dev", 3, 2), ("test", 1, 1), ("test", 2, 2)]
+    assert [(one["look"], one["judge"]) for one in lines(file)] == [
+        (1, "one"),
+        (2, "one"),
+        (3, "two"),
+        (1, "two"),
+        (2, "one"),
+    ]
+    assert {one["labels_sha256"] for one in lines(file)} == {labels_sha256([file])}
+    assert "2 judges were held against these test labels" in done.out
+
+
+def test_one_judge_at_the_test_labels_is_not_suspected(annotate_cli, tmp_path, rubric, file):
+    run = judge(tmp_path, rubric, "one")
+    for _ in range(2):
+        out = annotate_cli("calibrate", run, "--labels", file, "--final").out
+        assert "judges were held against" not in out
+
+
+def test_rubrics_are_counted_apart(tmp_path):
+    ledger = tmp_path / "l"
+    for rubric, split, look in [
+        ("a", "test", 1),
+        ("b", "test", 1),
+        ("a", "dev", 1),
+        ("a", "test", 2),
+    ]:
+        noted = note_look(ledger, ENTRY | {"rubric": rubric, "split": split})
+        assert noted["look"] == look
+
+
+def test_looks_at_the_same_time_are_all_kept(tmp_path):
+    ledger = tmp_path / "l"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: note_look(ledger, ENTRY), range(40)))
+    assert [json.loads(line)["rubric"] for line in ledger.read_text().splitlines()] == [
+        "faults"
+    ] * 40
+    assert note_look(ledger, ENTRY)["look"] == 41
+
+
+def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
+    """Two that are both "look 1" would make less of how often the labels were looked at."""
+    with ThreadPoolExecutor(8) as pool:
+        looks = list(pool.map(lambda _: note_look(tmp_path / "l", ENTRY)["look"], range(40)))
+    assert sorted(looks) == list(range(1, 41))
+
+
+def test_a_line_cut_off_is_said_and_the_calibration_made_all_the_same(
+    annotate_cli, tmp_path, rubric, file
+):
+    run = judge(tmp_path, rubric, "one")
+    annotate_cli("calibrate", run, "--labels", file)
+    ledger = ledger_of([file])
+    ledger.write_text(ledger.read_text() + '{"rubric": "fau')
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    assert "This look was not noted" in done.out
+    assert "line 2" in done.out
+    assert calibration(run / "calibration.json")["look"] is None
+    assert ledger.read_text().endswith('{"rubric": "fau')  # nothing is glued to it
+
+
+@pytest.mark.parametrize("damage", ["{", "5", "[]", "null", "[" * 100_000])
+def test_a_damaged_line_is_an_error(tmp_path, damage):
+    ledger = tmp_path / "l"
+    note_look(ledger, ENTRY)
+    ledger.write_text(damage + "\n" + ledger.read_text())
+    with pytest.raises(AnnotatorError, match="line 1"):
+        note_look(ledger, ENTRY)
+
+
+def test_bytes_that_are_no_text_are_an_error(tmp_path):
+    (tmp_path / "l").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(AnnotatorError, match="cannot read"):
+        note_look(tmp_path / "l", ENTRY)
+
+
+def test_a_last_line_without_its_end_is_no_reason_to_lose_the_count(tmp_path):
+    """An editor that takes off the last newline: the next look begins a line of its own."""
+    ledger = tmp_path / "l"
+    note_look(ledger, ENTRY)
+    ledger.write_text(ledger.read_text().rstrip("\n"))
+    assert note_look(ledger, ENTRY)["look"] == 2
+    assert note_look(ledger, ENTRY)["look"] == 3
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\n", "\x0b", "\x1e", "\ud800", "\x00"])
+def test_odd_characters_in_a_name_do_not_break_the_ledger(tmp_path, odd):
+    ledger = tmp_path / "l"
+    for look in (1, 2, 3):
+        assert note_look(ledger, ENTRY | {"folder": f"a{odd}b"})["look"] == look
+
+
+def test_a_ledger_that_cannot_be_written_is_said(annotate_cli, tmp_path, rubric, file):
+    run = judge(tmp_path, rubric, "one")
+    ledger_of([file]).symlink_to(tmp_path / "nowhere" / "ledger")  # root may write anything else
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    assert "This look was not noted" in done.out
+    assert calibration(run / "calibration.json")["look"] is None
+
+
+def test_a_folder_in_its_place_is_said(annotate_cli, tmp_path, rubric, file):
+    run = judge(tmp_path, rubric, "one")
+    ledger_of([file]).mkdir()
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert (done.code, "This look was not noted" in done.out) == (0, True)
+
+
+def test_a_folder_of_labels_can_be_looked_at_again(annotate_cli, tmp_path, rubric):
+    """The ledger stands beside the labels: it must not be read as labels."""
+    run = judge(tmp_path, rubric, "one")
+    file = write_labels(tmp_path / "people" / "ann.jsonl", [label("t1", rubric, "alpha")])
+    for labels in (tmp_path / "people", file, tmp_path / "people", tmp_path / "people"):
+        done = annotate_cli("calibrate", run, "--labels", labels)
+        assert done.code == 0, (labels, done.err)
+
+
+@pytest.mark.parametrize("name", [".", "..", "people/"])
+def test_a_folder_by_any_name(annotate_cli, tmp_path, monkeypatch, rubric, name):
+    run = judge(tmp_path, rubric, "one")
+    write_labels(tmp_path / "people" / "ann.jsonl", [label("t1", rubric, "alpha")])
+    inside = tmp_path / "people" / "more"
+    inside.mkdir()
+    monkeypatch.chdir({".": tmp_path / "people", "..": inside}.get(name, tmp_path))
+    done = annotate_cli("calibrate", run, "--labels", name, "--out", tmp_path / "c.json")
+    assert done.code == 0, done.err
+
+
+def test_the_hash_tells_contents_and_not_names(tmp_path):
+    one, two, three = (tmp_path / name for name in ("a", "b", "c"))
+    one.write_text("x")
+    two.write_text("x")
+    three.write_text("y")
+    assert labels_sha256([one]) == labels_sha256([two]) != labels_sha256([three])
+    assert labels_sha256([one, three]) != labels_sha256([three, one])

@@ -1,0 +1,774 @@
+"""Drawing sheets: splits, strata, chances, and a sheet's way back as labels."""
+
+import csv
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, chisquare
+
+from annotator.calibration.design import (
+    Candidate,
+    Design,
+    Stratum,
+    allocate,
+    doubles,
+    draw,
+    read_design,
+    split_of,
+    top_up,
+)
+from annotator.calibration.draw import Draw, draw_sheet
+from annotator.calibration.session import Request, calibrate_run
+from annotator.calibration.sheets import Split
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, read_labels
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    row_of,
+    said,
+    said_in_words,
+    write_labels,
+)
+
+ALL = Split("all", "annotator", 0.33)
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+def judged(n):
+    """60 % alpha, 5 % beta, the rest none."""
+    return ["alpha"] if n % 20 < 12 else ["beta"] if n % 20 == 12 else []
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    """400 judged traces in 40 tasks, a skipped and a failed one."""
+    traces = [said(f"r/{n}", *judged(n), project="p", task=str(n // 10)) for n in range(400)]
+    traces += [said("skip", status="skipped", task="0"), said("fail", status="failed", task="0")]
+    return make_run(tmp_path / "run", rubric, traces)
+
+
+def sheet_of(file):
+    if file.suffix == ".csv":
+        with file.open(newline="", encoding="utf-8") as text:
+            return list(csv.DictReader(text))
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def design_of(file):
+    return read_design(file.with_name(f"{file.name}.design.json"))
+
+
+# Splits by task
+
+
+def test_a_task_has_its_split_whatever_else_is_there():
+    """By hand: sha256 of "annotator", NUL and the task, the first 8 bytes over 2^64."""
+    from hashlib import sha256
+
+    for task in ("p/1", "p/2", "ünï", "", "a\nb"):
+        share = Fraction(int(sha256(f"annotator\0{task}".encode()).hexdigest()[:16], 16), 2**64)
+        expected = "dev" if share < Fraction(0.33) else "test"
+        assert split_of(task, "annotator", 0.33) == expected
+
+
+def test_the_split_has_its_share_and_depends_on_the_salt():
+    tasks = [f"p/{n}" for n in range(2000)]
+    dev = [split_of(task, "annotator", 0.33) == "dev" for task in tasks]
+    other = [split_of(task, "salt", 0.33) == "dev" for task in tasks]
+    assert binomtest(sum(dev), 2000, 0.33).pvalue > 0.001
+    assert dev != other
+
+
+def test_more_dev_share_never_moves_a_task_out_of_dev():
+    for n in range(200):
+        splits = [split_of(f"t{n}", "s", share / 10) for share in range(1, 10)]
+        assert splits == sorted(splits, reverse=True)  # test, ..., test, dev, ..., dev
+
+
+def drawn_tasks(annotate_cli, tmp_path, run, name, *options):
+    done = annotate_cli("sample", run, "-n", 400, "--double", 0, "--out", name, *options)
+    assert done.code == 0, done.err
+    rows = sheet_of(tmp_path / name)
+    return {row["task"] for row in rows}, rows
+
+
+def test_whole_tasks_go_to_one_split(annotate_cli, tmp_path, rubric, run):
+    test, rows = drawn_tasks(annotate_cli, tmp_path, run, "test.jsonl")
+    dev, more = drawn_tasks(annotate_cli, tmp_path, run, "dev.jsonl", "--split", "dev")
+    assert not test & dev
+    assert test | dev == {f"p/{n}" for n in range(40)}
+    assert len(rows) + len(more) == 400  # nothing skipped or failed is drawn
+    assert {row["split"] for row in rows} == {"test"}
+    assert {row["split"] for row in more} == {"dev"}
+    again, _ = drawn_tasks(annotate_cli, tmp_path, run, "again.jsonl", "--seed", 99)
+    assert again == test
+    # A part of the corpus, with other traces besides: each task is where it was.
+    traces = [said(f"r/{n}", "alpha", project="p", task=str(n // 10)) for n in range(0, 400, 3)]
+    traces += [said(f"x/{n}", project="q", task=str(n)) for n in range(30)]
+    part = make_run(tmp_path / "part", rubric, traces)
+    some, _ = drawn_tasks(annotate_cli, tmp_path, part, "part.jsonl")
+    assert {task for task in some if task.startswith("p/")} == test
+
+
+def test_all_is_no_split(annotate_cli, tmp_path, run):
+    tasks, rows = drawn_tasks(annotate_cli, tmp_path, run, "all.jsonl", "--split", "all")
+    assert len(tasks) == 40
+    assert {row["split"] for row in rows} == {None}
+
+
+def test_without_tasks_every_trace_is_its_own(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(100)])
+    done = annotate_cli("sample", run, "-n", 100, "--out", "s.jsonl")
+    rows = [row for row in sheet_of(tmp_path / "s.jsonl") if row["rater"] == 1]
+    assert {row["trace_id"] for row in rows} == {
+        f"t{n}" for n in range(100) if split_of(f"t{n}", "annotator", 0.33) == "test"
+    }
+    assert "tasks" not in done.out.partition(" from ")[0]
+
+
+# Allocation
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n", "floor", "expected"),
+    [
+        # 15 floors; 85 left over 895, 95, 0: 76.85 and 8.15.
+        ({"a": 900, "b": 100, "c": 5}, 100, 5, {"a": 82, "b": 13, "c": 5}),
+        ({"a": 900, "b": 100}, 100, 0, {"a": 90, "b": 10}),
+        ({"a": 900, "b": 100, "c": 2}, 50, 5, {"a": 39, "b": 9, "c": 2}),
+        ({"a": 10, "b": 10}, 1000, 5, {"a": 10, "b": 10}),
+        ({"": 500}, 100, 0, {"": 100}),
+        ({"a": 3, "b": 3, "c": 3}, 4, 1, {"a": 2, "b": 1, "c": 1}),
+    ],
+)
+def test_allocation_by_hand(sizes, n, floor, expected):
+    assert allocate(sizes, n, floor) == expected
+
+
+def test_too_few_for_the_floors():
+    with pytest.raises(AnnotatorError, match="-n 8 is too few"):
+        allocate({"a": 100, "b": 100}, 8, 5)
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.integers(1, 500), min_size=1, max_size=12),
+    st.integers(1, 800),
+    st.integers(0, 12),
+)
+def test_laws_of_allocation(sizes, n, floor):
+    base = sum(min(floor, size) for size in sizes.values())
+    if base > min(n, sum(sizes.values())):
+        with pytest.raises(AnnotatorError):
+            allocate(sizes, n, floor)
+        return
+    drawn = allocate(sizes, n, floor)
+    total = sum(sizes.values())
+    assert drawn.keys() == sizes.keys()
+    assert sum(drawn.values()) == min(n, total)
+    for name, size in sizes.items():
+        assert min(floor, size) <= drawn[name] <= size
+    # Proportional to what is left beyond the floors, to less than one trace.
+    left, rest = total - base, min(n, total) - base
+    for name, size in sizes.items():
+        own = size - min(floor, size)
+        exact = Fraction(rest * own, left) if left else 0
+        assert abs(drawn[name] - min(floor, size) - exact) < 1
+    # A larger stratum never gets fewer.
+    for one in sizes:
+        for other in sizes:
+            if sizes[one] > sizes[other]:
+                assert drawn[one] >= drawn[other]
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers())
+def test_what_is_drawn(size, wanted, seed):
+    wanted = min(size, wanted)
+    candidates = [Candidate(f"t{n}", f"p/{n % 7}", "s") for n in range(size)]
+    chosen = draw(candidates, {"s": wanted}, seed)
+    assert len(chosen) == len({one.trace_id for one in chosen}) == wanted
+    assert set(chosen) <= set(candidates)
+    assert chosen == draw(list(reversed(candidates)), {"s": wanted}, seed)
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(10, 3), (7, 5), (13, 1), (5, 5)])
+def test_every_trace_of_a_stratum_is_equally_likely(size, drawn):
+    """Counts over 4,000 seeds; the p of the chi-square test is conservative, as fixed-size draws
+    vary less than independent ones. The seeds are fixed: this does not fail by chance.
+    """
+    candidates = [Candidate(f"t{n:02}", f"p/{n % 3}", "s") for n in range(size)]
+    candidates += [Candidate(f"x{n}", "p/1", "other") for n in range(4)]
+    counts: Counter[str] = Counter()
+    for seed in range(4000):
+        chosen = draw(candidates, {"s": drawn, "other": 2}, seed)
+        counts.update(one.trace_id for one in chosen if one.stratum == "s")
+    observed = [counts[f"t{n:02}"] for n in range(size)]
+    assert sum(observed) == 4000 * drawn
+    assert chisquare(observed).pvalue > 0.001
+    assert max(abs(count / 4000 - drawn / size) for count in observed) < 0.04
+
+
+def test_every_trace_is_as_likely_after_a_top_up():
+    """5 of 12, then 3 more: each is drawn with 8/12."""
+    candidates = [Candidate(f"t{n:02}", f"p/{n % 5}", "s") for n in range(12)]
+    counts: Counter[str] = Counter()
+    for seed in range(3000):
+        chosen = draw(candidates, {"s": 5}, seed)
+        first = Design(
+            *("faults", "x", None, "all", "salt", 0.3, seed),
+            {"s": Stratum(12, 5)},
+            {one.trace_id: "s" for one in chosen},
+        )
+        design, more = top_up(candidates, first, {"s": 3}, seed)
+        assert not {one.trace_id for one in more} & first.traces.keys()
+        assert design.probabilities == dict.fromkeys(design.traces, 8 / 12)
+        counts.update(design.traces.keys())
+    assert chisquare([counts[one.trace_id] for one in candidates]).pvalue > 0.001
+
+
+def test_doubles_are_a_random_part():
+    chosen = [Candidate(f"t{n}", "p") for n in range(10)]
+    assert len(doubles(chosen, 4, 0)) == 4
+    assert set(doubles(chosen, 99, 0)) == set(chosen)
+    counts = Counter(one for seed in range(2000) for one in doubles(chosen, 3, seed))
+    assert chisquare([counts[one] for one in chosen]).pvalue > 0.001
+
+
+# The sheet
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_nothing_of_the_judge_stands_in_the_sheet(annotate_cli, tmp_path, run, name, uniform):
+    """Not a code of the rubric, not a stratum; the design has them."""
+    done = annotate_cli("sample", run, "-n", 60, "--out", name, *(["--uniform"] if uniform else []))
+    assert done.code == 0, done.err
+    text = (tmp_path / name).read_text()
+    for word in ("alpha", "beta", "gamma", "llm", "stratum", "judge", "none"):
+        assert word not in text
+    strata = design_of(tmp_path / name).strata
+    assert set(strata) == ({""} if uniform else {"alpha", "beta", "none"})
+    for word in ("alpha", "beta"):
+        assert word not in done.out + done.err
+
+
+def test_the_order_of_the_sheet_says_nothing(annotate_cli, tmp_path, run):
+    """Not sorted by stratum or by id, and the same seed gives the same."""
+    for name in ("one.jsonl", "two.jsonl"):
+        annotate_cli("sample", run, "-n", 60, "--out", name, "--double", 0, "--seed", 5)
+    rows, again = sheet_of(tmp_path / "one.jsonl"), sheet_of(tmp_path / "two.jsonl")
+    assert rows == again
+    assert [row["order"] for row in rows] == list(range(1, 61))
+    ids = [row["trace_id"] for row in rows]
+    strata = [design_of(tmp_path / "one.jsonl").traces[one] for one in ids]
+    assert ids != sorted(ids)
+    assert sum(a != b for a, b in pairwise(strata)) > 15
+    annotate_cli("sample", run, "-n", 60, "--out", "three.jsonl", "--double", 0, "--seed", 6)
+    assert {row["trace_id"] for row in sheet_of(tmp_path / "three.jsonl")} != set(ids)
+
+
+def test_probabilities_are_drawn_over_size(annotate_cli, tmp_path, run, rubric):
+    annotate_cli("sample", run, "-n", 60, "--out", "s.jsonl", "--split", "all")
+    design = design_of(tmp_path / "s.jsonl")
+    # 240 alpha, 20 beta, 140 none; floors of 5, 45 left over 235, 15, 135: 27.5, 1.8, 15.8.
+    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
+        "alpha": (240, 32),
+        "beta": (20, 7),
+        "none": (140, 21),
+    }
+    said_by = {f"r/{n}": (judged(n) or ["none"])[0] for n in range(400)}
+    for row in sheet_of(tmp_path / "s.jsonl"):
+        stratum = design.strata[said_by[row["trace_id"]]]
+        assert row["inclusion_probability"] == stratum.drawn / stratum.size
+        assert row["design"] == design.id
+        assert (row["rubric"], row["rubric_sha256"]) == ("faults", rubric.sha256)
+
+
+def test_floors_grow_with_the_sample(annotate_cli, tmp_path, run):
+    for n, floor, beta in [(40, (), 5), (40, ("--floor", 8), 8), (300, (), 10)]:
+        name = f"s{n}-{beta}.jsonl"
+        done = annotate_cli("sample", run, "-n", n, "--out", name, "--split", "all", *floor)
+        assert done.code == 0, done.err
+        assert design_of(tmp_path / name).strata["beta"].drawn >= beta
+    done = annotate_cli("sample", run, "-n", 10, "--out", "no.jsonl")
+    said_in_words(done)
+    assert "too few" in done.err
+    assert not (tmp_path / "no.jsonl").exists()
+
+
+def test_a_second_person_gets_a_part(annotate_cli, tmp_path, run):
+    annotate_cli("sample", run, "-n", 60, "--out", "s.jsonl", "--double", 12)
+    rows = sheet_of(tmp_path / "s.jsonl")
+    first = [row["trace_id"] for row in rows if row["rater"] == 1]
+    second = [row["trace_id"] for row in rows if row["rater"] == 2]
+    assert (len(set(first)), len(set(second))) == (60, 12)
+    assert set(second) < set(first)
+    assert [row["order"] for row in rows] == list(range(1, 73))
+
+
+def test_a_sheet_is_never_overwritten(annotate_cli, tmp_path, run):
+    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
+    before = (tmp_path / "s.csv").read_bytes(), (tmp_path / "s.csv.design.json").read_bytes()
+    done = annotate_cli("sample", run, "-n", 40, "--out", "s.csv", "--seed", 1)
+    said_in_words(done)
+    assert "is there already" in done.err
+    assert before == (
+        (tmp_path / "s.csv").read_bytes(),
+        (tmp_path / "s.csv.design.json").read_bytes(),
+    )
+
+
+def test_a_file_that_may_hold_labels_is_never_overwritten(annotate_cli, tmp_path, run):
+    """One without a design: labels that somebody made by hand."""
+    (tmp_path / "s.csv").write_text("mine")
+    done = annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
+    said_in_words(done)
+    assert "may hold labels" in done.err
+    assert (tmp_path / "s.csv").read_text() == "mine"
+    assert not (tmp_path / "s.csv.design.json").exists()
+
+
+def test_a_design_is_never_overwritten(annotate_cli, tmp_path, run):
+    """Who labels has taken the sheet away; its design is all that knows the strata."""
+    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
+    (tmp_path / "s.csv").rename(tmp_path / "given_to_ann.csv")
+    before = (tmp_path / "s.csv.design.json").read_bytes()
+    annotate_cli("sample", run, "-n", 40, "--out", "s.csv", "--seed", 1)
+    assert (tmp_path / "s.csv.design.json").read_bytes() == before
+
+
+def test_no_sheet_without_its_design(annotate_cli, tmp_path, run):
+    (tmp_path / "s.csv.design.json").mkdir()
+    said_in_words(annotate_cli("sample", run, "-n", 40, "--out", "s.csv"))
+    assert not (tmp_path / "s.csv").exists()
+
+
+# More of a code
+
+
+def test_top_up_draws_more_and_counts_again(annotate_cli, tmp_path, run):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
+    first = design_of(tmp_path / "one.jsonl")
+    done = annotate_cli(
+        *("sample", run, "--top-up", "beta=6", "--from", "one.jsonl.design.json"),
+        *("--out", "two.jsonl"),
+    )
+    assert done.code == 0, done.err
+    second, rows = design_of(tmp_path / "two.jsonl"), sheet_of(tmp_path / "two.jsonl")
+    assert len(rows) == 6
+    assert not {row["trace_id"] for row in rows} & first.traces.keys()
+    assert (second.strata["beta"].size, second.strata["beta"].drawn) == (20, 13)
+    assert second.strata["alpha"] == first.strata["alpha"]
+    assert {row["inclusion_probability"] for row in rows} == {13 / 20}
+    assert second.traces.keys() == first.traces.keys() | {row["trace_id"] for row in rows}
+    assert {row["design"] for row in rows} == {second.id} != {first.id}
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (["--top-up", "gamma=1"], "gamma"),
+        (["--top-up", "beta=14"], "only 13"),
+        (["--top-up", "beta"], "CODE=N"),
+        (["--top-up", "beta=0"], "CODE=N"),
+        (["--top-up", "beta=-1"], "CODE=N"),
+        (["--top-up", "=3"], "CODE=N"),
+        (["--top-up", "beta=x"], "CODE=N"),
+        ([], "--top-up and --from"),
+    ],
+)
+def test_a_top_up_that_cannot_be(annotate_cli, tmp_path, run, more, word):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
+    done = annotate_cli(
+        "sample", run, *more, "--from", "one.jsonl.design.json", "--out", "two.jsonl"
+    )
+    said_in_words(done)
+    assert word in done.err
+    assert not (tmp_path / "two.jsonl").exists()
+
+
+def test_the_same_code_twice_adds_up_or_is_refused(annotate_cli, tmp_path, run):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
+    done = annotate_cli(
+        *("sample", run, "--top-up", "beta=3", "--top-up", "beta=2"),
+        *("--from", "one.jsonl.design.json", "--out", "two.jsonl"),
+    )
+    assert done.code == 2 or len(sheet_of(tmp_path / "two.jsonl")) == 5
+
+
+def test_a_top_up_from_another_run_is_refused(annotate_cli, tmp_path, rubric, run):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
+    other = make_run(tmp_path / "other", rubric, [said(f"r/{n}", "alpha") for n in range(400)])
+    options = ("--top-up", "alpha=3", "--from", "one.jsonl.design.json", "--out", "two.jsonl")
+    said_in_words(annotate_cli("sample", other, *options))
+    newer = make_rubric(tmp_path, version=2)
+    traces = [said(f"r/{n}", *judged(n), project="p", task=str(n // 10)) for n in range(400)]
+    said_in_words(annotate_cli("sample", make_run(tmp_path / "v2", newer, traces), *options))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda d: d["strata"]["beta"].update(drawn=30), "30 drawn of 20"),
+        (lambda d: d["strata"]["beta"].update(drawn=1), "traces listed"),
+        (lambda d: d["traces"].update({"new": "delta"}), "delta"),
+        (lambda d: d.pop("strata"), "strata"),
+        (lambda d: d["strata"]["beta"].update(size="many"), "size"),
+        (lambda d: d.update(schema="design/9"), "schema"),
+    ],
+)
+def test_a_changed_design_is_refused(annotate_cli, tmp_path, run, change, word):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.jsonl", "--split", "all")
+    file = tmp_path / "one.jsonl.design.json"
+    value = json.loads(file.read_text())
+    change(value)
+    file.write_text(json.dumps(value))
+    done = annotate_cli("sample", run, "--top-up", "beta=2", "--from", file, "--out", "two.jsonl")
+    said_in_words(done)
+    assert word in done.err
+
+
+# Plans
+
+
+def test_a_plan_prints_widths_and_draws_nothing(annotate_cli, tmp_path, run):
+    done = annotate_cli("sample", run, "--plan", "--split", "all")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].split() == [
+        *("code", "judged", "judged", "%", "n=50", "n=100", "n=200", "n=400"),
+    ]
+    alpha = next(line for line in lines if line.startswith("alpha")).split()
+    assert alpha[1:3] == ["240", "60.0"]
+    widths = [float(cell.removeprefix("±")) for cell in alpha if cell.startswith("±")]
+    assert widths == sorted(widths, reverse=True)
+    assert {path.name for path in tmp_path.iterdir()} <= {"run", "faults.yaml", "cache"}
+
+
+def test_a_plan_of_a_small_run_says_something(annotate_cli, tmp_path, rubric):
+    """30 traces can all be drawn: a heading without a row is no plan."""
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(30)])
+    done = annotate_cli("sample", run, "--plan", "--split", "all")
+    assert done.code == 2 or "alpha" in done.out
+
+
+def test_a_plan_needs_a_run(annotate_cli, tmp_path, runs):
+    done = annotate_cli("sample", runs(3), "--rubric", "symptoms", "--plan")
+    said_in_words(done)
+    assert "--plan needs a RUN" in done.err
+
+
+# From traces, without a judge
+
+
+def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
+    done = annotate_cli(
+        *("sample", runs(12), "--rubric", "symptoms", "--split", "all", "-n", 8),
+        *("--double", 0, "--out", "s.csv"),
+    )
+    assert done.code == 0, done.err
+    design, rows = design_of(tmp_path / "s.csv"), sheet_of(tmp_path / "s.csv")
+    assert design.judge_sha256 is None
+    assert design.strata == {"": Stratum(12, 8)}
+    assert len({row["trace_id"] for row in rows}) == 8
+    assert {row["inclusion_probability"] for row in rows} == {str(8 / 12)}
+    assert {row["task"] for row in rows} <= {f"shop_task/{n}" for n in range(1, 13)}
+
+
+def test_passed_traces_are_not_drawn_where_the_rubric_is_not_for_them(annotate_cli, tmp_path, runs):
+    done = annotate_cli(
+        *("sample", runs(4, passed=True), "--rubric", "symptoms", "--split", "all"),
+        *("--out", "s.csv"),
+    )
+    said_in_words(done)
+    assert "nothing to draw from" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run"], "--out"),
+        (["run", "--out", "no/such/s.csv"], "cannot write"),
+        (["nowhere", "--out", "s.csv"], ""),
+        (["nowhere", "--out", "s.csv", "--rubric", "symptoms"], "nowhere"),
+        (["run", "--out", "s.csv", "--rubric", "other"], "other"),
+        (["run", "--out", "s.csv", "-n", "0"], "0"),
+        (["run", "--out", "s.csv", "--dev-share", "1.5"], "1.5"),
+        (["run", "--out", "s.csv", "--dev-share", "nan"], "nan"),
+        (["run", "--out", "s.csv", "--from", "nowhere", "--top-up", "a=1"], "nowhere"),
+    ],
+)
+def test_wrong_usage(annotate_cli, tmp_path, run, arguments, word):
+    done = annotate_cli("sample", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Traceback" not in done.err
+    assert word in done.err
+    assert not (tmp_path / "s.csv").exists()
+
+
+# And back
+
+
+def fill(file, truth, names=("ann", "bob")):
+    """Fill in a sheet as a person would: the CSV in a spreadsheet, the JSONL with a script."""
+    rows = sheet_of(file)
+    for row in rows:
+        row["annotator"] = names[int(row["rater"]) - 1]
+        row["primary"] = truth[row["trace_id"]] or ("none" if file.suffix == ".csv" else None)
+    if file.suffix == ".csv":
+        with file.open("w", newline="", encoding="utf-8") as text:
+            write = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
+            write.writeheader()
+            write.writerows(rows)
+    else:
+        write_labels(file, rows)
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+def test_a_sheet_comes_back_as_labels(annotate_cli, tmp_path, rubric, run, name):
+    annotate_cli("sample", run, "-n", 60, "--out", name, "--double", 10)
+    file = tmp_path / name
+    with pytest.raises(AnnotatorError, match="none is labelled yet"):
+        read_labels([file], Codes("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256))
+    said_in_words(annotate_cli("calibrate", run, "--labels", file, "--final"))
+    truth = {f"r/{n}": "alpha" if n % 20 < 10 else "gamma" if n % 20 < 12 else None
+             for n in range(400)}  # fmt: skip
+    fill(file, truth)
+    labels = read_labels(
+        [file], Codes("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256)
+    )
+    assert (len(labels.labels), labels.unlabelled, labels.annotators) == (70, (), ("ann", "bob"))
+    assert annotate_cli("calibrate", run, "--labels", file).code == 2  # all of it is test
+    done = annotate_cli("calibrate", run, "--labels", file, "--final")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert (made["labels"]["n"], made["labels"]["split"]) == (60, "test")
+    assert made["labels"]["design"] == "stratified"
+    assert {one["trace_id"]: one["human"]["primary"] for one in made["joined"]} == {
+        one: truth[one] for one in design_of(file).traces
+    }
+    assert {one["trace_id"]: pytest.approx(1 / one["weight"]) for one in made["joined"]} == (
+        design_of(file).probabilities
+    )
+    assert made["between"][0]["n"] == 10
+    assert made["between"][0]["agreement"]["observed"]["value"] == 1
+    # The judge is right in 200 of its 240 alphas; gamma it never finds.
+    assert row_of(made, "gamma")["judged"]["k"] == 0
+    assert row_of(made, "gamma")["corrected"]["value"] > 0.03
+
+
+def test_a_folder_with_the_sheet_and_its_design(annotate_cli, tmp_path, run):
+    """`--labels FOLDER` reads the sheet; the design beside it is no file of labels."""
+    (tmp_path / "people").mkdir()
+    annotate_cli("sample", run, "-n", 60, "--out", "people/s.csv", "--split", "all")
+    fill(tmp_path / "people" / "s.csv", {f"r/{n}": "alpha" for n in range(400)})
+    done = annotate_cli("calibrate", run, "--labels", "people", "--annotator", "ann")
+    assert done.code == 0, done.err
+
+
+def test_both_rounds_together(annotate_cli, tmp_path, rubric, run):
+    annotate_cli("sample", run, "-n", 60, "--out", "one.csv", "--split", "all", "--double", 0)
+    annotate_cli(
+        *("sample", run, "--top-up", "beta=6", "--from", "one.csv.design.json"),
+        *("--out", "two.csv"),
+    )
+    truth = {f"r/{n}": (judged(n) or [None])[0] for n in range(400)}
+    fill(tmp_path / "one.csv", truth)
+    fill(tmp_path / "two.csv", truth)
+    both = ("--labels", "one.csv", "--labels", "two.csv")
+    said_in_words(annotate_cli("calibrate", run, *both))
+    done = annotate_cli("calibrate", run, *both, "--design", "two.csv.design.json")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert made["labels"]["n"] == 66
+    assert sum(one["weight"] for one in made["joined"]) == pytest.approx(400)
+    assert "add up" not in done.out
+    wrong = annotate_cli("calibrate", run, *both, "--design", "one.csv.design.json")
+    said_in_words(wrong)
+
+
+def test_a_second_round_alone_is_warned_of(annotate_cli, tmp_path, rubric, run):
+    """Its probabilities are those of both rounds: its 6 labels stand for no more than 6 / (13/20)
+    of the 400 traces.
+    """
+    annotate_cli("sample", run, "-n", 60, "--out", "one.csv", "--split", "all", "--double", 0)
+    annotate_cli(
+        *("sample", run, "--top-up", "beta=6", "--from", "one.csv.design.json"),
+        *("--out", "two.csv"),
+    )
+    fill(tmp_path / "two.csv", {f"r/{n}": "beta" for n in range(400)})
+    done = annotate_cli("calibrate", run, "--labels", "two.csv")
+    assert done.code == 2 or "add up to 9 traces" in done.out
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "-1",
+        "@x",
+        'quo"te',
+        "com,ma",
+        "semi;colon",
+        "new\nline",
+        "carriage\rreturn",
+        "both\r\nends",
+        "tab\tin",
+        "\x1b[31mred",
+        "\u202ertl",
+        "ünï/çödé",
+        "x" * 3000,
+        " leading",
+        "trailing ",
+        "'=quoted",
+        "nan",
+        "none",
+        "0012",
+        "1e5",
+    ],
+)
+def test_odd_ids_and_tasks_come_back(annotate_cli, tmp_path, rubric, name, odd):
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [said(odd, "alpha", project="p", task=odd), said("plain", "beta", project="p", task="1")],
+    )
+    done = annotate_cli("sample", run, "--split", "all", "--out", name, "--double", 0)
+    assert done.code == 0, done.err
+    assert {row["trace_id"].lstrip("'") for row in sheet_of(tmp_path / name)} == {
+        odd.lstrip("'"),
+        "plain",
+    }
+    fill(tmp_path / name, {row["trace_id"]: "alpha" for row in sheet_of(tmp_path / name)})
+    if name.endswith("csv"):
+        with (tmp_path / name).open(newline="", encoding="utf-8") as text:
+            assert not any(cell[:1] in tuple("=+-@") for row in csv.reader(text) for cell in row)
+    done = annotate_cli("calibrate", run, "--labels", name)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert {one["trace_id"] for one in made["joined"]} == {odd, "plain"}
+
+
+def test_many_codes(annotate_cli, tmp_path):
+    """A trace's stratum is the rarest of its codes: gamma 2, beta 4, alpha 10."""
+    rubric = make_rubric(tmp_path, "many")
+    codes = [["alpha", "beta", "gamma"]] * 2 + [["alpha", "beta"]] * 2 + [["alpha"]] * 6 + [[]] * 20
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", *one) for n, one in enumerate(codes)])
+    done = annotate_cli("sample", run, "--split", "all", "-n", 20, "--out", "s.jsonl")
+    assert done.code == 0, done.err
+    design = design_of(tmp_path / "s.jsonl")
+    assert {name: one.size for name, one in design.strata.items()} == {
+        "gamma": 2,
+        "beta": 2,
+        "alpha": 6,
+        "none": 20,
+    }
+    rows = [row for row in sheet_of(tmp_path / "s.jsonl") if row["rater"] == 1]
+    truth = {f"t{n}": one for n, one in enumerate(codes)}
+    write_labels(
+        tmp_path / "l.jsonl",
+        [
+            row | {"annotator": "ann", "primary": None, "secondary": truth[row["trace_id"]]}
+            for row in rows
+        ],
+    )
+    done = annotate_cli("calibrate", run, "--labels", "l.jsonl")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    shares = {row["code"]: row["corrected"]["value"] for row in made["rows"]}
+    assert shares == {
+        code: pytest.approx(k / 30)
+        for code, k in [("alpha", 10), ("beta", 4), ("gamma", 2), ("none", 20)]
+    }
+
+
+# From end to end
+
+
+def simulate(draw_, n, shares, sensitivity, confusion):
+    """Truth by ``shares``; the judge says it with chance ``sensitivity``, else another label, most
+    often the one it likes (``confusion``).
+    """
+    names = list(shares)
+    traces, truth = [], {}
+    for number in range(n):
+        true = draw_.choices(names, list(shares.values()))[0]
+        said_ = true
+        if draw_.random() > sensitivity[true]:
+            said_ = draw_.choices(names, [confusion[one] for one in names])[0]
+        truth[f"t{number:04}"] = true
+        traces.append((f"t{number:04}", said_))
+    return traces, truth
+
+
+def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_path):
+    """10 codes and none, 2,000 traces, a judge that loves c0: its share of c0 is twice the true
+    one. Of 44 intervals (4 runs) with cover .95 at least 38 hold the truth with chance .994; 60
+    runs with seeds 0 to 59 gave 622 of 660 (.942), the judge's own Wilson intervals 300. Seeded.
+    """
+    names = [f"c{n}" for n in range(10)]
+    shares = dict(zip([*names, "none"], [15, 20, 12, 10, 8, 7, 5, 4, 2, 2, 15], strict=True))
+    shares = {name: share / 100 for name, share in shares.items()}
+    sensitivity = dict.fromkeys(shares, 0.75) | {"c0": 0.95, "c1": 0.6, "none": 0.6}
+    confusion = dict.fromkeys(shares, 1) | {"c0": 20}
+    rubric = make_rubric(tmp_path, "one", names)
+    held = plain = labels = 0
+    for seed in range(4):
+        draw_ = random.Random(seed)
+        traces, truth = simulate(draw_, 2000, shares, sensitivity, confusion)
+        run = make_run(
+            tmp_path / f"run{seed}",
+            rubric,
+            [said(one, *([code] if code != "none" else [])) for one, code in traces],
+        )
+        file = tmp_path / f"s{seed}.jsonl"
+        sheet = draw_sheet([str(run)], Draw(split=ALL, n=300, double=0, seed=seed), file)
+        assert sheet.traces == 300
+        rows = sheet_of(file)
+        write_labels(
+            tmp_path / f"l{seed}.jsonl",
+            [
+                row
+                | {
+                    "annotator": "ann",
+                    "primary": None if truth[row["trace_id"]] == "none" else truth[row["trace_id"]],
+                }
+                for row in rows
+            ],
+        )
+        [done] = calibrate_run(run, Request(files=(tmp_path / f"l{seed}.jsonl",)))
+        for row in done.calibration.rows:
+            labels += 1
+            held += row.corrected.low <= shares[row.code] <= row.corrected.high
+            plain += row.judged.low <= shares[row.code] <= row.judged.high
+        c0 = next(row for row in done.calibration.rows if row.code == "c0")
+        assert c0.judged.low > 1.5 * shares["c0"]
+        assert abs(c0.corrected.value - shares["c0"]) < 0.07
+        # The sample as if it were uniform: the rare codes are far too frequent in it.
+        naive = Counter(truth[row["trace_id"]] for row in rows)
+        assert naive["c8"] / 300 > shares["c8"]
+    assert labels == 44
+    assert held >= 38
+    assert plain < 30
+
+
+def test_label_rows_of_the_builder_are_what_the_sheet_expects(tmp_path, rubric):
+    """The tests' own rows, so that a mistake in them is not one of the package."""
+    row = label("t", rubric, "alpha", by="x")
+    file = write_labels(tmp_path / "l.jsonl", [row])
+    [read] = read_labels([file], Codes("faults", ("alpha",), "primary")).labels
+    assert (read.trace_id, read.annotator, read.codes) == ("t", "x", ("alpha",))

@@ -1,0 +1,380 @@
+"""`annotate report` with a calibration, by an attribute, and with codes that stand together."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    row_of,
+    said,
+    said_in_words,
+    write_labels,
+)
+from validation import cell, poststratified
+
+CODES = ("alpha", "beta", "gamma", "none")
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+def traces(n=120, start=0):
+    """Half alpha, a sixth beta, the rest none; two models, three settings, 24 tasks."""
+    return [
+        said(
+            f"t{start + m}",
+            *(["alpha", "beta"] if m % 6 < 3 else ["beta"] if m % 6 == 3 else []),
+            project="p",
+            task=str(m % 24),
+            model=f"m{m % 2}",
+            **({"setting": ["x", True, None][m % 3]} if m % 3 < 2 else {}),
+        )
+        for m in range(n)
+    ]
+
+
+def labels(rubric, n=60, start=0, **more):
+    rows = []
+    for m in range(n):
+        code = "alpha" if m % 6 < 2 else "gamma" if m % 6 == 3 and m % 12 == 3 else None
+        code = "beta" if m % 6 in (2, 3) and code is None else code
+        rows.append(label(f"t{start + m}", rubric, *([code] if code else []), **more))
+    return rows
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    return make_run(tmp_path / "run", rubric, traces())
+
+
+@pytest.fixture
+def file(annotate_cli, tmp_path, rubric, run):
+    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
+    done = annotate_cli("calibrate", run, "--labels", rows)
+    assert done.code == 0, done.err
+    return run / "calibration.json"
+
+
+def table_rows(text):
+    """Code -> cells of each line of a table for the terminal; intervals are one cell."""
+    rows = {}
+    for line in text.splitlines():
+        cells = line.replace("[ ", "[").replace(", ", ",").split()
+        if cells and cells[0] in CODES:
+            rows[cells[0]] = cells
+    return rows
+
+
+# The same numbers everywhere
+
+
+def test_the_report_has_the_numbers_of_calibrate(annotate_cli, run, file):
+    made = calibration(file)
+    [table] = json.loads(annotate_cli("report", run, "--calibration", file, "--format", "json").out)
+    assert [row["code"] for row in table["rows"]] == list(CODES)
+    assert (table["labels"], table["transferred"]) == (60, False)
+    for row in table["rows"]:
+        own = row_of(made, row["code"])
+        for name in ("corrected", "precision", "recall"):
+            assert row[name] == own[name], row["code"]
+        assert (row["labels_flagged"], row["labels_missed"]) == (own["flagged"], own["missed"])
+        assert row["mark"] == own["mark"]
+        assert (row["k"], row["n"]) == (own["judged"]["k"], own["judged"]["n"])
+
+
+def test_all_formats_print_the_same_digits(annotate_cli, run, file):
+    def out(name):
+        done = annotate_cli("report", run, "--calibration", file, "--format", name)
+        assert done.code == 0, done.err
+        return done.out
+
+    [value] = json.loads(out("json"))
+    expected = {
+        row["code"]: [
+            row["corrected_percent"],
+            row["corrected_interval_percent"].replace(", ", ","),
+            f"{row['labels_flagged']}+{row['labels_missed']}",
+            row["mark"],
+        ]
+        for row in value["rows"]
+    }
+    assert {code: cells[-4:] for code, cells in table_rows(out("table")).items()} == expected
+    found = {
+        row["code"]: [
+            row["corrected_percent"],
+            f"[{row['corrected_low']},{row['corrected_high']}]",
+            f"{row['labels_flagged']}+{row['labels_missed']}",
+            row["mark"],
+        ]
+        for row in csv.DictReader(io.StringIO(out("csv")))
+    }
+    assert found == expected
+    lines = [line for line in out("md").splitlines() if line.startswith("| ")][2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert {one[0]: [one[-4], one[-3].replace(", ", ","), *one[-2:]] for one in cells} == expected
+    screen = table_rows(annotate_cli("calibrate", run, "--labels", "labels.jsonl").out)
+    for code, cells in expected.items():
+        assert screen[code][3:5] == cells[:2]
+    for name in ("table", "csv", "json", "md"):
+        assert "sampling error only; the judge's errors are not measured" not in out(name)
+        assert "60 labels of ann" in out(name)
+
+
+def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
+    out = annotate_cli("report", run).out
+    assert "corrected" not in out
+    assert "not measured" in out
+
+
+def test_a_code_without_a_rule(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, traces(), known=["alpha", "beta"])
+    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
+    annotate_cli("calibrate", run, "--labels", rows)
+    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    gamma = table_rows(out)["gamma"]
+    assert gamma[1] == "-"  # not 0, but not known
+    assert gamma[-4] == "8.3"  # 5 of 60 labelled traces, no flag: 5 / 60
+
+
+def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, tmp_path, run, rubric):
+    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
+    annotate_cli("calibrate", run, "--labels", rows, "--confidence", 0.8)
+    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    header = next(line for line in out.splitlines() if line.startswith("code"))
+    assert header.count("95 % interval") == 1  # the judge's own; the corrected ones are at 80 %
+
+
+# What does not fit
+
+
+def test_another_judge_is_refused(annotate_cli, tmp_path, rubric, file):
+    other = make_run(tmp_path / "other", rubric, traces(), judge="llm:other")
+    done = annotate_cli("report", other, "--calibration", file)
+    said_in_words(done)
+    for word in ("another judge", "llm:m", "llm:other", "--transfer"):
+        assert word in done.err
+
+
+def test_a_changed_prompt_is_another_judge(annotate_cli, tmp_path, rubric, file):
+    other = make_run(tmp_path / "other", rubric, traces(), prompt_sha256="new")
+    said_in_words(annotate_cli("report", other, "--calibration", file))
+
+
+@pytest.mark.parametrize("n", [119, 121])
+def test_other_traces_are_refused(annotate_cli, tmp_path, rubric, file, n):
+    other = make_run(tmp_path / "other", rubric, traces(n))
+    done = annotate_cli("report", other, "--calibration", file)
+    said_in_words(done)
+    assert "other traces" in done.err
+
+
+@pytest.mark.parametrize("transfer", [False, True])
+def test_another_version_of_the_rubric_is_always_refused(
+    annotate_cli, tmp_path, rubric, file, transfer
+):
+    other = make_run(tmp_path / "other", make_rubric(tmp_path, version=2), traces())
+    done = annotate_cli(
+        "report", other, "--calibration", file, *(["--transfer"] if transfer else [])
+    )
+    said_in_words(done)
+    assert "another version" in done.err
+
+
+def test_another_rubric_is_refused(annotate_cli, tmp_path, file):
+    other = make_run(tmp_path / "other", make_rubric(tmp_path, id="else"), traces())
+    said_in_words(annotate_cli("report", other, "--calibration", file))
+
+
+def test_the_same_judge_again_on_the_same_traces_fits(annotate_cli, tmp_path, rubric, run, file):
+    """A second run says something else of some traces: the labels count against what it says."""
+    again = traces()
+    again[0] = said("t0", project="p", task="0", model="m0")
+    other = make_run(tmp_path / "again", rubric, again)
+    [table] = json.loads(
+        annotate_cli("report", other, "--calibration", file, "--format", "json").out
+    )
+    alpha = next(row for row in table["rows"] if row["code"] == "alpha")
+    assert (alpha["k"], alpha["labels_flagged"]) == (59, 29)
+
+
+def test_transfer_says_so_in_every_format(annotate_cli, tmp_path, rubric, file):
+    """Of 60 labels 20 are alpha, all flagged; of 40 others 10 are flagged: Se 1, Sp .75. 120 of 240
+    flagged there: (.5 + .75 - 1) / (1 + .75 - 1) = 1/3.
+    """
+    other = make_run(tmp_path / "other", rubric, traces(240, start=1000), judge="llm:new")
+    for name in ("table", "csv", "json", "md"):
+        done = annotate_cli("report", other, "--calibration", file, "--transfer", "--format", name)
+        assert done.code == 0, done.err
+        assert "TRANSFERRED" in done.out
+        assert "Rogan-Gladen" in done.out
+        assert "33.3" in done.out
+
+
+def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
+    plain = annotate_cli("report", run, "--calibration", file).out
+    assert annotate_cli("report", run, "--calibration", file, "--transfer").out == plain
+
+
+def test_several_calibrations_each_for_its_run(annotate_cli, tmp_path, rubric, run, file):
+    """And each with its own clusters: the first was made with none."""
+    second = make_run(tmp_path / "second", rubric, traces(90, start=500), judge="llm:two")
+    rows = write_labels(tmp_path / "more.jsonl", labels(rubric, 50, start=500))
+    annotate_cli("calibrate", second, "--labels", rows)
+    annotate_cli("calibrate", run, "--labels", "labels.jsonl", "--cluster", "none")
+    files = [x for one in (run, second) for x in ("--calibration", one / "calibration.json")]
+    done = annotate_cli("report", run, second, *files, "--format", "json")
+    assert done.code == 0, done.err
+    for table, folder in zip(json.loads(done.out), (run, second), strict=True):
+        made = calibration(folder / "calibration.json")
+        for row in table["rows"]:
+            expected = row_of(made, row["code"])["corrected"]
+            found = row["corrected"]
+            assert [found[x] for x in ("value", "low", "high")] == [
+                expected[x] for x in ("value", "low", "high")
+            ], (folder.name, row["code"])
+
+
+def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+    odd = "\x1b]0;title\x07\nann\u202e"
+    run = make_run(tmp_path / "run", rubric, traces(), judge=f"llm:{odd}")
+    rows = write_labels(tmp_path / "l.jsonl", labels(rubric, by=f"ann{odd}"))
+    assert annotate_cli("calibrate", run, "--labels", rows).code == 0
+    for name in ("table", "md"):
+        done = annotate_cli(
+            "report", run, "--calibration", run / "calibration.json", "--format", name
+        )
+        assert done.code == 0, done.err
+        assert "\x1b" not in done.out
+        assert "\u202e" not in done.out
+
+
+# By an attribute
+
+
+def test_a_table_for_each_value(annotate_cli, run):
+    tables = json.loads(annotate_cli("report", run, "--by", "setting", "--format", "json").out)
+    assert [(one["group"]["value"], one["judged"]) for one in tables] == [
+        ("-", 40),
+        ("true", 40),
+        ("x", 40),
+    ]
+    for one in tables:
+        assert sum(row["k"] for row in one["rows"]) == one["judged"]
+    out = annotate_cli("report", run, "--by", "setting").out
+    assert out.count("setting = ") == 3
+
+
+def test_groups_are_counted_as_the_traces_say(annotate_cli, run):
+    tables = json.loads(annotate_cli("report", run, "--by", "model", "--format", "json").out)
+    found = {one["group"]["value"]: {r["code"]: r["k"] for r in one["rows"]} for one in tables}
+    # Even numbers: of every 6, 0 and 2 are alpha, 4 none. Odd: 1 alpha, 3 beta, 5 none.
+    assert found == {
+        "m0": {"alpha": 40, "beta": 0, "gamma": 0, "none": 20},
+        "m1": {"alpha": 20, "beta": 20, "gamma": 0, "none": 20},
+    }
+
+
+def test_an_attribute_that_no_trace_has(annotate_cli, run):
+    done = annotate_cli("report", run, "--by", "colour")
+    said_in_words(done)
+    for word in ("colour", "model", "setting", "task"):
+        assert word in done.err
+
+
+def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
+    """Odd traces: 20 alpha of 60 judged. Labelled: 10 flagged, all right (m % 6 == 1), and none of
+    the 20 others is alpha. Without clusters in the formula: the value alone.
+    """
+    tables = json.loads(
+        annotate_cli("report", run, "--calibration", file, "--by", "model", "--format", "json").out
+    )
+    by_value = {one["group"]["value"]: one for one in tables}
+    alpha = next(row for row in by_value["m1"]["rows"] if row["code"] == "alpha")
+    assert by_value["m1"]["labels"] == 30
+    assert (alpha["labels_flagged"], alpha["labels_missed"]) == (10, 0)
+    expected = poststratified(60, 20, cell([1] * 10), cell([0] * 20))
+    assert alpha["corrected"]["value"] == pytest.approx(expected.value)
+    even = next(row for row in by_value["m0"]["rows"] if row["code"] == "alpha")
+    # 40 of 60 flagged, half of the 20 labels right (m % 6 == 0, not 2): 2/3 * 1/2.
+    assert even["corrected"]["value"] == pytest.approx(1 / 3)
+
+
+def test_a_group_without_labels_is_not_corrected(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, traces())
+    rows = [row for row in labels(rubric) if int(row["trace_id"][1:]) % 2]
+    annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows))
+    options = ("--calibration", run / "calibration.json", "--by", "model")
+    done = annotate_cli("report", run, *options)
+    assert done.code == 0, done.err
+    m0 = done.out[done.out.index("model = m0") :].partition("model = m1")[0]
+    for cells in table_rows(m0).values():
+        assert cells[-4:] == ["-", "-", "0+0", "blind"]
+    assert "nan" not in done.out.lower()
+
+
+def test_values_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t1", "alpha", model="=x\x1b]0;t\x07\ny\u202e")])
+    out = annotate_cli("report", run, "--by", "model").out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    [row, *_] = csv.DictReader(
+        io.StringIO(annotate_cli("report", run, "--by", "model", "--format", "csv").out)
+    )
+    assert row["value"].startswith("'=")
+
+
+# Codes that stand together
+
+
+def test_codes_that_stand_in_one_trace(annotate_cli, tmp_path, rubric):
+    """By hand: alpha+beta 3 (whatever is primary), alpha alone 2, beta+gamma 1, none 4."""
+    sets = [("alpha", "beta")] * 2 + [("beta", "alpha")] + [("alpha",)] * 2
+    sets += [("beta", "gamma")] + [()] * 4
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [*(said(f"t{n}", *one) for n, one in enumerate(sets)), said("s", status="skipped")],
+    )
+    [value] = json.loads(annotate_cli("report", run, "--co-occurrence", "--format", "json").out)
+    assert value["codes"] == ["alpha", "beta", "gamma"]
+    assert value["counts"] == [[5, 3, 0], [3, 4, 1], [0, 1, 1]]
+    assert value["n"] == 10
+    lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
+    rows = [line.split() for line in lines if line[:1].isdigit()]
+    assert rows == [
+        ["1", "alpha", "5", "3", "0"],
+        ["2", "beta", "3", "4", "1"],
+        ["3", "gamma", "0", "1", "1"],
+    ]
+    out = annotate_cli("report", run, "--co-occurrence", "--format", "csv").out
+    found = {
+        (row["code"], row["other"]): int(row["count"]) for row in csv.DictReader(io.StringIO(out))
+    }
+    assert found[("alpha", "beta")] == found[("beta", "alpha")] == 3
+    assert len(found) == 9
+    assert (
+        "| alpha | 5 | 3 | 0 |"
+        in annotate_cli("report", run, "--co-occurrence", "--format", "md").out
+    )
+
+
+def test_a_rubric_of_one_code_has_no_pairs(annotate_cli, tmp_path):
+    run = make_run(tmp_path / "run", make_rubric(tmp_path, "one"), [said("t1", "alpha")])
+    done = annotate_cli("report", run, "--co-occurrence")
+    assert (done.code, "no rubric" in done.out) == (0, True)
+
+
+def test_a_code_without_a_rule_has_no_count(annotate_cli, tmp_path, rubric):
+    """Not 0, but not known: as in the frequency table."""
+    run = make_run(tmp_path / "run", rubric, [said("t1", "alpha", "beta")], known=["alpha", "beta"])
+    lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
+    [gamma] = [line.split() for line in lines if line.startswith("3 gamma")]
+    assert gamma[2:] == ["-", "-", "-"]

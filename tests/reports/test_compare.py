@@ -1,0 +1,486 @@
+"""`annotate report --compare`: two groups or two runs side by side, against published numbers."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.calibration.build import (
+    calibration,
+    label,
+    make_rubric,
+    make_run,
+    row_of,
+    said,
+    said_in_words,
+    write_labels,
+)
+from validation import Estimate, mover
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+def pairs(both, first_only, second_only, neither):
+    """Traces of two models on the same tasks: alpha as the counts say, else beta."""
+    flags = [(1, 1)] * both + [(1, 0)] * first_only + [(0, 1)] * second_only + [(0, 0)] * neither
+    return [
+        said(
+            f"{model}/coop/p/{n}/f1_f2",
+            "alpha" if flag else "beta",
+            project="p",
+            task=str(n),
+            model=model,
+        )
+        for n, two in enumerate(flags)
+        for model, flag in zip(("one", "two"), two, strict=True)
+    ]
+
+
+def compared(annotate_cli, *arguments):
+    done = annotate_cli("report", *arguments, "--format", "json")
+    assert done.code == 0, done.err
+    values = json.loads(done.out, parse_constant=lambda word: pytest.fail(word))
+    return values[0], {row["code"]: row for row in values[0]["rows"]}
+
+
+def numbers(row, name="difference"):
+    return [pytest.approx(row[name][key], abs=1e-9) for key in ("value", "low", "high")]
+
+
+BY_MODEL = ("--by", "model", "--compare", "one", "two")
+
+
+# Pairs
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected", "p"),
+    [
+        # Newcombe, Stat. Med. 17 (1998) 2635, table III, method 10, as in stats_golden_dev.json;
+        # McNemar by hand: 2 * (1 + 14 + 91) / 2^14 for 12 against 2, 2 / 2^14 for 14 against 0.
+        ((36, 12, 2, 0), (0.2, 0.05692958400323889, 0.3404276029749408), 212 / 2**14),
+        ((18, 12, 2, 18), (0.2, 0.05617184398825317, 0.3289759688858016), 212 / 2**14),
+        ((35, 14, 0, 1), (0.28, 0.14607390586463304, 0.41746247415539417), 2 / 2**14),
+        ((30, 0, 0, 24), (0.0, -0.035837621934486134, 0.035837621934486155), None),
+    ],
+)
+def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
+    run = make_run(tmp_path / "run", rubric, pairs(*counts))
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert (one["kind"], one["n"], one["alone"]) == ("paired", [sum(counts)] * 2, [0, 0])
+    assert numbers(rows["alpha"]) == list(expected)
+    assert rows["alpha"]["test"]["p"] == (None if p is None else pytest.approx(p))
+    assert (rows["alpha"]["first"]["k"], rows["alpha"]["second"]["k"]) == (
+        counts[0] + counts[1],
+        counts[0] + counts[2],
+    )
+    # beta is the other side of it.
+    value, low, high = expected
+    assert numbers(rows["beta"]) == [pytest.approx(x, abs=1e-9) for x in (-value, -high, -low)]
+    # Two tests: alpha and beta; gamma and none differ nowhere and cannot be tested. Holm: twice p.
+    assert one["tests"] == (0 if p is None else 2)
+    assert rows["alpha"]["adjusted"] == (None if p is None else pytest.approx(2 * p))
+    assert (rows["gamma"]["test"]["p"], rows["gamma"]["adjusted"]) == (None, None)
+    back, again = compared(annotate_cli, run, "--by", "model", "--compare", "two", "one")
+    assert again["alpha"]["difference"]["value"] == pytest.approx(-value)
+    assert (back["first"], back["second"]) == ("two", "one")
+
+
+def test_holm_by_hand(annotate_cli, tmp_path, rubric):
+    """Discordant alpha 8:0 (p 1/128), beta 0:6 (1/32), none 1:3 (5/8): times 3, 2, 1."""
+    codes = [("alpha", None)] * 1 + [("alpha", "beta")] * 5 + [("alpha", None)] * 2
+    codes += [(None, "beta")] * 1 + [("gamma", "gamma")] * 4
+    traces = [
+        said(f"{m}/p/{n}/f", *([code] if code else []), project="p", task=str(n), model=m)
+        for n, two in enumerate(codes)
+        for m, code in zip(("one", "two"), two, strict=True)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    p = {code: rows[code]["test"]["p"] for code in rows}
+    assert p == {
+        "alpha": pytest.approx(1 / 128),
+        "beta": pytest.approx(1 / 32),
+        "gamma": None,
+        "none": pytest.approx(5 / 8),
+    }
+    assert one["tests"] == 3
+    assert {code: rows[code]["adjusted"] for code in rows} == {
+        "alpha": pytest.approx(3 / 128),
+        "beta": pytest.approx(2 / 32),
+        "gamma": None,
+        "none": pytest.approx(5 / 8),
+    }
+
+
+def test_traces_without_a_partner_are_left_out_and_said(annotate_cli, tmp_path, rubric):
+    more = [
+        said(f"one/coop/p/{n}/f1_f2", "alpha", project="p", task=str(n), model="one")
+        for n in range(50, 57)
+    ]
+    more += [said("two/coop/p/60/f1_f2", project="p", task="60", model="two")]
+    run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0) + more)
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert (one["kind"], one["n"], one["alone"]) == ("paired", [50, 50], [7, 1])
+    assert rows["alpha"]["difference"]["value"] == pytest.approx(0.2)
+    out = annotate_cli("report", run, *BY_MODEL).out
+    assert "7 and 1 judged traces without a partner" in out
+
+
+def test_a_skipped_or_failed_trace_is_no_partner(annotate_cli, tmp_path, rubric):
+    traces = pairs(36, 12, 2, 0)
+    traces[0] = said(traces[0].trace_id, status="skipped", **traces[0].attributes)
+    traces[3] = said(traces[3].trace_id, status="failed", **traces[3].attributes)
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert (one["n"], one["alone"]) == ([48, 48], [1, 1])
+    assert (rows["alpha"]["first"]["k"], rows["alpha"]["second"]["k"]) == (46, 36)
+
+
+# Without pairs
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        # Newcombe, Stat. Med. 17 (1998) 873, table II, method 10, as in stats_golden_dev.json.
+        ((56, 70, 48, 80), (0.2, 0.052431472402364815, 0.3338726540369059)),
+        ((6, 7, 2, 7), (4 / 7, 0.058227927482312314, 0.8062496375242278)),
+        ((0, 10, 0, 20), (0.0, -0.16112515805281935, 0.27753279986288926)),
+        ((10, 10, 0, 20), (1.0, 0.6790860371419147, 1.0)),
+    ],
+)
+def test_independent_groups(annotate_cli, tmp_path, rubric, counts, expected):
+    k1, n1, k2, n2 = counts
+    traces = [said(f"a{n}", *(["alpha"] if n < k1 else []), model="one") for n in range(n1)]
+    traces += [said(f"b{n}", *(["alpha"] if n < k2 else []), model="two") for n in range(n2)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert (one["kind"], one["n"]) == ("independent", [n1, n2])
+    assert numbers(rows["alpha"]) == list(expected)
+    assert rows["alpha"]["test"]["name"] == "fisher"
+
+
+def test_fisher_by_hand(annotate_cli, tmp_path, rubric):
+    """8 of 10 against 1 of 6: p = .03496503 (golden case fisher-8-2-1-5)."""
+    traces = [said(f"a{n}", *(["alpha"] if n < 8 else []), model="one") for n in range(10)]
+    traces += [said(f"b{n}", *(["alpha"] if n < 1 else []), model="two") for n in range(6)]
+    _, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
+    assert rows["alpha"]["test"]["p"] == pytest.approx(0.03496503496503496)
+
+
+def same_tasks(second=40):
+    """Two traces of each of 20 tasks for one, ``second`` traces in all for two; no partners."""
+    traces = [
+        said(
+            f"one/p/{n // 2}/a{n % 2}",
+            *(["alpha"] if n % 4 < 3 else []),
+            project="p",
+            task=str(n // 2),
+            model="one",
+        )
+        for n in range(40)
+    ]
+    return traces + [
+        said(
+            f"two/p/{n // 2}/b{n % 2}",
+            *(["alpha"] if n % 4 < 1 else []),
+            project="p",
+            task=str(n // 2),
+            model="two",
+        )
+        for n in range(second)
+    ]
+
+
+def test_the_same_tasks_without_partners(annotate_cli, tmp_path, rubric):
+    """30 of 40 against 10 of 40, the tasks resampled; the same call gives the same limits."""
+    run = make_run(tmp_path / "run", rubric, same_tasks())
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert one["kind"] == "same tasks"
+    found = rows["alpha"]["difference"]
+    assert found["value"] == pytest.approx(0.5)
+    # Pairs of tasks alternate 1 - .5 and .5 - 0: every task has a difference of exactly .5.
+    assert (found["low"], found["high"]) == (None, None) or found["low"] <= 0.5 <= found["high"]
+    assert compared(annotate_cli, run, *BY_MODEL)[1] == rows
+    assert annotate_cli("report", run, *BY_MODEL).out.count("resampling tasks") == 1
+
+
+def test_a_side_with_one_task_of_many(annotate_cli, tmp_path, rubric):
+    """Resamples without that task have no share there; nothing is NaN."""
+    run = make_run(tmp_path / "run", rubric, same_tasks(second=2))
+    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    assert one["kind"] == "same tasks"
+    assert rows["alpha"]["difference"]["value"] == pytest.approx(0.75 - 0.5)
+    assert "nan" not in annotate_cli("report", run, *BY_MODEL).out.lower()
+
+
+# Runs and judges
+
+
+def two_runs(tmp_path, rubric, counts=(36, 12, 2, 0), **more):
+    flags = [(1, 1)] * counts[0] + [(1, 0)] * counts[1] + [(0, 1)] * counts[2]
+    flags += [(0, 0)] * counts[3]
+    folders = []
+    for side, (name, judge) in enumerate([("first", "llm:a"), ("second", "llm:b")]):
+        traces = [
+            said(f"t{n}", "alpha" if two[side] else "beta", project="p", task=str(n // 5))
+            for n, two in enumerate(flags)
+        ]
+        folders.append(make_run(tmp_path / name, rubric, traces, judge=judge, **more))
+    return folders
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--by", "run", "--compare", "first", "second"),
+        ("--by", "judge", "--compare", "llm:a", "llm:b"),
+    ],
+)
+def test_runs_and_judges_are_paired_by_trace(annotate_cli, tmp_path, rubric, options):
+    runs = two_runs(tmp_path, rubric)
+    one, rows = compared(annotate_cli, *runs, *options)
+    assert (one["kind"], one["n"]) == ("paired", [50, 50])
+    assert numbers(rows["alpha"]) == [0.2, 0.05692958400323889, 0.3404276029749408]
+    _, same = compared(annotate_cli, *reversed(runs), *options)
+    assert same == rows
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_code_that_one_judge_has_no_rule_for_is_not_compared(
+    annotate_cli, tmp_path, rubric, order
+):
+    """Not 0 against 10 of 20: one of the two does not look for beta at all."""
+    rules = make_run(
+        tmp_path / "r", rubric, [said(f"t{n}") for n in range(20)], judge="rules", known=["alpha"]
+    )
+    llm = make_run(
+        tmp_path / "l", rubric, [said(f"t{n}", *(["beta"] if n % 2 else [])) for n in range(20)]
+    )
+    runs = [rules, llm][::order]
+    _, rows = compared(annotate_cli, *runs, "--by", "judge", "--compare", "rules", "llm:m")
+    beta = rows.get("beta")
+    assert beta is None or beta["difference"]["value"] is None
+    assert "gamma" not in rows or rows["gamma"]["difference"]["value"] is None
+
+
+def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric):
+    one, _ = two_runs(tmp_path, rubric)
+    newer = make_rubric(tmp_path, version=2)
+    other = make_run(tmp_path / "newer", newer, [said("t1", "alpha")])
+    done = annotate_cli("report", one, other, "--by", "run", "--compare", "first", "newer")
+    said_in_words(done)
+    assert "in common" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--compare", "one", "two"), ["--by"]),
+        (("--by", "model", "--compare", "one", "six"), ["six", "one (50)", "two (50)"]),
+        (("--by", "colour", "--compare", "red", "blue"), ["red", "colour"]),
+        (("--by", "run", "--compare", "run", "nowhere"), ["nowhere", "run (100)"]),
+    ],
+)
+def test_wrong_usage(annotate_cli, tmp_path, rubric, options, words):
+    run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
+    done = annotate_cli("report", run, *options)
+    said_in_words(done)
+    for word in words:
+        assert word in done.err
+
+
+# Formats
+
+
+def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
+
+    def out(name):
+        return annotate_cli("report", run, *BY_MODEL, "--format", name).out
+
+    line = next(line for line in out("table").splitlines() if line.startswith("alpha"))
+    assert line.split() == [
+        *("alpha", "48/50", "96.0", "38/50", "76.0", "+20.0", "[+5.7,", "+34.0]"),
+        *("0.0129", "0.0259"),
+    ]
+    line = next(line for line in out("md").splitlines() if line.startswith("| alpha"))
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == [
+        *("alpha", "48/50", "96.0", "38/50", "76.0", "+20.0", "[+5.7, +34.0]"),
+        *("0.0129", "0.0259"),
+    ]
+    row = next(row for row in csv.DictReader(io.StringIO(out("csv"))) if row["code"] == "alpha")
+    assert [row[x] for x in ("first_count", "first_n", "difference", "low", "high", "kind")] == [
+        *("48", "50", "+20.0", "+5.7", "+34.0", "paired"),
+    ]
+    assert float(row["p"]) == pytest.approx(212 / 2**14)
+    assert float(row["p_holm"]) == pytest.approx(424 / 2**14)
+    for name in ("table", "md"):
+        assert "Holm over 2 tests" in out(name)
+        assert "errors are not corrected" in out(name)
+
+
+def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+    odd = "=x\x1b]0;t\x07\ny\u202e"
+    traces = [said("t1", "alpha", model=odd), said("t2", model="two")]
+    run = make_run(tmp_path / "run", rubric, traces)
+    for name in ("table", "md"):
+        done = annotate_cli(
+            "report", run, "--by", "model", "--compare", odd, "two", "--format", name
+        )
+        assert done.code == 0, done.err
+        assert "\x1b" not in done.out
+        assert "\u202e" not in done.out
+    done = annotate_cli("report", run, "--by", "model", "--compare", odd, "two", "--format", "csv")
+    assert next(csv.DictReader(io.StringIO(done.out)))["first"].startswith("'=")
+    done = annotate_cli("report", run, "--by", "model", "--compare", odd, "no\x1b]0;t\x07")
+    said_in_words(done)
+
+
+# Corrected differences
+
+
+def labelled(tmp_path, rubric, traces, name="labels.jsonl", every=2):
+    """A person agrees with the judge on alpha in 4 of 5 labelled traces."""
+    rows = [
+        label(one.trace_id, rubric, "gamma" if n % 10 == 0 else one.primary)
+        for n, one in enumerate(traces)
+        if n % every == 0 and one.primary
+    ]
+    return write_labels(tmp_path / name, rows)
+
+
+def limits(value):
+    return tuple(value[x] for x in ("value", "low", "high"))
+
+
+def as_estimate(value):
+    return Estimate(**{key: value[key] for key in value})
+
+
+def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
+    """Two runs, each with its own labels and calibration: MOVER of the two corrected shares."""
+    runs = two_runs(tmp_path, rubric)
+    files = []
+    for n, run in enumerate(runs):
+        lines = [json.loads(line) for line in (run / "annotations.jsonl").read_text().splitlines()]
+        rows = [
+            label(line["trace_id"], rubric, "gamma" if m % 7 == n else line["primary"])
+            for m, line in enumerate(lines)
+            if m % 2 == n
+        ]
+        annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / f"{n}.jsonl", rows))
+        files += ["--calibration", run / "calibration.json"]
+    options = ("--by", "run", "--compare", "first", "second")
+    _, rows = compared(annotate_cli, *runs, *files, *options)
+    for code in ("alpha", "beta"):
+        own = [
+            as_estimate(row_of(calibration(run / "calibration.json"), code)["corrected"])
+            for run in runs
+        ]
+        expected = mover(*own)
+        assert limits(rows[code]["corrected"]) == pytest.approx(
+            (expected.value, expected.low, expected.high)
+        )
+    out = annotate_cli("report", *runs, *files, *options).out
+    assert "MOVER" in out
+    by_judge = ("--by", "judge", "--compare", "llm:a", "llm:b")
+    _, again = compared(annotate_cli, *runs, *files, *by_judge)
+    # The calibrations are given, and each judge has one run: the same corrected differences.
+    assert again["alpha"]["corrected"] is not None
+    assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
+
+
+def test_groups_of_one_run_are_corrected_by_their_own_labels(annotate_cli, tmp_path, rubric):
+    traces = pairs(36, 12, 2, 0)
+    run = make_run(tmp_path / "run", rubric, traces)
+    annotate_cli("calibrate", run, "--labels", labelled(tmp_path, rubric, traces, every=3))
+    options = ("--calibration", run / "calibration.json")
+    _, rows = compared(annotate_cli, run, *options, *BY_MODEL)
+    tables = json.loads(
+        annotate_cli("report", run, *options, "--by", "model", "--format", "json").out
+    )
+    shares = [
+        as_estimate(row["corrected"])
+        for value in ("one", "two")
+        for table in tables
+        if table["group"]["value"] == value
+        for row in table["rows"]
+        if row["code"] == "alpha"
+    ]
+    expected = mover(*shares)
+    assert limits(rows["alpha"]["corrected"]) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
+
+
+def test_several_runs_of_a_group_do_not_lose_all_but_the_last(annotate_cli, tmp_path, rubric):
+    """One group over two runs with a calibration each: whatever is said of the corrected share, it
+    cannot be that of one of the runs alone, and does not depend on their order.
+    """
+    runs, files = [], []
+    for k, counts in enumerate([(36, 12, 2, 0), (2, 2, 12, 34)]):
+        traces = [
+            said(f"run{k}/{one.trace_id}", one.primary, **one.attributes) for one in pairs(*counts)
+        ]
+        run = make_run(tmp_path / f"run{k}", rubric, traces)
+        file = labelled(tmp_path, rubric, traces, f"{k}.jsonl", every=3)
+        annotate_cli("calibrate", run, "--labels", file)
+        runs.append(run)
+        files += ["--calibration", run / "calibration.json"]
+    done = annotate_cli("report", *runs, *files, *BY_MODEL, "--format", "json")
+    if done.code == 2:
+        return
+    _, rows = compared(annotate_cli, *runs, *files, *BY_MODEL)
+    _, back = compared(annotate_cli, *reversed(runs), *files, *BY_MODEL)
+    assert rows["alpha"]["corrected"] == back["alpha"]["corrected"]
+
+
+def test_groups_are_not_compared_by_labels_made_elsewhere(annotate_cli, tmp_path, rubric):
+    """Not by another judge's calibration, and not carried over: both sides would share its errors,
+    and their difference would look as if it were known.
+    """
+    here = [said(f"x{n}", "alpha" if n % 2 else "beta") for n in range(60)]
+    other = make_run(tmp_path / "other", rubric, here)
+    annotate_cli("calibrate", other, "--labels", labelled(tmp_path, rubric, here, every=1))
+    run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
+    options = ("--calibration", other / "calibration.json", *BY_MODEL)
+    said_in_words(annotate_cli("report", run, *options))
+    said_in_words(annotate_cli("report", run, *options, "--transfer"))
+
+
+def test_calibrations_of_different_confidence(annotate_cli, tmp_path, rubric):
+    runs, files = two_runs(tmp_path, rubric), []
+    for run, confidence in zip(runs, (0.95, 0.9), strict=True):
+        rows = [label(f"t{n}", rubric, "alpha") for n in range(30)]
+        file = write_labels(tmp_path / f"{run.name}.jsonl", rows)
+        annotate_cli("calibrate", run, "--labels", file, "--confidence", confidence)
+        files += ["--calibration", run / "calibration.json"]
+    done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
+    assert done.code in (0, 2)  # never a traceback
+
+
+def test_a_group_over_runs_with_and_without_tasks(annotate_cli, tmp_path, rubric):
+    """The traces of one run tell their task, those of the other do not."""
+    runs, files = [], []
+    for k, drop in enumerate([(), ("project", "task")]):
+        traces = [
+            said(
+                f"run{k}/{one.trace_id}",
+                one.primary,
+                **{name: value for name, value in one.attributes.items() if name not in drop},
+            )
+            for one in pairs(20, 12, 2, 16)
+        ]
+        run = make_run(tmp_path / f"run{k}", rubric, traces)
+        file = labelled(tmp_path, rubric, traces, f"{k}.jsonl", every=3)
+        annotate_cli("calibrate", run, "--labels", file)
+        runs.append(run)
+        files += ["--calibration", run / "calibration.json"]
+    done = annotate_cli("report", *runs, *files, *BY_MODEL, "--format", "json")
+    assert done.code == 0, done.err
