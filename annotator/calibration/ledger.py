@@ -4,12 +4,13 @@ A test set that is looked at until a judge does well on it measures nothing any 
 stands beside the labels, so that it goes where they go.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from annotator.errors import AnnotatorError
 
@@ -44,15 +45,17 @@ def note_look(ledger: Path, entry: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         AnnotatorError: the ledger cannot be read or written, or holds a line that is no look.
     """
-    looks = [one for one in _read(ledger) if _same(one, entry)]
-    judges = {one.get("judge_sha256") for one in looks} | {entry["judge_sha256"]}
-    noted = {**entry, "look": len(looks) + 1, "judges": len(judges)}
-    line = json.dumps(noted).encode() + b"\n"
     try:
         with ledger.open("a+b") as file:
-            if file.tell() and not _ends_a_line(file):
-                line = b"\n" + line  # an editor took the last line's end off
-            file.write(line)
+            fcntl.flock(file, fcntl.LOCK_EX)  # looks at the same moment have their own numbers
+            file.seek(0)
+            data = file.read()
+            looks = [one for one in _read(data, ledger) if _same(one, entry)]
+            judges = {one.get("judge_sha256") for one in looks} | {entry["judge_sha256"]}
+            noted = {**entry, "look": len(looks) + 1, "judges": len(judges)}
+            # An editor may have taken the last line's end off.
+            begin = b"" if not data or data.endswith(b"\n") else b"\n"
+            file.write(begin + json.dumps(noted).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -60,24 +63,13 @@ def note_look(ledger: Path, entry: Mapping[str, Any]) -> dict[str, Any]:
     return noted
 
 
-def _ends_a_line(file: IO[bytes]) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
-
-
 def _same(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     return all(one.get(key) == entry[key] for key in ("rubric", "split"))
 
 
-def _read(ledger: Path) -> list[dict[str, Any]]:
-    try:
-        text = ledger.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise AnnotatorError(f"cannot read {ledger}: {error}") from error
+def _read(data: bytes, ledger: Path) -> list[dict[str, Any]]:
     looks = []
-    for n, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+    for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
         try:
             one = json.loads(line)
         except (ValueError, RecursionError):

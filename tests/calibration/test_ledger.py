@@ -121,7 +121,7 @@ def test_a_damaged_line_is_an_error(tmp_path, damage):
 
 def test_bytes_that_are_no_text_are_an_error(tmp_path):
     (tmp_path / "l").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(AnnotatorError, match="cannot read"):
+    with pytest.raises(AnnotatorError, match="line 1"):
         note_look(tmp_path / "l", ENTRY)
 
 
