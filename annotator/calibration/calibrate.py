@@ -2,22 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Literal
 
 from annotator.calibration.estimates import Judged, Labelled, estimate_code, one_sided
 from annotator.calibration.frame import Frame, RubricInfo, alone, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
-from annotator.labels import Label, Labels
 from annotator.rubrics import NONE
 from annotator.text import count
 from validation import (
     Estimate,
-    RaterAgreement,
+    Retest,
     agreement_of,
     code_report,
-    krippendorff_alpha,
     set_agreement,
     wilson,
 )
@@ -36,6 +33,7 @@ def calibrate(
     between: Sequence[Comparison] = (),
     people_alpha: Estimate | None = None,
     judges: Sequence[Comparison] = (),
+    reruns: Retest | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     population: Literal["process", "corpus"] = "process",
@@ -99,6 +97,7 @@ def calibrate(
         between=tuple(between),
         people_alpha=people_alpha,
         judges=tuple(judges),
+        reruns=reruns,
         joined=tuple(_record(pair, row) for pair, row in zip(joined.pairs, rows, strict=True)),
         confidence=confidence,
         seed=seed,
@@ -197,121 +196,3 @@ def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[s
     if frame.rubric.choice == "many":
         warnings.append("Agreement is of whole sets of codes; shares do not add up to 100 %.")
     return warnings
-
-
-def people(
-    labels: Labels,
-    rubric: RubricInfo,
-    *,
-    clusters: Mapping[str, str | None],
-    weights: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> tuple[tuple[Comparison, ...], Estimate | None]:
-    """Return how far people agree with each other, pair by pair and all together.
-
-    What they agreed on afterwards (``gold``) is no rater. ``weights``: by trace, if the labelled
-    traces were not equally likely to be drawn; alpha is not weighted.
-    """
-    names = [name for name in labels.annotators if name != "gold"]
-    by_name = {name: labels.of(name) for name in names}
-    pairs = [
-        between(one, by_name[one], other, by_name[other], rubric, clusters, weights, confidence)
-        for one, other in combinations(names, 2)
-    ]
-    doubles = [pair for pair in pairs if pair is not None]
-    if not doubles:
-        return (), None
-    units = sorted({trace_id for own in by_name.values() for trace_id in own})
-    known = [clusters.get(unit) for unit in units]
-    ratings = [
-        [frozenset(human_label(own[unit], rubric)) if unit in own else None for unit in units]
-        for own in by_name.values()
-    ]
-    alpha = krippendorff_alpha(
-        ratings if rubric.choice == "many" else [_single(one) for one in ratings],
-        distance="masi" if rubric.choice == "many" else "nominal",
-        clusters=[one or alone(unit) for one, unit in zip(known, units, strict=True)]
-        if any(known)
-        else None,
-        confidence=confidence,
-        seed=seed,
-    )
-    return tuple(doubles), alpha
-
-
-def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
-    return [None if one is None else next(iter(one)) for one in ratings]
-
-
-def between(
-    first_name: str,
-    first: Mapping[str, Label],
-    second_name: str,
-    second: Mapping[str, Label],
-    rubric: RubricInfo,
-    clusters: Mapping[str, str | None],
-    weights: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-) -> Comparison | None:
-    """Return how far two people agree on the traces that both labelled, None if there are none."""
-    both = [trace_id for trace_id in first if trace_id in second]
-    if not both:
-        return None
-    labels = [
-        [one_label(human_label(own[unit], rubric)) for unit in both] for own in (first, second)
-    ]
-    return Comparison(
-        f"{first_name} and {second_name}",
-        len(both),
-        _agreement(labels, both, rubric, clusters, weights, confidence),
-    )
-
-
-def judges_agree(
-    what: str,
-    frame: Frame,
-    other: Frame,
-    clusters: Mapping[str, str | None],
-    weights: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-    note: str | None = None,
-) -> Comparison | None:
-    """Return how far two runs agree on the kept traces that both judged, None if there are none."""
-    both = [
-        trace_id
-        for trace_id, one in frame.wanted.items()
-        if one.status in ("labelled", "none")
-        and (again := other.wanted.get(trace_id))
-        and again.status in ("labelled", "none")
-    ]
-    if not both:
-        return None
-    labels = [
-        [one_label(found(own.wanted[unit], frame.rubric)) for unit in both]
-        for own in (frame, other)
-    ]
-    return Comparison(
-        what, len(both), _agreement(labels, both, frame.rubric, clusters, weights, confidence), note
-    )
-
-
-def _agreement(
-    labels: Sequence[Sequence[str]],
-    units: Sequence[str],
-    rubric: RubricInfo,
-    clusters: Mapping[str, str | None],
-    weights: Mapping[str, float] | None,
-    confidence: float,
-) -> RaterAgreement:
-    known = [clusters.get(unit) for unit in units]
-    return agreement_of(
-        labels[0],
-        labels[1],
-        weights=[weights[unit] for unit in units] if weights else None,
-        clusters=[one or alone(unit) for one, unit in zip(known, units, strict=True)]
-        if any(known)
-        else None,
-        confidence=confidence,
-        categories=None if rubric.choice == "many" else rubric.labels,
-    )

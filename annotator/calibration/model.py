@@ -10,7 +10,7 @@ from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.runs.manifest import now
 from annotator.text import storable
-from validation import Averages, Estimate, Interval, RaterAgreement, SetAgreement
+from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 SCHEMA = "calibration/1"
 CORPUS_ONLY = (
@@ -58,8 +58,8 @@ class Calibration:
     ``labels`` says where they come from: files, annotators, split, design, how many. ``joined``
     holds every labelled trace: id, the person's labels, the judge's, weight, cluster; from it each
     number can be computed again. ``between``: people with each other (the ceiling). ``judges``:
-    this judge with other runs, its own or another judge's. ``judged_codes``: those that the judge
-    can find at all.
+    this judge with other runs, its own or another judge's; ``reruns``: all runs of this judge.
+    ``judged_codes``: those that the judge can find at all.
     """
 
     run: str
@@ -84,6 +84,7 @@ class Calibration:
     between: tuple[Comparison, ...]
     people_alpha: Estimate | None
     judges: tuple[Comparison, ...]
+    reruns: Retest | None
     joined: tuple[Mapping[str, Any], ...]
     confidence: float
     seed: int

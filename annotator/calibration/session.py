@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from annotator.calibration.calibrate import between, calibrate, judges_agree, people
+from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, read_design
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
@@ -18,6 +18,7 @@ from annotator.calibration.frame import (
 from annotator.calibration.join import Joined, human_label, in_split, join, reference
 from annotator.calibration.ledger import labels_sha256, ledger_of, note_look
 from annotator.calibration.model import Calibration, Comparison
+from annotator.calibration.raters import between, judges_agree, people, reruns
 from annotator.errors import AnnotatorError
 from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
 from annotator.rubrics import Rubric, load_rubric
@@ -99,9 +100,12 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         confidence=request.confidence,
         seed=request.seed,
     )
+    others = [_other(frame, path, wanted, request) for path in request.against]
     judges = [
-        _against(frame, run, other, wanted, clusters, weights, request) for other in request.against
+        _against(frame, other, run, path, clusters, weights, request.confidence)
+        for path, other in zip(request.against, others, strict=True)
     ]
+    again = [other for other in others if other.judge_sha256 == frame.judge_sha256]
     notes += [
         f"No labelled trace was judged both here and in {other}: not compared."
         for other, found in zip(request.against, judges, strict=True)
@@ -133,6 +137,7 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         between=pairs,
         people_alpha=alpha,
         judges=[one for one in judges if one],
+        reruns=reruns([frame, *again], clusters, request.confidence, request.seed),
         confidence=request.confidence,
         seed=request.seed,
         population=request.population,
@@ -196,32 +201,37 @@ def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | Non
     return found if len(found) == len(chances) and len(set(found.values())) > 1 else None
 
 
+def _other(frame: Frame, path: Path, wanted: set[str], request: Request) -> Frame:
+    """Return another run of the same rubric."""
+    other = read_frame(path, frame.rubric.id, wanted=wanted, cluster=request.cluster)
+    if other.rubric.sha256 != frame.rubric.sha256:
+        raise AnnotatorError(
+            f"--against {path}: judged by another version of {frame.rubric.id}"
+            f" ({other.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
+        )
+    if other.run == frame.run:
+        raise AnnotatorError(f"--against {path}: this is the run itself")
+    return other
+
+
 def _against(
     frame: Frame,
+    other: Frame,
     run: Path,
-    other: Path,
-    wanted: set[str],
+    path: Path,
     clusters: Mapping[str, str | None],
     weights: Mapping[str, float] | None,
-    request: Request,
+    confidence: float,
 ) -> Comparison | None:
-    second = read_frame(other, frame.rubric.id, wanted=wanted, cluster=request.cluster)
-    if second.rubric.sha256 != frame.rubric.sha256:
-        raise AnnotatorError(
-            f"--against {other}: judged by another version of {frame.rubric.id}"
-            f" ({second.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
-        )
-    if second.run == frame.run:
-        raise AnnotatorError(f"--against {other}: this is the run itself")
-    again = second.judge_sha256 == frame.judge_sha256
-    cached = any(read_manifest(one).get("totals", {}).get("cache_hits") for one in (run, other))
+    again = other.judge_sha256 == frame.judge_sha256
+    cached = any(read_manifest(one).get("totals", {}).get("cache_hits") for one in (run, path))
     note = None
     if again and cached:
         note = "answers out of the cache: it agrees with itself by construction"
     elif again and frame.judge == "rules":
         note = "the rules judge always says the same"
-    what = f"{frame.judge} again" if again else f"{frame.judge} and {second.judge}"
-    return judges_agree(what, frame, second, clusters, weights, request.confidence, note)
+    what = f"{frame.judge} again" if again else f"{frame.judge} and {other.judge}"
+    return judges_agree(what, frame, other, clusters, weights, confidence, note)
 
 
 def _look(

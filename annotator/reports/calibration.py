@@ -60,6 +60,12 @@ def _head(one: Calibration) -> Iterator[str]:
         yield "human-human  not measured: no trace was labelled by two people"
     for pair in one.judges:
         yield _compared("judge-judge", pair)
+    if again := one.reruns:
+        yield (
+            f"judge re-runs  {again.n} traces: pairwise {percent(again.mean_pairwise_agreement)} %,"
+            f" unanimous {percent(again.share_unanimous)} %, alpha"
+            f" {_number(again.krippendorff_alpha)}"
+        )
     if not one.judges:
         yield "judge-judge  not measured (--against RUN: a second run of the judge, or another one)"
 
@@ -244,6 +250,9 @@ def in_detail(one: Calibration) -> str:
         ase = kappa_ase(confusion(human, judge), one.confidence)
         lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]
     lines += [f"F1  {one_line(row.code, 64)}  {_number(row.f1)}" for row in one.rows]
+    for code, flips in (one.reruns.flips if one.reruns else {}).items():
+        share = f"{flips.flipped}/{flips.given}"
+        lines.append(f"flips  {one_line(code, 200)}  {share} of the traces that had it in any run")
     for name, average in one.averages.items():
         lines.append(
             f"{name} average  precision {_number(average.precision)}, recall"

@@ -375,6 +375,10 @@ def _notes(
 
 def _check(table: FrequencyTable) -> None:
     """Hold the table against itself; a wrong number must never be printed."""
+    for row in table.rows:
+        one = row.labels.corrected if row.labels else None
+        if one and one.value is not None and not (one.low or 0) <= one.value <= (one.high or 0):
+            raise AnnotatorError(f"run {table.run}: {row.code}: the interval misses its own share")
     total = sum(row.share.k for row in table.rows if row.share)
     if table.choice != "many" and total != table.judged:
         raise AnnotatorError(

@@ -812,3 +812,52 @@ def test_this_corpus_only_is_narrower(annotate_cli, golden):
     low, high = beta_distribution.ppf([0.025, 0.975], m * size, (1 - m) * size)
     assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
     assert found["value"] == pytest.approx(0.208)
+
+
+def test_three_runs_of_a_judge(annotate_cli, tmp_path, rubric):
+    """Six traces, three runs, by hand. Pairs that agree: 3, 1, 3, 3, 0, 3 of 3 each: 13/18. All the
+    same: traces 1, 3, 4 and 6. alpha: of 18 values a has 6, b 5, c 4, none 3, so that
+    De = 1 - (6*5 + 5*4 + 4*3 + 3*2) / (18*17), and Do = 1 - 13/18.
+    """
+    runs = [
+        (["alpha"], ["alpha"], [], ["beta"], ["beta"], ["gamma"]),
+        (["alpha"], ["beta"], [], ["beta"], ["alpha"], ["gamma"]),
+        (["alpha"], ["alpha"], [], ["beta"], ["gamma"], ["gamma"]),
+    ]
+    first, *others = (
+        make_run(
+            tmp_path / f"run{n}",
+            rubric,
+            [said(f"t{trace}", *codes, task=f"k{trace}") for trace, codes in enumerate(run)],
+        )
+        for n, run in enumerate(runs)
+    )
+    rows = [label(f"t{trace}", rubric, "alpha") for trace in range(6)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    against = [word for other in others for word in ("--against", other)]
+    done = annotate_cli("calibrate", first, "--labels", file, "--full", *against)
+    assert done.code == 0, done.err
+    found = calibration(first / "calibration.json")["reruns"]
+    assert found["n"] == 6
+    assert found["mean_pairwise_agreement"]["value"] == pytest.approx(13 / 18)
+    assert found["share_unanimous"]["value"] == pytest.approx(4 / 6)
+    expected = 1 - (6 * 5 + 5 * 4 + 4 * 3 + 3 * 2) / (18 * 17)
+    alpha = 1 - (1 - 13 / 18) / expected
+    assert found["krippendorff_alpha"]["value"] == pytest.approx(alpha)
+    assert found["majority"] == ["alpha", "alpha", "none", "beta", None, "gamma"]
+    flips = {code: (one["flipped"], one["given"]) for code, one in found["flips"].items()}
+    assert flips == {"alpha": (2, 3), "beta": (2, 3), "gamma": (1, 2), "none": (0, 1)}
+    assert "judge re-runs  6 traces: pairwise 72.2 %, unanimous 66.7 %" in done.out
+    assert "flips  beta  2/3" in done.out
+
+
+def test_another_judge_is_no_rerun(annotate_cli, tmp_path, rubric):
+    runs = [
+        make_run(tmp_path / name, rubric, [said("t1", "alpha")], judge=f"llm:{name}")
+        for name in ("one", "two")
+    ]
+    file = write_labels(tmp_path / "l.jsonl", [label("t1", rubric, "alpha")])
+    done = annotate_cli("calibrate", runs[0], "--labels", file, "--against", runs[1])
+    assert done.code == 0, done.err
+    assert calibration(runs[0] / "calibration.json")["reruns"] is None
+    assert "re-runs" not in done.out

@@ -1,0 +1,156 @@
+"""How far raters agree: people with each other, a judge with itself and with other judges."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from annotator.calibration.frame import Frame, RubricInfo, alone, found
+from annotator.calibration.join import human_label, one_label
+from annotator.calibration.model import Comparison
+from annotator.labels import Label, Labels
+from validation import (
+    Estimate,
+    RaterAgreement,
+    Retest,
+    agreement_of,
+    krippendorff_alpha,
+    retest,
+)
+
+
+def people(
+    labels: Labels,
+    rubric: RubricInfo,
+    *,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[tuple[Comparison, ...], Estimate | None]:
+    """Return how far people agree with each other, pair by pair and all together.
+
+    What they agreed on afterwards (``gold``) is no rater. ``weights``: by trace, if the labelled
+    traces were not equally likely to be drawn; alpha is not weighted.
+    """
+    names = [name for name in labels.annotators if name != "gold"]
+    by_name = {name: labels.of(name) for name in names}
+    pairs = [
+        between(one, by_name[one], other, by_name[other], rubric, clusters, weights, confidence)
+        for one, other in combinations(names, 2)
+    ]
+    doubles = [pair for pair in pairs if pair is not None]
+    if not doubles:
+        return (), None
+    units = sorted({trace_id for own in by_name.values() for trace_id in own})
+    ratings = [
+        [frozenset(human_label(own[unit], rubric)) if unit in own else None for unit in units]
+        for own in by_name.values()
+    ]
+    alpha = krippendorff_alpha(
+        ratings if rubric.choice == "many" else [_single(one) for one in ratings],
+        distance="masi" if rubric.choice == "many" else "nominal",
+        clusters=_clusters(units, clusters),
+        confidence=confidence,
+        seed=seed,
+    )
+    return tuple(doubles), alpha
+
+
+def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
+    return [None if one is None else next(iter(one)) for one in ratings]
+
+
+def between(
+    first_name: str,
+    first: Mapping[str, Label],
+    second_name: str,
+    second: Mapping[str, Label],
+    rubric: RubricInfo,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+) -> Comparison | None:
+    """Return how far two people agree on the traces that both labelled, None if there are none."""
+    both = [trace_id for trace_id in first if trace_id in second]
+    if not both:
+        return None
+    labels = [
+        [one_label(human_label(own[unit], rubric)) for unit in both] for own in (first, second)
+    ]
+    return Comparison(
+        f"{first_name} and {second_name}",
+        len(both),
+        _agreement(labels, both, rubric, clusters, weights, confidence),
+    )
+
+
+def judges_agree(
+    what: str,
+    frame: Frame,
+    other: Frame,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    note: str | None = None,
+) -> Comparison | None:
+    """Return how far two runs agree on the kept traces that both judged, None if there are none."""
+    both = [unit for unit in frame.wanted if _judged(frame, unit) and _judged(other, unit)]
+    if not both:
+        return None
+    labels = [[_judged(one, unit) or "" for unit in both] for one in (frame, other)]
+    return Comparison(
+        what, len(both), _agreement(labels, both, frame.rubric, clusters, weights, confidence), note
+    )
+
+
+def _agreement(
+    labels: Sequence[Sequence[str]],
+    units: Sequence[str],
+    rubric: RubricInfo,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None,
+    confidence: float,
+) -> RaterAgreement:
+    return agreement_of(
+        labels[0],
+        labels[1],
+        weights=[weights[unit] for unit in units] if weights else None,
+        clusters=_clusters(units, clusters),
+        confidence=confidence,
+        categories=None if rubric.choice == "many" else rubric.labels,
+    )
+
+
+def reruns(
+    frames: Sequence[Frame],
+    clusters: Mapping[str, str | None],
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Retest | None:
+    """Return how far several runs of one judge agree on the kept traces; None for a single run.
+
+    A run that did not judge a trace has no label of it.
+    """
+    if len(frames) < 2:
+        return None
+    units = sorted({trace_id for frame in frames for trace_id in frame.wanted})
+    labels = [[_judged(frame, unit) for frame in frames] for unit in units]
+    return retest(
+        labels,
+        clusters=_clusters(units, clusters),
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def _judged(frame: Frame, trace_id: str) -> str | None:
+    annotation = frame.wanted.get(trace_id)
+    if annotation is None or annotation.status not in ("labelled", "none"):
+        return None
+    return one_label(found(annotation, frame.rubric))
+
+
+def _clusters(units: Sequence[str], clusters: Mapping[str, str | None]) -> list[str] | None:
+    known = [clusters.get(unit) for unit in units]
+    if not any(known):
+        return None
+    return [one or alone(unit) for one, unit in zip(known, units, strict=True)]
