@@ -14,7 +14,8 @@ _MOST = 10_000_000  # labels; more is as good as never
 class Bar:
     """A bar, and how it went: ``met`` if the whole interval is at or above it, ``missed`` if the
     whole interval is below. ``more``: how many more labels of the same kind, of other tasks, would
-    decide it if agreement stays as it is; None if no number would.
+    decide it if agreement stays as it is; None if no number would, or (``one_task``) if it cannot
+    be told, because all labels are of one task.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Bar:
     found: Estimate
     outcome: Outcome
     more: int | None
+    one_task: bool = False
 
 
 def hold(
@@ -45,7 +47,8 @@ def hold(
     if found.high < bar:
         return Bar(name, bar, found, "missed", None)
     more = _more(found, bar, expected, n_effective or found.n, clusters)
-    return Bar(name, bar, found, "undecided", more)
+    one_task = clusters is not None and clusters < 2
+    return Bar(name, bar, found, "undecided", more, one_task)
 
 
 def _more(

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from annotator.calibration.estimates import Judged, Labelled, estimate_code, one_sided
+from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code
 from annotator.calibration.frame import Frame, RubricInfo, alone, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
 from annotator.rubrics import NONE
-from annotator.text import count
 from validation import (
     Estimate,
     Retest,
@@ -18,9 +17,6 @@ from validation import (
     set_agreement,
     wilson,
 )
-
-FEW_LABELS = 100
-FEW_CLUSTERS = 20  # below which every interval is optimistic
 
 
 def calibrate(
@@ -102,10 +98,10 @@ def calibrate(
         confidence=confidence,
         seed=seed,
         population=population,
+        cautions=tuple(cautions(rows, {row.code: row.corrected for row in code_rows})),
         warnings=(
             *notes,
             *_warnings(frame, joined, cluster_by),
-            *one_sided({row.code: row.corrected for row in code_rows}),
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
     )
@@ -174,10 +170,6 @@ def _record(pair: Pair, row: Labelled) -> dict[str, Any]:
 
 def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
-    if len(joined.pairs) < FEW_LABELS:
-        warnings.append(
-            f"Fewer than {FEW_LABELS} labels: the shares of most codes are hardly known."
-        )
     if joined.design == "unknown":
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."
@@ -186,11 +178,6 @@ def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[s
     if clusters is None:
         why = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
         warnings.append(f"{why}: traces are treated as independent.")
-    elif len(set(clusters)) < FEW_CLUSTERS:
-        warnings.append(
-            f"The labels come from {count(len(set(clusters)), 'task')}, fewer than {FEW_CLUSTERS}:"
-            " the intervals are optimistic."
-        )
     if frame.rubric.choice == "primary":
         warnings.append("Agreement and shares are of the primary code; none is a code.")
     if frame.rubric.choice == "many":

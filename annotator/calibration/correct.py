@@ -12,8 +12,8 @@ from annotator.calibration.estimates import (
     Judged,
     Labelled,
     by_error_rates,
+    cautions,
     estimate_code,
-    one_sided,
 )
 from annotator.calibration.frame import Frame, found
 from annotator.errors import AnnotatorError
@@ -127,7 +127,15 @@ def _read(file: Path) -> list[Stored]:
 
 
 def own(calibrations: Sequence[Stored], frame: Frame) -> Stored:
-    """Return the calibration made for a run: by its id, else for its judge, else the first."""
+    """Return the calibration made for a run: by its id, else for its judge, else the first.
+
+    Raises:
+        AnnotatorError: several were made for this very run.
+    """
+    if sum(one.run == frame.run for one in calibrations) > 1:
+        raise AnnotatorError(
+            f"several calibrations for {frame.rubric.id} were made for this run: name one of them"
+        )
 
     def fits(one: Stored) -> tuple[bool, bool]:
         return one.run == frame.run, one.judge_sha256 == frame.judge_sha256
@@ -199,8 +207,8 @@ def correct(stored: Stored, frame: Frame) -> Correction:
         )
         for code in frame.rubric.labels
     }
-    notes = _notes(stored, len(rows)) + one_sided(
-        {name: one.corrected for name, one in codes.items()}
+    notes = _notes(stored, len(rows)) + cautions(
+        rows, {name: one.corrected for name, one in codes.items()}
     )
     return Correction(codes, len(rows), False, stored.confidence, tuple(notes))
 
@@ -260,10 +268,15 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
         if reason := _not_carried(code, stored, frame):
             gone = replace(codes[code].corrected, value=None, low=0.0, high=1.0, reason=reason)
             codes[code] = replace(codes[code], corrected=gone)
+    reasons: dict[str, list[str]] = {}
+    for code, one in codes.items():
+        if one.corrected.value is None:
+            reasons.setdefault(one.corrected.reason or "not known", []).append(code)
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {len(rows)} labels made elsewhere"
         f" ({described(stored)}; Rogan-Gladen, Lang-Reiczigel, {100 * stored.confidence:g} %):"
         " right only if the judge errs here as it did there.",
+        *(f"Not corrected: {', '.join(some)} ({reason})." for reason, some in reasons.items()),
         *stored.warnings,
     )
     return Correction(codes, len(rows), True, stored.confidence, notes)
@@ -272,7 +285,11 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
 def _not_carried(code: str, stored: Stored, frame: Frame) -> str | None:
     """Return why a code's error rates say nothing of this judge, None if they may."""
     if code != NONE:
-        return None if code in frame.rubric.judged else "the judge has no rule for this code"
+        if code not in frame.rubric.judged:
+            return "the judge has no rule for this code"
+        if code not in stored.judged_codes:
+            return "the calibrated judge had no rule for this code"
+        return None
     if set(stored.judged_codes) != frame.rubric.judged:
         return "none is what is left of other codes than the calibrated judge can find"
     return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotator.calibration.model import THIN
+from annotator.text import count
 from validation import (
     Cell,
     Estimate,
@@ -18,6 +19,9 @@ from validation import (
     rogan_gladen,
 )
 from validation.intervals import quantile
+
+FEW_LABELS = 100
+FEW_CLUSTERS = 20  # below which every interval is optimistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +105,30 @@ def estimate_code(
     mark = mark_of(len(flagged), missed)
     if note := corrected.inputs.get("note"):
         # The interval stands: it makes nothing of what is not known. A number would make half.
-        corrected, mark = replace(corrected, value=None, reason=note), "blind"
+        corrected, mark = replace(corrected, value=None, reason=note), "one-sided"
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
 
 
-def one_sided(corrected: Mapping[str, Estimate]) -> list[str]:
-    """Return a note on the codes of which only one side is labelled."""
-    codes = [code for code, one in corrected.items() if one.inputs.get("note")]
-    if not codes:
-        return []
-    return [
-        "No label among the traces that the judge gave the code, or none among the others: only"
-        f" limits are known ({', '.join(codes)})."
-    ]
+def cautions(rows: Sequence[Labelled], corrected: Mapping[str, Estimate]) -> list[str]:
+    """Return what makes the estimates from these labels weak."""
+    found = []
+    if len(rows) < FEW_LABELS:
+        found.append(
+            f"{count(len(rows), 'label')}, fewer than {FEW_LABELS}: the shares of most codes are"
+            " hardly known."
+        )
+    clusters = {row.cluster for row in rows} - {None}
+    if 0 < len(clusters) < FEW_CLUSTERS:
+        found.append(
+            f"The labels come from {count(len(clusters), 'task')}, fewer than {FEW_CLUSTERS}: the"
+            " intervals are optimistic."
+        )
+    if codes := [code for code, one in corrected.items() if one.inputs.get("note")]:
+        found.append(
+            "one-sided: no label among the traces that the judge gave the code, or none among the"
+            f" others; only limits are known ({', '.join(codes)})."
+        )
+    return found
 
 
 def by_error_rates(
@@ -145,7 +160,11 @@ def by_error_rates(
     groups += [len(judged.clusters[1])] if judged.clusters else []
     if groups[0]:
         df = min(groups) - 1
-        fewer = (quantile(confidence) / quantile(confidence, df)) ** 2 if df else 0.0
+        if not df:
+            gone = lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
+            gone = replace(gone, reason="all traces are of one task: how tasks differ is not known")
+            return CodeEstimates(gone, precision, sensitivity, len(flagged), 0, "blind")
+        fewer = (quantile(confidence) / quantile(confidence, df)) ** 2
     (tp, positive), (tn, negative) = (_whole(rate, fewer) for rate in (sensitivity, specificity))
     size = round(n / effect * fewer)
     flags = round(size * k / n) if n else 0
@@ -182,7 +201,8 @@ def _around(interval: Estimate, point: Estimate) -> Estimate:
     if None in (interval.value, interval.low, interval.high, point.value):
         return interval
     low, high = min(interval.low, point.value), max(interval.high, point.value)  # type: ignore[type-var]
-    return replace(interval, value=point.value, low=low, high=high)
+    exact = {"exact": dict(point.inputs)}
+    return replace(interval, value=point.value, low=low, high=high, inputs=interval.inputs | exact)  # type: ignore[operator]
 
 
 def by_predictions(

@@ -86,6 +86,17 @@ class Frame:
         counts[""] += 1  # no label is empty
         counts.update(labels)
 
+    def include(self, other: "Frame") -> None:
+        """Count what another frame of the same run has counted, of other traces."""
+        self.total += other.total
+        self.statuses += other.statuses
+        self.with_code += other.with_code
+        for cluster, counts in other.in_cluster.items():
+            self.in_cluster.setdefault(cluster, Counter()).update(counts)
+        self.alone += other.alone
+        self.wanted |= other.wanted
+        self._ids = (self._ids + other._ids) % 2**256
+
     def cluster_totals(self, code: str) -> tuple[list[int], list[int]]:
         """Return, per cluster, the traces with a label and all traces."""
         clusters = self.in_cluster.values()

@@ -143,8 +143,8 @@ def join(
 ) -> Joined:
     """Hold labels and annotations side by side.
 
-    ``frame`` keeps the annotations of the labelled traces; ``probabilities`` replace the labels'
-    own inclusion probabilities.
+    ``frame`` keeps the annotations of the labelled traces; ``probabilities`` replace those that the
+    labels of these traces carry.
 
     Raises:
         AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
@@ -193,11 +193,17 @@ def _weights(
 ) -> list[float] | None:
     """Return the inverse inclusion probabilities, None if no label has one."""
     given = [
-        label.inclusion_probability if probabilities is None else probabilities.get(label.trace_id)
+        (probabilities or {}).get(label.trace_id, label.inclusion_probability)
         for label, _ in judged
     ]
+    drawn = sum(label.trace_id in (probabilities or {}) for label, _ in judged)
+    if 0 < drawn < len(judged):
+        raise AnnotatorError(
+            f"{len(judged) - drawn} of the {len(judged)} labels are of traces that the design did"
+            " not draw; give the design of the last round with --design FILE"
+        )
     lacking = [label for (label, _), one in zip(judged, given, strict=True) if one is None]
-    if len(lacking) == len(given) and probabilities is None:
+    if len(lacking) == len(given):
         return None
     if lacking:
         where = lacking[0].where

@@ -8,19 +8,21 @@ import fcntl
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from annotator.errors import AnnotatorError
 
 LEDGER = ".looks.jsonl"
 
 
-def ledger_of(labels: Sequence[Path]) -> Path:
-    """Return the ledger of label files: beside the first of them by name, in whatever order."""
-    first = min(path.resolve() for path in labels)
-    return first.with_name(f"{first.name}{LEDGER}")
+def ledgers_of(labels: Sequence[Path]) -> list[Path]:
+    """Return the ledgers of label files, each beside its own: a look is one at each of them."""
+    files = sorted({path.resolve() for path in labels})
+    return [file.with_name(f"{file.name}{LEDGER}") for file in files]
 
 
 def labels_sha256(labels: Sequence[Path]) -> str:
@@ -36,31 +38,52 @@ def labels_sha256(labels: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def note_look(ledger: Path, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a look into the ledger and return it with its number.
+def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a look into every ledger and return it with its number.
 
     ``entry`` has at least ``rubric``, ``split`` and ``judge_sha256``. ``look`` counts the looks of
-    this rubric and split, this one included; ``judges`` the different judges in them.
+    this rubric and split in any of the ledgers, this one included; ``judges`` the different judges
+    in them.
 
     Raises:
-        AnnotatorError: the ledger cannot be read or written, or holds a line that is no look.
+        AnnotatorError: a ledger cannot be read or written, or holds a line that is no look.
     """
-    try:
-        with ledger.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # looks at the same moment have their own numbers
-            file.seek(0)
-            data = file.read()
-            looks = [one for one in _read(data, ledger) if _same(one, entry)]
-            judges = {one.get("judge_sha256") for one in looks} | {entry["judge_sha256"]}
-            noted = {**entry, "look": len(looks) + 1, "judges": len(judges)}
+    with ExitStack() as opened:
+        before: dict[str, dict[str, Any]] = {}
+        files: list[tuple[Path, IO[bytes], bytes]] = []
+        for ledger in ledgers:
+            file, data = _locked(ledger, opened)
+            files.append((ledger, file, data))
+            for one in _read(data, ledger):
+                if _same(one, entry):
+                    before[str(one.get("id") or one)] = one
+        judges = {one.get("judge_sha256") for one in before.values()} | {entry["judge_sha256"]}
+        noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
+        for ledger, file, data in files:
             # An editor may have taken the last line's end off.
             begin = b"" if not data or data.endswith(b"\n") else b"\n"
-            file.write(begin + json.dumps(noted).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise AnnotatorError(f"cannot write {ledger}: {error.strerror or error}") from error
+            try:
+                file.write(begin + json.dumps(noted).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                raise _cannot(ledger, error) from error
     return noted
+
+
+def _locked(ledger: Path, opened: ExitStack) -> tuple[IO[bytes], bytes]:
+    """Open a ledger; looks at the same moment wait for each other, and have their own numbers."""
+    try:
+        file = opened.enter_context(ledger.open("a+b"))
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        return file, file.read()
+    except OSError as error:
+        raise _cannot(ledger, error) from error
+
+
+def _cannot(ledger: Path, error: OSError) -> AnnotatorError:
+    return AnnotatorError(f"cannot write {ledger}: {error.strerror or error}")
 
 
 def _same(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:

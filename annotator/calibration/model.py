@@ -26,8 +26,9 @@ class CodeRow:
     the share corrected for its errors.
 
     ``flagged``: labelled traces that the judge gave the code; ``missed``: labelled traces that only
-    the person gave it. ``mark``: ``ok``, ``thin`` (fewer than :data:`THIN` flagged labels) or
-    ``blind`` (no label that bears on the code).
+    the person gave it. ``mark``: ``ok``, ``thin`` (fewer than :data:`THIN` flagged labels),
+    ``blind`` (none, and none that was missed) or ``one-sided`` (the flagged traces or the others
+    have no label at all: limits, and no number).
     """
 
     code: str
@@ -54,6 +55,9 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """One judge held against people's labels, for one rubric.
+
+    ``warnings`` are about the labels and how they were drawn, ``cautions`` about the numbers that
+    rest on them here.
 
     ``labels`` says where they come from: files, annotators, split, design, how many. ``joined``
     holds every labelled trace: id, the person's labels, the judge's, weight, cluster; from it each
@@ -89,6 +93,7 @@ class Calibration:
     confidence: float
     seed: int
     population: Literal["process", "corpus"]
+    cautions: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:

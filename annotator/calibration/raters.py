@@ -1,6 +1,8 @@
 """How far raters agree: people with each other, a judge with itself and with other judges."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from annotator.calibration.frame import Frame, RubricInfo, alone, found
@@ -9,6 +11,7 @@ from annotator.calibration.model import Comparison
 from annotator.labels import Label, Labels
 from validation import (
     Estimate,
+    Flips,
     RaterAgreement,
     Retest,
     agreement_of,
@@ -134,12 +137,28 @@ def reruns(
         return None
     units = sorted({trace_id for frame in frames for trace_id in frame.wanted})
     labels = [[_judged(frame, unit) for frame in frames] for unit in units]
-    return retest(
-        labels,
-        clusters=_clusters(units, clusters),
-        confidence=confidence,
-        seed=seed,
-    )
+    found_ = retest(labels, clusters=_clusters(units, clusters), confidence=confidence, seed=seed)
+    # By code and not by set; and a majority without its traces is of no use.
+    return replace(found_, majority=[], flips=_flips(frames, units))
+
+
+def _flips(frames: Sequence[Frame], units: Sequence[str]) -> dict[str, Flips]:
+    """Return, by label, how many traces had it in any of their runs, and in not all of them."""
+    given: Counter[str] = Counter()
+    flipped: Counter[str] = Counter()
+    for unit in units:
+        runs: list[set[str]] = [
+            set(found(frame.wanted[unit], frame.rubric)) for frame in frames if _judged(frame, unit)
+        ]
+        if len(runs) > 1:
+            some = set[str]().union(*runs)
+            given.update(some)
+            flipped.update(one for one in some if not all(one in run for run in runs))
+    return {
+        label: Flips(given[label], flipped[label], flipped[label] / given[label])
+        for label in frames[0].rubric.labels
+        if given[label]
+    }
 
 
 def _judged(frame: Frame, trace_id: str) -> str | None:

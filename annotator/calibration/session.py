@@ -16,7 +16,7 @@ from annotator.calibration.frame import (
     rubrics_of,
 )
 from annotator.calibration.join import Joined, human_label, in_split, join, reference
-from annotator.calibration.ledger import labels_sha256, ledger_of, note_look
+from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
 from annotator.calibration.model import Calibration, Comparison
 from annotator.calibration.raters import between, judges_agree, people, reruns
 from annotator.errors import AnnotatorError
@@ -101,6 +101,10 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         seed=request.seed,
     )
     others = [_other(frame, path, wanted, request) for path in request.against]
+    ids = [other.run for other in others]
+    for path, other in zip(request.against, others, strict=True):
+        if ids.count(other.run) > 1:
+            raise AnnotatorError(f"--against {path}: this run was given twice")
     judges = [
         _against(frame, other, run, path, clusters, weights, request.confidence)
         for path, other in zip(request.against, others, strict=True)
@@ -194,7 +198,7 @@ def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | Non
     """Return the inverse inclusion probability of every labelled trace, None if any lacks one."""
     known = design.probabilities if design else {}
     chances = {
-        label.trace_id: known.get(label.trace_id) if design else label.inclusion_probability
+        label.trace_id: known.get(label.trace_id, label.inclusion_probability)
         for label in labels.labels
     }
     found = {trace_id: 1 / one for trace_id, one in chances.items() if one}
@@ -251,7 +255,7 @@ def _look(
         "labels_sha256": labels_sha256(files),
     }
     try:
-        return note_look(ledger_of(files), entry), None
+        return note_look(ledgers_of(files), entry), None
     except AnnotatorError as error:
         return None, f"This look was not noted: {error}"
 

@@ -191,4 +191,6 @@ def _went(bar: Bar) -> str:
     if bar.outcome != "undecided":
         return text
     more = f"about {bar.more} more labels" if bar.more else "no number of such labels"
+    if bar.one_task:
+        return f"{text}; all labels are of one task, others are needed"
     return f"{text}; {more} would decide it if it stays as it is"

@@ -60,6 +60,8 @@ def command(
         compared = compare.compare(runs, by, *sides, calibrations)
         say(compare.WRITERS[format_](compared))
         return
+    if co_occurrence and (sides or by or files):
+        raise click.UsageError("--co-occurrence goes with --format only")
     if co_occurrence:
         from annotator.reports import together
 

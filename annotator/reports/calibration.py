@@ -132,9 +132,9 @@ def _foot(one: Calibration) -> Iterator[str]:
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
-        " of the first; blind: no label bears on the code."
+        " of the first; blind: none of either."
     )
-    yield from (one_line(warning, 2000) for warning in one.warnings)
+    yield from (one_line(text, 2000) for text in (*one.cautions, *one.warnings))
 
 
 def disagreements(pairs: Sequence[Pair], rubric: RubricInfo) -> str:
@@ -217,6 +217,8 @@ def between_screen(pair: Annotators, *, listed: bool) -> str:
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
     what = f"agreement of {one_line(pair.comparison.what, 120)}"
     lines += _agreement(what, pair.comparison.agreement)
+    if not pair.comparison.agreement.observed.inputs.get("clusters"):
+        lines.append("No trace tells its task: traces are treated as independent.")
     if not listed:
         lines.append(f"{len(pair.differing)} disagreements (--disagreements lists them)")
     for labels in pair.differing if listed else ():

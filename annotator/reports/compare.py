@@ -13,7 +13,13 @@ import numpy as np
 
 from annotator.annotations import Annotation
 from annotator.calibration.correct import Calibrations, Stored, labelled_in, misfit, own
-from annotator.calibration.estimates import Judged, Labelled, estimate_code
+from annotator.calibration.estimates import (
+    CodeEstimates,
+    Judged,
+    Labelled,
+    cautions,
+    estimate_code,
+)
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
     RubricInfo,
@@ -24,10 +30,12 @@ from annotator.calibration.frame import (
     read_frame,
     rubrics_of,
 )
+from annotator.calibration.frame import alone as own_cluster
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
 from annotator.reports.writers import UNDEFINED, percent, ruled
 from annotator.rubrics import NONE
+from annotator.runs.manifest import read_manifest
 from annotator.text import harmless, one_line
 from validation import (
     Estimate,
@@ -46,7 +54,7 @@ from validation.resampling import Floats
 
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 Kind = Literal["paired", "same tasks", "independent"]
-_ENOUGH = 0.5  # of the smaller side must have a partner for a paired comparison
+_ENOUGH = 0.5  # of both sides must have a partner for a paired comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +96,26 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A judged trace: what pairs it, its task, the labels that are counted, and a person's."""
+    """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
+    the cluster by which its calibration was made.
+    """
 
+    trace_id: str
     key: Hashable
     task: str | None
     labels: tuple[str, ...]
     person: Labelled | None
+    cluster: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What the calibrations of the compared runs have in common; their warnings together."""
+
+    confidence: float = 0.95
+    population: Literal["process", "corpus"] = "process"
+    cluster_by: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 _Sides = tuple[list[_Seen], list[_Seen]]
@@ -117,7 +139,13 @@ def compare(
         AnnotatorError: the runs have no rubric in common, no judged trace has one of the values, or
             a calibration is not of its run.
     """
+    if first == second:
+        raise AnnotatorError(f"--compare {first} {second}: both sides are the same")
     known = [rubrics_of(run) for run in runs]
+    ids = [read_manifest(run)["id"] for run in runs]
+    for run, one in zip(runs, ids, strict=True):
+        if ids.count(one) > 1:
+            raise AnnotatorError(f"{run}: this run was given twice")
     shared = [
         info
         for name, info in known[0].items()
@@ -129,9 +157,9 @@ def compare(
     found_ = []
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
-        sides, confidence = _sides(runs, info, names, stored)
+        sides, terms = _sides(runs, info, names, stored)
         judged = [other[info.id].judged for other in known]
-        found_.append(_compared(info, sides, names, judged, confidence, calibrated=bool(stored)))
+        found_.append(_compared(info, sides, names, judged, terms, calibrated=bool(stored)))
     return found_
 
 
@@ -140,17 +168,17 @@ def _sides(
     info: RubricInfo,
     names: tuple[str, str, str],
     calibrations: Sequence[Stored],
-) -> tuple[_Sides, float]:
-    """Return the judged traces of both sides, and the confidence of the calibrations."""
+) -> tuple[_Sides, _Terms]:
+    """Return the judged traces of both sides, and on what terms they were calibrated."""
     attribute, *values = names
     sides: dict[str, list[_Seen]] = {value: [] for value in values}
     there: Counter[str] = Counter()
-    levels: set[float] = set()
+    terms: _Terms | None = None
     for run in runs:
         people: dict[str, Labelled] = {}
         if calibrations:
-            people, level = _people(run, info, calibrations)
-            levels.add(level)
+            people, own_terms = _people(run, info, calibrations)
+            terms = _common(terms, own_terms)
         for annotation in read_checked(run, info):
             if annotation.status not in ("labelled", "none"):
                 continue
@@ -158,7 +186,8 @@ def _sides(
             there[value] += 1
             if value in sides:
                 person = people.get(annotation.trace_id)
-                sides[value].append(_seen(annotation, info, attribute, person))
+                cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
+                sides[value].append(_seen(annotation, info, attribute, person, cluster))
     for name, traces in sides.items():
         if not traces:
             counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
@@ -166,14 +195,36 @@ def _sides(
                 f"--compare {name}: no trace judged by {info.id} has {attribute} = {name}; there"
                 f" are {counts or 'none at all'}"
             )
-    if len(levels) > 1:
-        raise AnnotatorError("the calibrations have different confidences: calibrate again")
-    return (sides[values[0]], sides[values[1]]), max(levels, default=0.95)
+        seen = Counter(one.trace_id for one in traces)
+        twice, times = seen.most_common(1)[0]
+        if times > 1:
+            raise AnnotatorError(
+                f"--compare {name}: {twice!r} stands in {times} of the runs, and would count as"
+                " often; compare the runs themselves: --by run, or --by judge"
+            )
+    return (sides[values[0]], sides[values[1]]), terms or _Terms()
+
+
+def _common(before: _Terms | None, terms: _Terms) -> _Terms:
+    """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
+    if before is None:
+        return terms
+    # Where no trace of a run tells its task, each is a cluster of its own.
+    by = before.cluster_by or terms.cluster_by
+    same = (
+        replace(before, cluster_by=by, warnings=()),
+        replace(terms, cluster_by=terms.cluster_by or by, warnings=()),
+    )
+    if same[0] != same[1]:
+        raise AnnotatorError(
+            "the calibrations differ in --confidence, --population or --cluster: calibrate again"
+        )
+    return replace(same[0], warnings=tuple(dict.fromkeys((*before.warnings, *terms.warnings))))
 
 
 def _people(
     run: Path, info: RubricInfo, calibrations: Sequence[Stored]
-) -> tuple[dict[str, Labelled], float]:
+) -> tuple[dict[str, Labelled], _Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
     frame = empty_frame(run, info.id)
     stored = own(calibrations, frame)
@@ -187,7 +238,10 @@ def _people(
     rows = labelled_in(stored, frame)
     scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
     people = {row.trace_id: replace(row, weight=row.weight * scale) for row in rows}
-    return people, stored.confidence
+    terms = _Terms(
+        stored.confidence, stored.population, tuple(stored.cluster_by), tuple(stored.warnings)
+    )
+    return people, terms
 
 
 def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Path]) -> str:
@@ -198,13 +252,17 @@ def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Pat
 
 
 def _seen(
-    annotation: Annotation, info: RubricInfo, attribute: str, person: Labelled | None
+    annotation: Annotation,
+    info: RubricInfo,
+    attribute: str,
+    person: Labelled | None,
+    cluster: str | None,
 ) -> _Seen:
     task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return _Seen(key, task, found(annotation, info), person)
+    return _Seen(annotation.trace_id, key, task, found(annotation, info), person, cluster)
 
 
 def _compared(
@@ -212,7 +270,7 @@ def _compared(
     sides: _Sides,
     names: tuple[str, str, str],
     judged: Sequence[frozenset[str]],
-    confidence: float,
+    terms: _Terms,
     *,
     calibrated: bool,
 ) -> Compared:
@@ -221,6 +279,10 @@ def _compared(
         pairs = _pairs(*sides)
         alone = (len(sides[0]) - len(pairs), len(sides[1]) - len(pairs))
         sides = ([one for one, _ in pairs], [other for _, other in pairs])
+    confidence = terms.confidence
+    # The same traces have the same true shares: their labels tell judges apart, not traces.
+    same = kind == "paired" and names[0] in (RUN, JUDGE)
+    corrects = calibrated and not same
     codes = [code for code in info.codes if all(code in one for one in judged)]
     codes += [NONE] if len(set(judged)) == 1 else []
     gaps = [_difference(code, sides, kind, confidence) for code in codes]
@@ -231,7 +293,7 @@ def _compared(
         one, other = (
             wilson(k, len(side), confidence) for k, side in zip(counts, sides, strict=True)
         )
-        corrected = _corrected(code, sides, confidence) if calibrated else None
+        corrected = _corrected(code, sides, terms) if corrects else None
         rows.append(Difference(code, one, other, estimate, test, p, corrected))
     left = [code for code in info.labels if code not in codes]
     return Compared(
@@ -243,7 +305,7 @@ def _compared(
         confidence,
         tuple(rows),
         sum(p is not None for p in adjusted),
-        tuple(_notes(kind, alone, left, sides if calibrated else None)),
+        tuple(_notes(kind, alone, left, sides if corrects else None, terms, same=same)),
     )
 
 
@@ -251,7 +313,7 @@ def _kind(first: list[_Seen], second: list[_Seen]) -> Kind:
     keys = [[one.key for one in side] for side in (first, second)]
     both = set(keys[0]) & set(keys[1])
     unique = all(len(set(side)) == len(side) for side in keys)
-    if unique and len(both) >= _ENOUGH * min(map(len, keys)):
+    if unique and len(both) >= _ENOUGH * max(map(len, keys)):
         return "paired"
     tasks = [{one.task for one in side} - {None} for side in (first, second)]
     return "same tasks" if tasks[0] & tasks[1] else "independent"
@@ -271,6 +333,9 @@ def _difference(code: str, sides: _Sides, kind: Kind, confidence: float) -> tupl
         return paired_difference(both, *alone, neither, confidence), mcnemar(*alone)
     (k1, n1), (k2, n2) = [(sum(side), len(side)) for side in flags]
     test = fisher([[k1, n1 - k1], [k2, n2 - k2]])
+    if k1 + k2 in (0, n1 + n2):  # nothing to test, and nothing for Holm to count
+        which = "every" if k1 else "no"
+        test = replace(test, p=None, reason=f"{which} trace of either side has it")
     if kind == "independent":
         return difference(k1, n1, k2, n2, confidence), test
     return _over_tasks(sides, flags, confidence), test
@@ -298,25 +363,37 @@ def _over_tasks(sides: _Sides, flags: Sequence[Sequence[bool]], confidence: floa
     return made.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _corrected(code: str, sides: _Sides, confidence: float) -> Estimate:
+def _corrected(code: str, sides: _Sides, terms: _Terms) -> Estimate:
     """Return the difference of the corrected shares, each side by the labels of its traces."""
-    shares = []
-    for side in sides:
-        tasks: dict[str, list[int]] = {}
-        for n, one in enumerate(side):
-            counts = tasks.setdefault(one.task or f"{n}", [0, 0])
-            counts[0] += code in one.labels
-            counts[1] += 1
-        columns = tuple(zip(*tasks.values(), strict=True))
-        people = [one.person for one in side if one.person]
-        flagged = sum(code in one.labels for one in side)
-        judged = Judged(len(side), flagged, (columns[0], columns[1]))
-        shares.append(estimate_code(code, judged, people, confidence).corrected)
-    return mover(*shares)
+    one, other = (_side(code, side, terms).corrected for side in sides)
+    return mover(one, other)
+
+
+def _side(code: str, side: Sequence[_Seen], terms: _Terms) -> CodeEstimates:
+    clusters: dict[str, list[int]] = {}
+    for one in side:
+        counts = clusters.setdefault(one.cluster or own_cluster(one.trace_id), [0, 0])
+        counts[0] += code in one.labels
+        counts[1] += 1
+    flagged, totals = zip(*clusters.values(), strict=True)
+    judged = Judged(len(side), sum(flagged), (flagged, totals))
+    people = [one.person for one in side if one.person]
+    if any(person.cluster is not None for person in people):
+        people = [
+            replace(person, cluster=person.cluster or own_cluster(person.trace_id))
+            for person in people
+        ]
+    return estimate_code(code, judged, people, terms.confidence, 0, terms.population)
 
 
 def _notes(
-    kind: Kind, alone: tuple[int, int], left: Sequence[str], calibrated: _Sides | None
+    kind: Kind,
+    alone: tuple[int, int],
+    left: Sequence[str],
+    calibrated: _Sides | None,
+    terms: _Terms,
+    *,
+    same: bool,
 ) -> Iterator[str]:
     yield {
         "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test"
@@ -332,12 +409,24 @@ def _notes(
         yield f"Not compared, because a judge cannot find them: {', '.join(left)}."
     if calibrated is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
+        if same:
+            yield "The same traces have the same true shares: corrected ones are not compared."
         return
     labels = [sum(one.person is not None for one in side) for side in calibrated]
     yield (
         f"Corrected: each side by the labels of its own traces ({labels[0]} and {labels[1]}),"
         " limits combined by MOVER as if the sides were independent."
     )
+    for name, side in zip(("first", "second"), calibrated, strict=True):
+        people = [one.person for one in side if one.person]
+        weak = {code: _side(code, side, terms).corrected for code in _labels(calibrated)}
+        for caution in cautions(people, weak):
+            yield f"{name}: {caution}"
+    yield from terms.warnings
+
+
+def _labels(sides: _Sides) -> list[str]:
+    return sorted({label for side in sides for one in side for label in one.labels})
 
 
 def _rows(one: Compared) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -421,14 +510,17 @@ def as_csv(compared: Sequence[Compared]) -> str:
                 low, _, high = interval.strip("[]").partition(", ")
                 numbers += ["" if cell == UNDEFINED else cell for cell in (value, low, high)]
             tests = [row.difference.method, row.test.name, row.test.p, row.adjusted]
-            write.writerow([*common, row.code, *numbers, *tests])
+            method = row.corrected.method if row.corrected else ""
+            more = [one.confidence, method, " ".join(one.notes)]
+            write.writerow([*common, row.code, *numbers, *tests, *more])
     return out.getvalue().rstrip("\n")
 
 
 _COLUMNS = (
     *("rubric", "attribute", "first", "second", "kind", "code", "first_count", "first_n"),
     *("second_count", "second_n", "difference", "low", "high", "corrected_difference"),
-    *("corrected_low", "corrected_high", "method", "test", "p", "p_holm"),
+    *("corrected_low", "corrected_high", "method", "test", "p", "p_holm", "confidence"),
+    *("corrected_method", "notes"),
 )
 
 

@@ -160,9 +160,8 @@ def frequency_tables(
         if by:
             attributes.update(annotation.attributes)
             group = value_of(annotation, by)
-        for one in {None, group}:
-            counts.setdefault((annotation.rubric, one), _Counts()).add(annotation)
-            frames.add(annotation, one)
+        counts.setdefault((annotation.rubric, group), _Counts()).add(annotation)
+        frames.add(annotation, group)
     recorded = manifest.get("totals", {}).get("annotations")
     if manifest["status"] == "finished" and len(seen) != recorded:
         raise AnnotatorError(
@@ -248,14 +247,23 @@ class _Frames:
         if annotation.trace_id in self._wanted[name]:
             frame.wanted[annotation.trace_id] = annotation
 
+    def _whole(self, name: str) -> Frame:
+        """Return the frame of all that the run judged."""
+        whole = self._frames[name, None]
+        if not whole.total:
+            for (own, group), frame in self._frames.items():
+                if own == name and group is not None:
+                    whole.include(frame)
+        return whole
+
     def correction(self, name: str, group: str | None, *, transfer: bool) -> "Correction | None":
         """Return the corrected shares of a group; None without a calibration of the rubric."""
         if name not in self._stored:
             return None
         from annotator.calibration.correct import correction_of
 
-        whole = self._frames[name, None]
-        frame = self._frames[name, group]
+        frame = self._frames.get((name, group)) or empty_frame(self._folder, name)
+        whole = self._whole(name)
         return correction_of(self._stored[name], frame, whole, self._folder, transfer=transfer)
 
 

@@ -160,7 +160,14 @@ _CSV = (
     *("rubric", "rubric_sha256", "judge", "run", "run_status", "limit", "code", "name", "count"),
     *("n", "percent", "low", "high", "method", "confidence", "primary_or_secondary", "labelled"),
     *("none", "skipped", "failed", "flips", "flips_n", "attribute", "value", "corrected_percent"),
-    *("corrected_low", "corrected_high", "corrected_method", "labels_flagged", "labels_missed"),
+    *(
+        "corrected_low",
+        "corrected_high",
+        "corrected_method",
+        "corrected_confidence",
+        "labels_flagged",
+        "labels_missed",
+    ),
     *("mark", "notes"),
 )
 
@@ -214,6 +221,7 @@ def _corrected_cells(labels: "CodeEstimates") -> dict[str, object]:
         "corrected_low": low,
         "corrected_high": high,
         "corrected_method": labels.corrected.method,
+        "corrected_confidence": labels.corrected.confidence,
         "labels_flagged": labels.flagged,
         "labels_missed": labels.missed,
         "mark": labels.mark,

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from annotator.calibration.ledger import labels_sha256, ledger_of, note_look
+from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
 from annotator.errors import AnnotatorError
 from tests.calibration.build import (
     calibration,
@@ -35,7 +35,7 @@ def judge(tmp_path, rubric, name):
 
 
 def lines(file):
-    return [json.loads(line) for line in ledger_of([file]).read_text().splitlines()]
+    return [json.loads(line) for line in ledgers_of([file])[0].read_text().splitlines()]
 
 
 def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file):
@@ -74,24 +74,24 @@ def test_rubrics_are_counted_apart(tmp_path):
         ("a", "dev", 1),
         ("a", "test", 2),
     ]:
-        noted = note_look(ledger, ENTRY | {"rubric": rubric, "split": split})
+        noted = note_look([ledger], ENTRY | {"rubric": rubric, "split": split})
         assert noted["look"] == look
 
 
 def test_looks_at_the_same_time_are_all_kept(tmp_path):
     ledger = tmp_path / "l"
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: note_look(ledger, ENTRY), range(40)))
+        list(pool.map(lambda _: note_look([ledger], ENTRY), range(40)))
     assert [json.loads(line)["rubric"] for line in ledger.read_text().splitlines()] == [
         "faults"
     ] * 40
-    assert note_look(ledger, ENTRY)["look"] == 41
+    assert note_look([ledger], ENTRY)["look"] == 41
 
 
 def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
     """Two that are both "look 1" would make less of how often the labels were looked at."""
     with ThreadPoolExecutor(8) as pool:
-        looks = list(pool.map(lambda _: note_look(tmp_path / "l", ENTRY)["look"], range(40)))
+        looks = list(pool.map(lambda _: note_look([tmp_path / "l"], ENTRY)["look"], range(40)))
     assert sorted(looks) == list(range(1, 41))
 
 
@@ -100,7 +100,7 @@ def test_a_line_cut_off_is_said_and_the_calibration_made_all_the_same(
 ):
     run = judge(tmp_path, rubric, "one")
     annotate_cli("calibrate", run, "--labels", file)
-    ledger = ledger_of([file])
+    ledger = ledgers_of([file])[0]
     ledger.write_text(ledger.read_text() + '{"rubric": "fau')
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
@@ -113,37 +113,39 @@ def test_a_line_cut_off_is_said_and_the_calibration_made_all_the_same(
 @pytest.mark.parametrize("damage", ["{", "5", "[]", "null", "[" * 100_000])
 def test_a_damaged_line_is_an_error(tmp_path, damage):
     ledger = tmp_path / "l"
-    note_look(ledger, ENTRY)
+    note_look([ledger], ENTRY)
     ledger.write_text(damage + "\n" + ledger.read_text())
     with pytest.raises(AnnotatorError, match="line 1"):
-        note_look(ledger, ENTRY)
+        note_look([ledger], ENTRY)
 
 
 def test_bytes_that_are_no_text_are_an_error(tmp_path):
     (tmp_path / "l").write_bytes(b"\xff\xfe\n")
     with pytest.raises(AnnotatorError, match="line 1"):
-        note_look(tmp_path / "l", ENTRY)
+        note_look([tmp_path / "l"], ENTRY)
 
 
 def test_a_last_line_without_its_end_is_no_reason_to_lose_the_count(tmp_path):
     """An editor that takes off the last newline: the next look begins a line of its own."""
     ledger = tmp_path / "l"
-    note_look(ledger, ENTRY)
+    note_look([ledger], ENTRY)
     ledger.write_text(ledger.read_text().rstrip("\n"))
-    assert note_look(ledger, ENTRY)["look"] == 2
-    assert note_look(ledger, ENTRY)["look"] == 3
+    assert note_look([ledger], ENTRY)["look"] == 2
+    assert note_look([ledger], ENTRY)["look"] == 3
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\n", "\x0b", "\x1e", "\ud800", "\x00"])
 def test_odd_characters_in_a_name_do_not_break_the_ledger(tmp_path, odd):
     ledger = tmp_path / "l"
     for look in (1, 2, 3):
-        assert note_look(ledger, ENTRY | {"folder": f"a{odd}b"})["look"] == look
+        assert note_look([ledger], ENTRY | {"folder": f"a{odd}b"})["look"] == look
 
 
 def test_a_ledger_that_cannot_be_written_is_said(annotate_cli, tmp_path, rubric, file):
     run = judge(tmp_path, rubric, "one")
-    ledger_of([file]).symlink_to(tmp_path / "nowhere" / "ledger")  # root may write anything else
+    ledgers_of([file])[0].symlink_to(
+        tmp_path / "nowhere" / "ledger"
+    )  # root may write anything else
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
     assert "This look was not noted" in done.out
@@ -152,7 +154,7 @@ def test_a_ledger_that_cannot_be_written_is_said(annotate_cli, tmp_path, rubric,
 
 def test_a_folder_in_its_place_is_said(annotate_cli, tmp_path, rubric, file):
     run = judge(tmp_path, rubric, "one")
-    ledger_of([file]).mkdir()
+    ledgers_of([file])[0].mkdir()
     done = annotate_cli("calibrate", run, "--labels", file)
     assert (done.code, "This look was not noted" in done.out) == (0, True)
 
@@ -184,3 +186,14 @@ def test_the_hash_tells_contents_and_not_names(tmp_path):
     three.write_text("y")
     assert labels_sha256([one]) == labels_sha256([two]) != labels_sha256([three])
     assert labels_sha256([one, three]) != labels_sha256([three, one])
+
+
+def test_a_look_at_several_files_is_one_at_each(tmp_path):
+    """A top-up or the dev sheet beside the test sheet is no new test set."""
+    first, second = ledgers_of([tmp_path / "b.csv", tmp_path / "a.csv"])
+    assert (first.name, second.name) == ("a.csv.looks.jsonl", "b.csv.looks.jsonl")
+    assert note_look([second], ENTRY)["look"] == 1
+    assert note_look([first, second], ENTRY | {"judge_sha256": "j2"})["look"] == 2
+    third = note_look([second, first], ENTRY)
+    assert (third["look"], third["judges"]) == (3, 2)
+    assert note_look([first], ENTRY)["look"] == 3  # it has not seen the first look

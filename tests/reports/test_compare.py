@@ -364,8 +364,12 @@ def as_estimate(value):
 
 
 def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
-    """Two runs, each with its own labels and calibration: MOVER of the two corrected shares."""
+    """Two runs of other traces, each with its own labels and calibration: MOVER of the corrected
+    shares.
+    """
     runs = two_runs(tmp_path, rubric)
+    second = runs[1] / "annotations.jsonl"
+    second.write_text(second.read_text().replace('"trace_id": "', '"trace_id": "other/'))
     files = []
     for n, run in enumerate(runs):
         lines = [json.loads(line) for line in (run / "annotations.jsonl").read_text().splitlines()]
@@ -394,6 +398,46 @@ def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
     # The calibrations are given, and each judge has one run: the same corrected differences.
     assert again["alpha"]["corrected"] is not None
     assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
+
+
+def test_runs_of_the_same_traces_are_not_compared_by_their_labels(annotate_cli, tmp_path, rubric):
+    """What is true of a trace is so whoever judged it: a corrected difference would be noise."""
+    runs = two_runs(tmp_path, rubric)
+    ids = [json.loads(line)["trace_id"] for line in (runs[0] / "annotations.jsonl").open()]
+    file = write_labels(tmp_path / "l.jsonl", [label(one, rubric, "alpha") for one in ids])
+    files = []
+    for run in runs:
+        annotate_cli("calibrate", run, "--labels", file)
+        files += ["--calibration", run / "calibration.json"]
+    for by in (("run", "first", "second"), ("judge", "llm:a", "llm:b")):
+        one, rows = compared(annotate_cli, *runs, *files, "--by", by[0], "--compare", *by[1:])
+        assert one["kind"] == "paired"
+        assert {row["corrected"] for row in rows.values()} == {None}
+        assert any("same true shares" in note for note in one["notes"])
+
+
+def test_a_trace_in_two_runs_is_not_counted_twice(annotate_cli, tmp_path, rubric):
+    traces = pairs(3, 2, 1, 4)
+    runs = [make_run(tmp_path / name, rubric, traces) for name in ("first", "second")]
+    done = annotate_cli("report", *runs, *BY_MODEL)
+    said_in_words(done)
+    assert "--by run" in done.err
+    said_in_words(annotate_cli("report", runs[0], runs[0], *BY_MODEL))
+    said_in_words(annotate_cli("report", runs[0], "--by", "model", "--compare", "one", "one"))
+
+
+def test_a_code_that_no_trace_has_is_no_test(annotate_cli, tmp_path, rubric):
+    """Fisher has nothing to say of 0 against 0, and Holm does not count it."""
+    traces = [
+        said(f"{m}/{n}", "alpha" if n < k else "beta", model=m)
+        for m, k in (("one", 8), ("two", 2))
+        for n in range(10)
+    ]
+    one, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
+    assert one["kind"] == "independent"
+    assert (rows["gamma"]["test"]["p"], rows["none"]["test"]["p"]) == (None, None)
+    assert one["tests"] == 2
+    assert rows["alpha"]["adjusted"] == pytest.approx(2 * rows["alpha"]["test"]["p"])
 
 
 def test_groups_of_one_run_are_corrected_by_their_own_labels(annotate_cli, tmp_path, rubric):
