@@ -19,6 +19,8 @@ _COMMANDS = {
     "sample": "Draw traces to be labelled by people.",
     "calibrate": "Hold a run's judge, or an annotator, against people's labels.",
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
+    "stats": "Count how agents talk, merge and succeed, solo and together; no judge.",
+    "facts": "Print what a program can establish about traces, with the passages.",
     "cache": "Show or drop the answers of models kept on this machine.",
     "rubric": "List, show, check and start rubric files.",
 }

@@ -1,0 +1,94 @@
+"""``annotate facts``."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from annotator.cli.output import say
+from annotator.errors import AnnotatorError
+from annotator.facts import KINDS, Fact, facts
+from annotator.text import one_line, storable
+from annotator.traces import FORMATS, Trace, read_traces
+
+
+@click.command("facts", context_settings={"show_default": True})
+@click.argument("traces", nargs=-1, metavar="TRACES...")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only facts of this kind; may be given several times. --kinds lists them.",
+)
+@click.option("--kinds", "list_kinds", is_flag=True, help="List the kinds and their meanings.")
+@click.option(
+    "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(
+    traces: tuple[str, ...],
+    kinds: tuple[str, ...],
+    list_kinds: bool,
+    format_: str,
+    as_json: bool,
+) -> None:
+    """Print what a program can establish about TRACES: facts, each with its passages.
+
+    No judge is asked, and nothing is called an error: that is what rubrics are for.
+    """
+    if list_kinds:
+        width = max(map(len, KINDS))
+        say("\n".join(f"{kind.ljust(width)}  {meaning}" for kind, meaning in KINDS.items()))
+        return
+    if not traces:
+        raise click.UsageError("TRACES are missing: folders, files, globs or hf://org/name")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise click.UsageError(f"--kind {kind!r}: no such kind; --kinds lists them")
+    read = 0
+    for found in read_traces(traces, format_):
+        if not isinstance(found, Trace):
+            click.echo(f"{one_line(found.path)}: {one_line(found.reason)}", err=True)
+            continue
+        read += 1
+        chosen = [one for one in facts(found) if not kinds or one.kind in kinds]
+        lines = _json(found, chosen) if as_json else _text(found, chosen)
+        if not say("\n".join(lines)):
+            return
+    if not read:
+        raise AnnotatorError(f"no trace could be read in {', '.join(traces)}")
+
+
+def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
+    yield one_line(trace.id, 300)
+    for fact in chosen:
+        yield f"  {fact.kind}: {one_line(fact.says, 400)}"
+        for one in _quotes(trace, fact):
+            yield f"    > {one_line(one['source'], 80)}: {one_line(one['quote'])}"
+    if not chosen:
+        yield "  no facts of this kind"
+
+
+def _json(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
+    for fact in chosen:
+        value = {
+            "trace_id": trace.id,
+            "kind": fact.kind,
+            "says": fact.says,
+            "agents": fact.agents,
+            "evidence": _quotes(trace, fact),
+            "about": dict(fact.about),
+        }
+        yield storable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _quotes(trace: Trace, fact: Fact) -> list[dict[str, Any]]:
+    """Return the passages of a fact with their texts."""
+    quotes = []
+    for span in fact.spans:
+        source = trace.source(span.source)
+        text = source.text[span.start : span.end] if source else ""
+        quotes.append({"quote": text, "source": span.source, "start": span.start, "end": span.end})
+    return quotes

@@ -1,0 +1,34 @@
+"""``annotate stats``."""
+
+import click
+
+from annotator.cli.output import attributes, say
+from annotator.errors import AnnotatorError
+from annotator.reports.stats import WRITERS, Counted, statistics
+from annotator.text import one_line
+from annotator.traces import Unreadable, read_traces
+
+
+@click.command("stats", context_settings={"show_default": True})
+@click.argument("traces", nargs=-1, required=True)
+@click.option("--format", "format_", type=click.Choice(list(WRITERS)), default="table")
+@click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
+@click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
+def command(traces: tuple[str, ...], format_: str, cluster: str, by: str | None) -> None:
+    """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
+    success solo and in cooperation, by difficulty, and what cooperation retains of it.
+
+    Exit code 1 if a trace cannot be read; it is listed and left out.
+    """
+    counted = Counted(cluster=attributes(cluster), by=by)
+    for found in read_traces(traces):
+        counted.add(found)
+        if isinstance(found, Unreadable):
+            reason = f"{one_line(found.id, 200)}: {one_line(found.reason)}"
+            click.echo(f"unreadable  {reason}", err=True)
+    stats = statistics(counted)
+    if not stats.groups[0].traces:
+        raise AnnotatorError(f"no traces in {', '.join(traces)}")
+    say(WRITERS[format_](stats))
+    if counted.unreadable:
+        raise SystemExit(1)

@@ -1,0 +1,53 @@
+"""What asks for something: where a question or request begins in a sentence.
+
+A question is an English sentence that ends with "?" and opens like a question, or a plain request
+for information or a decision ("please send ..."). "Can you" counts only before a verb of telling:
+"can you rebase?" asks for an action. Bare closings ("OK?", "Sound good?") and courtesies ("let me
+know if ...") do not count.
+"""
+
+import re
+from collections.abc import Set
+
+_OPENER = re.compile(
+    r"(?:^|[,;:(]\s|\s-\s|\s[–—]\s|\b(?:so|and|but|or|then)\s)"
+    r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
+    r"|can|could|would|will|may|any)\b.{0,60})",
+)
+_TELL = (
+    r"(?:send|share|paste|tell|confirm|clarify|explain|specify|describe|list|show|provide|post"
+    r"|decide|choose|reply with|point me)\b"
+)
+_ASKED_OF_PARTNER = re.compile(r"(?:can|could|would|will)\s+you\b\s?(.*)")
+_TELLING = re.compile(rf"(?:(?:please|also|just)\s){{0,2}}{_TELL}")
+_REQUEST = re.compile(
+    rf"\bplease\s(?:also\s|just\s|re)?{_TELL}|\b(?:i|we) need to know\b"
+    r"|\blet me know (?:what|which|where|how|why|who|whether|exact|your)\b"
+    r"|\btell me (?:what|which|where|how|why|who|whether|exact|your)\b"
+    r"|^(?:also )?confirm (?:that|whether|this|you)\b",
+)
+_COURTESY = re.compile(
+    r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|^\W*(?:if|once|when|after)\b"
+    r"|\bplease confirm (?:receipt|when|once)\b",
+)
+_CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
+_REQUESTING = frozenset(["please", "need", "let", "tell", "confirm"])
+
+
+def question_at(sentence: str, words: Set[str]) -> int | None:
+    """Return where the question begins in a sentence, or None if it asks nothing.
+
+    ``sentence`` and its ``words`` are in lower case.
+    """
+    if sentence.endswith("?"):
+        opener = None if _CODE.search(sentence) else _OPENER.search(sentence)
+        if opener is None or len(sentence[opener.start(1) :].split()) < 4:
+            return None
+        action = _ASKED_OF_PARTNER.match(opener.group(1))
+        if action and not _TELLING.match(action.group(1)):
+            return None
+        return opener.start(1)
+    if _REQUESTING.isdisjoint(words) or _CODE.search(sentence) or _COURTESY.search(sentence):
+        return None
+    request = _REQUEST.search(sentence)
+    return request.start() if request else None

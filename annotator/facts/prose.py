@@ -1,0 +1,230 @@
+"""The parts of a message that say something in words, with their offsets.
+
+A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``): its code is
+nobody's statement, and its lists name things without saying anything of them. Fenced blocks are
+code as well, and lines that begin with ">" repeat what another has said.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from annotator.facts.asking import question_at
+from annotator.facts.model import Span
+from annotator.traces import Message, Trace
+
+MOST_TEXT = 20_000
+"""Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
+
+MOST_MESSAGES = 2_000
+"""Messages of one trace that are looked at; the rest is said in ``not_read`` facts."""
+
+MOST_TOTAL = 1_000_000
+"""Characters of all messages of one trace that are looked at."""
+
+_LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
+_SHORT_SPAN = 240
+
+# Zero-width, so that a run of 100,000 full stops costs one look at each.
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?=[\s\"')\]*`]|\Z)|\n")
+_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|approx|incl|resp|fig)\.\Z", re.IGNORECASE)
+_FORM = re.compile(r"\s*type:", re.IGNORECASE)
+_FIELD = re.compile(
+    r"^(type|files?|my_files|your_files|regions?|lines|code|diff|patch|note|notes|summary|status"
+    r"|message|comment|question|answer|reason|next|plan|body|text|details?):(?=\s|\Z)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_CODE_FIELDS = frozenset(["code", "diff", "patch"])
+_LIST_FIELDS = frozenset(
+    ["type", "file", "files", "my_files", "your_files", "region", "regions", "lines"]
+)
+_LEAD = " \t\r\f\v)]\"'`*#"
+_BULLET = re.compile(r"[-+•]\s+")
+_WORD = re.compile(r"\w+")
+_TWO_WORDS = re.compile(r"\w\W+\w|\w{12}")
+_LETTERS = re.compile(r"[a-z]+")
+
+Part = Literal["prose", "list", "code"]
+
+
+class Sentence(NamedTuple):
+    """A sentence or line of a message: ``message.text[start:end] == text``, never blank.
+
+    ``low`` is the text in lower case, of the same length (as it stands where that is not possible),
+    ``words`` its words of letters in lower case ("I'll" is "i" and "ll"); ``asks`` is where a
+    question or request begins in it, or None.
+    """
+
+    text: str
+    start: int
+    end: int
+    low: str
+    words: frozenset[str]
+    asks: int | None
+
+
+def kind_of(message: Message) -> str:
+    """Return the type a message gives itself, in lower case: its kind, or a ``type: X`` line."""
+    first = message.text[:100].lstrip().partition("\n")[0]
+    field, _, value = first.partition(":")
+    named = value if field.strip().lower() == "type" else ""
+    return (message.kind or named).strip().lower()
+
+
+def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
+    """Return what the first ``stop`` characters of a message consist of, in order.
+
+    Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
+    makes code of the rest.
+    """
+    found: list[tuple[Part, int, int]] = []
+    if not _FORM.match(text):
+        found.append(("prose", 0, stop))
+    else:
+        marks = list(_FIELD.finditer(text, 0, stop))
+        found.append(("prose", 0, marks[0].start() if marks else stop))
+        for mark, after in zip(marks, [*marks[1:], None], strict=True):
+            name = mark.group(1).lower()
+            part: Part = (
+                "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"
+            )
+            found.append((part, mark.end(), after.start() if after else stop))
+    if "```" in text:
+        found = [piece for one in found for piece in _without_fences(text, *one)]
+    return found
+
+
+def _without_fences(
+    text: str, part: Part, start: int, stop: int
+) -> Iterator[tuple[Part, int, int]]:
+    inside, at = False, start
+    for mark in _FENCE.finditer(text, start, stop):
+        yield ("code" if inside else part), at, mark.start()
+        inside, at = not inside, mark.start()
+    yield ("code" if inside else part), at, stop
+
+
+def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    for at in sorted(one for one in breaks if start <= one < stop):
+        yield start, at
+        start = at + 1  # the character at a break belongs to neither side
+    yield start, stop
+
+
+def _split(text: str, start: int, stop: int) -> Iterator[Sentence]:
+    at = start
+    for mark in (*_SENTENCE_END.finditer(text, start, stop), None):
+        end = mark.end() if mark else stop
+        if mark and mark.start() == end and _ABBREVIATION.search(text, max(at, end - 8), end):
+            continue
+        # What closes the sentence before ('." ') is not how this one begins.
+        first = end - len(text[at:end].lstrip().lstrip(_LEAD))
+        if bullet := _BULLET.match(text, first, end):
+            first = bullet.end()
+        last = first + len(text[first:end].rstrip())
+        quoted = text.startswith(">", at)
+        if first < last and not quoted and _WORD.search(text, first, last):
+            shown = text[first:last]
+            low = shown.lower()
+            words = frozenset(_LETTERS.findall(low))
+            low = low if len(low) == len(shown) else shown
+            yield Sentence(shown, first, last, low, words, question_at(low, words))
+        at = end
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it is looked at: its own type, its parts and the sentences of its prose.
+
+    Read once per trace, and handed to everything that looks for something in it. ``position`` is
+    how many messages its sender has sent before it, ``stop`` how many characters were looked at.
+    """
+
+    message: Message
+    position: int
+    kind: str
+    stop: int
+    parts: tuple[tuple[Part, int, int], ...]
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def n(self) -> int:
+        """The number of the message."""
+        return self.message.n
+
+    @property
+    def sender(self) -> str:
+        """Who wrote it."""
+        return self.message.sender
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.message.text
+
+
+def read(message: Message, position: int = 0, most: int = MOST_TEXT) -> Said:
+    """Return a message as it is looked at, its first ``most`` characters up to a blank.
+
+    No sentence is blank, cuts a word or crosses a break.
+    """
+    text = message.text
+    stop = len(text)
+    if stop > most:  # a passage that ends inside a word would be no quote
+        stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
+    pieces = tuple(
+        (part, left, right)
+        for part, start, end in _parts(text, stop)
+        for left, right in _between(start, end, message.breaks)
+        if left < right
+    )
+    found = tuple(
+        sentence
+        for part, start, end in pieces
+        if part == "prose"
+        for sentence in _split(text, start, end)
+    )
+    return Said(message, position, kind_of(message), stop, pieces, found)
+
+
+def read_all(trace: Trace) -> list[Said]:
+    """Return the messages that agents wrote, in order, within the bounds of this module."""
+    sent: dict[str, int] = {}
+    found: list[Said] = []
+    room = MOST_TOTAL
+    for message in spoken(trace)[:MOST_MESSAGES]:
+        position = sent.get(message.sender, 0)
+        sent[message.sender] = position + 1
+        found.append(read(message, position, min(MOST_TEXT, room)))
+        room -= found[-1].stop
+    return found
+
+
+def spoken(trace: Trace) -> list[Message]:
+    """Return all messages that agents wrote, in order."""
+    return [message for message in trace.messages if not message.tool]
+
+
+def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
+    """Return a sentence as a passage; of a long one, the words from offset ``at`` of it on."""
+    start, end = sentence.start, sentence.end
+    if end - start > _LONGEST_SPAN:
+        first = max(sentence.text.rfind(" ", 0, at + 1), 0)
+        last = sentence.text.find(" ", first + _SHORT_SPAN)
+        if points_at(sentence.text[first : last if last >= 0 else None]):
+            start, end = start + first, start + last if last >= 0 else end
+            start = end - len(said.text[start:end].lstrip())
+    return Span(f"message:{said.n}", start, end)
+
+
+def points_at(text: str) -> bool:
+    """Whether a passage is enough to be found by: two words, or a long one."""
+    return _TWO_WORDS.search(text) is not None
+
+
+def opening(said: Said) -> Span | None:
+    """Return the first sentence of a message that can be pointed at, or None."""
+    first = next((one for one in said.sentences if points_at(one.text)), None)
+    return span_of(said, first) if first else None

@@ -1,0 +1,138 @@
+"""How agents talk, in runs with and without merge conflicts.
+
+Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix I.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from annotator.facts.mentions import lines_in, paths_in
+from annotator.facts.messages import type_of
+from annotator.reports.stats.model import Communication, Measure, Opening
+from annotator.reports.stats.tally import Key, Tally
+from annotator.traces import Message, Trace
+from validation import Estimate, mover
+from validation.resampling import Floats, Resamples
+
+CLEAN, CONFLICT, UNKNOWN = "clean", "conflict", "unknown"
+_STATES = (CLEAN, CONFLICT, UNKNOWN)
+# The harness's word for a naive merge; of two identical patches nothing can conflict.
+_STATE = {"clean": CLEAN, "identical": CLEAN, "conflicts": CONFLICT}
+
+# Measure -> what is divided by what.
+MEASURES = {
+    "messages per run": ("messages", "runs"),
+    "plans per run": ("plan", "runs"),
+    "questions per run": ("question", "runs"),
+    "updates per run": ("update", "runs"),
+    "plans per question": ("plan", "question"),
+    "file path mentions per run": ("paths", "runs"),
+    "line number mentions per run": ("lines", "runs"),
+}
+_COUNTED = ("runs", *dict.fromkeys(top for top, _ in MEASURES.values()))
+_KEYS: list[Key] = [("talk", state, what) for state in _STATES for what in _COUNTED]
+
+_PLAN, _OTHER, _SILENT, _ALL = "plan", "other", "silent", "all"
+OPENINGS = {
+    _PLAN: "first message is a plan",
+    _OTHER: "first message is no plan",
+    _SILENT: "no messages",
+    _ALL: "all",
+}
+
+
+def state_of(trace: Trace) -> str:
+    """Return whether the patches merged without a conflict, with one, or if that is not known."""
+    return _STATE.get(trace.outcome.merge or "", UNKNOWN)
+
+
+def counts_of(trace: Trace) -> Counter[Key]:
+    """Return what one run of several agents adds to the totals."""
+    state = state_of(trace)
+    told = [message for message in trace.messages if not message.tool]
+    counts: Counter[Key] = Counter()
+    if told:
+        types = list(_types(told))
+        counts.update(("talk", state, kind) for kind in types)
+        counts["talk", state, "runs"] = 1
+        counts["talk", state, "messages"] = len(told)
+        counts["talk", state, "paths"] = sum(len(list(paths_in(one.text))) for one in told)
+        counts["talk", state, "lines"] = sum(len(list(lines_in(one.text))) for one in told)
+        opening = _PLAN if types[0] == "plan" else _OTHER
+    else:
+        counts["silent",] = 1
+        opening = _SILENT
+    if state != UNKNOWN:
+        for one in (opening, _ALL):
+            counts["opening", one, "n"] = 1
+            counts["opening", one, "k"] = int(state == CONFLICT)
+    return counts
+
+
+def _types(messages: Sequence[Message]) -> Iterator[str]:
+    sent: Counter[str] = Counter()
+    for message in messages:
+        yield type_of(message, sent[message.sender])
+        sent[message.sender] += 1
+
+
+def communication(tally: Tally) -> Communication:
+    """Return the statistics of the counted runs.
+
+    Means and the ratio of plans to questions (of their sums) have percentile intervals from
+    resampled tasks. Conflict rates have Wilson's, for the effective number of runs, and their
+    difference Newcombe's made of these.
+    """
+    openings = {
+        name: tally.share(("opening", name, "k"), ("opening", name, "n")) for name in OPENINGS
+    }
+    return Communication(
+        runs=sum(tally.total(("talk", state, "runs")) for state in _STATES),
+        silent=tally.total(("silent",)),
+        unmerged=tally.total(("talk", UNKNOWN, "runs")),
+        measures=tuple(_measures(tally)),
+        openings=tuple(Opening(OPENINGS[name], share) for name, share in openings.items()),
+        difference=mover(openings[_PLAN], openings[_OTHER]),
+    )
+
+
+def _measures(tally: Tally) -> Iterator[Measure]:
+    drawn = Resamples.draw(tally.table(_KEYS), resamples=10_000, seed=0)
+    for name, ratio in MEASURES.items():
+        yield Measure(
+            name,
+            _estimate(drawn, name, ratio, _STATES),
+            _estimate(drawn, name, ratio, (CLEAN,)),
+            _estimate(drawn, name, ratio, (CONFLICT,)),
+            _estimate(drawn, name, ratio, (CLEAN,), (CONFLICT,)),
+        )
+
+
+def _estimate(
+    drawn: Resamples,
+    name: str,
+    ratio: tuple[str, str],
+    states: tuple[str, ...],
+    others: tuple[str, ...] = (),
+) -> Estimate:
+    """Return the ratio in the runs with one of ``states``, minus that with one of ``others``."""
+
+    def column(totals: Floats, what: str, among: tuple[str, ...]) -> Floats:
+        found: Floats = totals[:, [_KEYS.index(("talk", one, what)) for one in among]].sum(axis=1)
+        return found
+
+    def value(totals: Floats) -> Floats:
+        top, bottom = ratio
+        first: Floats = column(totals, top, states) / column(totals, bottom, states)
+        if others:
+            return first - column(totals, top, others) / column(totals, bottom, others)
+        return first
+
+    runs = int(column(drawn.observed, "runs", states + others)[0])
+    counts = {
+        f"{what}_{state}": int(column(drawn.observed, what, (state,))[0])
+        for state in states + others
+        for what in dict.fromkeys((*ratio, "runs"))
+    }
+    why = "no questions" if ratio[1] == "question" else "no such runs"
+    return drawn.interval(value).estimate(name, runs, counts, why if runs else "no such runs")

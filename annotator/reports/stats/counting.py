@@ -1,0 +1,148 @@
+"""From a stream of traces to the statistics; what is kept grows with tasks, not with traces."""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from annotator.calibration.frame import DEFAULT_CLUSTER, cluster_of
+from annotator.errors import AnnotatorError
+from annotator.reports.frequency import UNKNOWN
+from annotator.reports.stats import communication, difficulty, outcomes
+from annotator.reports.stats.model import Difficulty, Group, Stats
+from annotator.reports.stats.tally import Tally
+from annotator.traces import Found, Trace, Unreadable
+
+
+@dataclass(slots=True)
+class Counted:
+    """Traces counted one by one. ``cluster``: the attributes that together name a task (none of
+    them: runs count as independent); ``by``: the attribute whose values get statistics each.
+    """
+
+    cluster: Collection[str] = DEFAULT_CLUSTER
+    by: str | None = None
+    unreadable: int = 0
+    ignored: int = 0
+    whole: Tally = field(default_factory=Tally)
+    groups: dict[str, Tally] = field(default_factory=dict)
+    runs: difficulty.Runs = field(default_factory=difficulty.Runs)
+    attributes: set[str] = field(default_factory=set)
+
+    def add(self, found: Found) -> None:
+        """Count one trace, or what could not be read as one."""
+        if not isinstance(found, Trace):
+            self.unreadable += isinstance(found, Unreadable)
+            self.ignored += not isinstance(found, Unreadable)
+            return
+        task = cluster_of(found.attributes, self.cluster)
+        counts = outcomes.counts_of(found)
+        if outcomes.setting_of(found) != outcomes.SOLO:
+            counts.update(communication.counts_of(found))
+        self.whole.add(task, counts)
+        self.runs.add(found, task)
+        if self.by:
+            self.attributes.update(found.attributes)
+            value = found.attributes.get(self.by)
+            name = value if isinstance(value, str) else json.dumps(value)
+            name = UNKNOWN if value is None else name
+            self.groups.setdefault(name, Tally()).add(task, counts)
+
+
+def statistics(counted: Counted) -> Stats:
+    """Return the statistics of the counted traces.
+
+    Raises:
+        AnnotatorError: no trace has the attribute ``by``.
+    """
+    by = counted.by
+    if by and by not in counted.attributes:
+        there = ", ".join(sorted(counted.attributes)) or "none at all"
+        raise AnnotatorError(f"--by {by}: no trace has this attribute, only {there}")
+    whole = _group(None, counted.whole)
+    each = [_group((by, name), tally) for name, tally in counted.groups.items()] if by else []
+    groups = (whole, *sorted(each, key=lambda one: (-one.traces, one.group or ())))
+    curves = difficulty.difficulty(counted.runs)
+    return Stats(
+        tuple(counted.cluster),
+        counted.unreadable,
+        counted.ignored,
+        groups,
+        curves,
+        tuple(_notes(whole, curves, counted.cluster)),
+    )
+
+
+def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
+    settings = outcomes.settings(tally)
+    return Group(
+        group,
+        sum(n for _, n in settings),
+        settings,
+        tally.total(("unknown",)),
+        tally.tasks,
+        communication.communication(tally),
+        tuple(outcomes.merges(tally)),
+        tuple(outcomes.merge_success(tally)),
+        tuple(outcomes.success(tally)),
+    )
+
+
+def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterator[str]:
+    """Yield what a reader must know of the numbers, the last notes about the curves."""
+    talk = whole.communication
+    if whole.tasks is None:
+        why = "No trace tells its task" if cluster else "Tasks are not told apart (--cluster none)"
+        yield (
+            "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled runs,"
+            f" 95 %. {why}, so runs count as independent."
+        )
+    else:
+        yield (
+            "Shares: Wilson 95 % for the effective number of runs (design effect over tasks, at"
+            " least 1); their differences: Newcombe with these; means and ratios: resampled tasks,"
+            " 95 %."
+        )
+    if whole.unknown:
+        yield f"{whole.unknown} traces do not tell whether they passed: left out of success rates."
+    if talk.unmerged:
+        yield (
+            f"{talk.unmerged} runs with messages tell no merge with or without a conflict: they"
+            " are in the column all only."
+        )
+    if talk.silent:
+        yield f"{talk.silent} runs of several agents have no messages: no means are taken of them."
+    if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
+        yield f"{other} runs are neither solo nor coop: they are in no success rate and no curve."
+    yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
+    yield from _on_curves(whole, curves)
+
+
+def _on_curves(whole: Group, curves: Difficulty) -> Iterator[str]:
+    if curves.solo_only or curves.coop_only:
+        yield (
+            f"Curves leave out {curves.coop_only} pairs (a task with its features) with coop runs"
+            f" only and {curves.solo_only} with solo runs only, counted for each model."
+        )
+    if curves.pooled.buckets:
+        drawn = "pairs" if whole.tasks is None else "tasks"
+        yield f"Curves: Wilson 95 %, areas by trapezoids; retention: resampled {drawn}, 95 %."
+    if curves.unplaced:
+        yield f"{curves.unplaced} runs tell no task: they are in no curve."
+    if curves.models == 1 and curves.pooled.buckets:
+        yield (
+            "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
+        )
+    if curves.partial:
+        yield f"The difficulty of {curves.partial} pairs rests on some of the models only."
+    if curves.unequal:
+        yield (
+            "Curves count runs, as the paper does; here pairs have different numbers of runs, and"
+            " those with more weigh more."
+        )
+    empty = [
+        f"{place / 10:.1f}-{(place + 1) / 10:.1f}"
+        for place in range(difficulty.BUCKETS)
+        if all(round(10 * bucket.low) != place for bucket in curves.pooled.buckets)
+    ]
+    if empty and curves.pooled.buckets:
+        yield f"Empty buckets are left out, the line goes straight across: {', '.join(empty)}."

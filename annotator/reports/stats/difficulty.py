@@ -1,0 +1,220 @@
+"""Success by difficulty, solo and in cooperation: curves, their areas, and what is retained.
+
+Definitions: CooperBench (arXiv 2601.13295), appendices D and E. A pair is a task together with the
+features that were to be built. Its difficulty d is 1 - the mean over models of the share of their
+solo runs that passed, rescaled so that the easiest pair has 0 and the hardest 1. Ten buckets of
+equal width; a rate is all passed runs of a bucket over all its runs; the area is taken by the
+trapezoidal rule over the midpoints of buckets that are not empty. Only a model's pairs with both
+settings count, so that both curves rest on the same pairs. Pooled curves sum the models' counts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from annotator.calibration.frame import DEFAULT_CLUSTER, cluster_of
+from annotator.reports.stats.model import Bucket, Curve, Difficulty
+from annotator.reports.stats.outcomes import COOP, SOLO, model_of, setting_of
+from annotator.traces import Trace
+from validation import Estimate, auc, retention, wilson
+from validation.resampling import Floats, Resamples
+
+BUCKETS = 10
+_COLUMNS = ((SOLO, "k"), (SOLO, "n"), (COOP, "k"), (COOP, "n"))
+_SOLO_K, _SOLO_N, _COOP_K, _COOP_N = range(4)
+_MIDPOINTS = [(2 * place + 1) / (2 * BUCKETS) for place in range(BUCKETS)]
+_NO_PAIRS = "no task has both solo and coop runs with a known outcome"
+_ONE_LEVEL = "all tasks are equally difficult: there is no range to rescale"
+
+
+class Pair(NamedTuple):
+    """A task with the features of the run; ``cluster`` is what is resampled."""
+
+    name: Hashable
+    cluster: Hashable
+
+
+class Runs:
+    """Runs and passed runs by pair and model; memory grows with pairs and models."""
+
+    def __init__(self) -> None:
+        self.unplaced = 0
+        self.of: dict[str, dict[Pair, Counter[tuple[str, str]]]] = {}
+
+    def add(self, trace: Trace, cluster: str | None) -> None:
+        """Count a run if its outcome is known, it is solo or coop, and it tells its task."""
+        setting, passed = setting_of(trace), trace.outcome.passed
+        if passed is None or setting not in (SOLO, COOP):
+            return
+        task = cluster_of(trace.attributes, DEFAULT_CLUSTER)
+        if task is None:
+            self.unplaced += 1
+            return
+        name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
+        pair = Pair(name, name if cluster is None else cluster)
+        counts = self.of.setdefault(model_of(trace), {}).setdefault(pair, Counter())
+        counts[setting, "n"] += 1
+        counts[setting, "k"] += passed
+
+
+def difficulties(runs: Runs) -> dict[Hashable, Fraction]:
+    """Return the raw difficulty of every pair that has solo runs, exactly."""
+    shares: dict[Hashable, list[Fraction]] = {}
+    for pairs in runs.of.values():
+        solo: dict[Hashable, Counter[str]] = {}
+        for pair, counts in pairs.items():
+            found = solo.setdefault(pair.name, Counter())
+            found["k"] += counts[SOLO, "k"]
+            found["n"] += counts[SOLO, "n"]
+        for name, found in solo.items():
+            if found["n"]:
+                shares.setdefault(name, []).append(Fraction(found["k"], found["n"]))
+    return {name: 1 - sum(found, Fraction()) / len(found) for name, found in shares.items()}
+
+
+def bucket_of(raw: Fraction, lowest: Fraction, highest: Fraction) -> int:
+    """Return the bucket, 0 to 9, of a raw difficulty; the hardest is in the last."""
+    return min(BUCKETS - 1, int(BUCKETS * (raw - lowest) / (highest - lowest)))
+
+
+def difficulty(runs: Runs) -> Difficulty:
+    """Return the curves of all models together and of each, by name."""
+    raw = difficulties(runs)
+    lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
+    places: dict[Hashable, int] = {}
+    if lowest is not None and highest is not None and lowest < highest:
+        places = {name: bucket_of(one, lowest, highest) for name, one in raw.items()}
+    both = {model: _both(pairs) for model, pairs in runs.of.items()}
+    seen = [_settings(pairs) for pairs in runs.of.values()]
+    with_solo = [one for one in seen if any(SOLO in there for there in one.values())]
+    curves = [_curve(model, [both[model]], places) for model in sorted(both)]
+    return Difficulty(
+        pairs=len(raw),
+        solo_only=sum(there == {SOLO} for one in seen for there in one.values()),
+        coop_only=sum(there == {COOP} for one in seen for there in one.values()),
+        unplaced=runs.unplaced,
+        models=len(with_solo),
+        partial=sum(any(SOLO not in one.get(name, ()) for one in with_solo) for name in raw),
+        unequal=_unequal(both.values()),
+        lowest=None if lowest is None else float(lowest),
+        highest=None if highest is None else float(highest),
+        pooled=_curve(None, both.values(), places),
+        by_model=tuple(curves),
+    )
+
+
+_Pairs = Mapping[Pair, Counter[tuple[str, str]]]
+
+
+def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
+    """Return which settings each pair has runs of."""
+    found: dict[Hashable, set[str]] = {}
+    for pair, counts in pairs.items():
+        there = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
+        found.setdefault(pair.name, set()).update(there)
+    return found
+
+
+def _both(pairs: _Pairs) -> _Pairs:
+    """Return the pairs of a model that have runs of both settings."""
+    there = _settings(pairs)
+    return {pair: counts for pair, counts in pairs.items() if len(there[pair.name]) == 2}
+
+
+def _unequal(models: Iterable[_Pairs]) -> bool:
+    cells = [counts for pairs in models for counts in pairs.values()]
+    return any(len({counts[setting, "n"] for counts in cells}) > 1 for setting in (SOLO, COOP))
+
+
+def _curve(model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable, int]) -> Curve:
+    """Return the curve of counts summed over models."""
+    clusters: dict[Hashable, Floats] = {}
+    members: list[set[Hashable]] = [set() for _ in range(BUCKETS)]
+    names: set[Hashable] = set()
+    total = np.zeros(len(_COLUMNS))
+    for pairs in models:
+        for pair, counts in pairs.items():
+            row = np.array([counts[column] for column in _COLUMNS], dtype=np.float64)
+            names.add(pair.name)
+            total += row
+            if pair.name in places:
+                place = places[pair.name]
+                members[place].add(pair.name)
+                empty = np.zeros((BUCKETS, len(_COLUMNS)))
+                clusters.setdefault(pair.cluster, empty)[place] += row
+    table = np.array(list(clusters.values())).reshape(len(clusters), BUCKETS * len(_COLUMNS))
+    why = _NO_PAIRS if not names else _ONE_LEVEL
+    areas = _areas(table, len(names), why if not clusters else None)
+    counted = table.sum(axis=0).reshape(BUCKETS, len(_COLUMNS)).astype(int).tolist()
+    buckets = [
+        Bucket(
+            place / BUCKETS,
+            (place + 1) / BUCKETS,
+            len(members[place]),
+            wilson(row[_SOLO_K], row[_SOLO_N]),
+            wilson(row[_COOP_K], row[_COOP_N]),
+        )
+        for place, row in enumerate(counted)
+        if members[place]
+    ]
+    solo_k, solo_n, coop_k, coop_n = map(int, total)
+    sides = wilson(solo_k, solo_n), wilson(coop_k, coop_n)
+    return Curve(model, len(names), *sides, tuple(buckets), *areas)
+
+
+def _areas(
+    table: Floats, pairs: int, why: str | None
+) -> tuple[Estimate, Estimate, Estimate, Estimate]:
+    """Return both areas, their difference and their ratio, with intervals over clusters.
+
+    In a resample the difficulty of a pair stays what it is. ``why`` says why there is no curve.
+    """
+    drawn = Resamples.draw(table, resamples=10_000, seed=0)
+    solo, coop = (
+        _point_area(drawn.observed[0], k, n) for k, n in ((_SOLO_K, _SOLO_N), (_COOP_K, _COOP_N))
+    )
+    why = why or solo.reason
+    kept = None if why else retention(solo.value or 0.0, coop.value or 0.0).reason
+
+    def made(name: str, value: Callable[[Floats, Floats], Floats], reason: str | None) -> Estimate:
+        found = drawn.interval(lambda totals: value(*curve_areas(totals)))
+        inputs = {"rule": solo.inputs["rule"], "buckets": solo.n}
+        return found.estimate(name, pairs, inputs, reason or "undefined")
+
+    return (
+        made("auc_solo", lambda one, _: one, why),
+        made("auc_coop", lambda _, other: other, why),
+        made("gap", lambda one, other: one - other, why),
+        made("retention", lambda one, other: other / one, why or kept),
+    )
+
+
+def _point_area(totals: Floats, k: int, n: int) -> Estimate:
+    rows = totals.reshape(BUCKETS, len(_COLUMNS))
+    return auc(_MIDPOINTS, [float(row[k] / row[n]) if row[n] else None for row in rows])
+
+
+def curve_areas(totals: Floats) -> tuple[Floats, Floats]:
+    """Return the areas under the solo and the coop curve, one each per row of totals.
+
+    As :func:`validation.auc` does, over buckets that have runs of both settings: NaN where fewer
+    than two have.
+    """
+    cube = totals.reshape(len(totals), BUCKETS, len(_COLUMNS))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = cube[:, :, [_SOLO_K, _COOP_K]] / cube[:, :, [_SOLO_N, _COOP_N]]
+    there: NDArray[np.bool_] = np.asarray(np.isfinite(rates).all(axis=2))
+    area = np.zeros((len(totals), 2))
+    last_x = np.full(len(totals), np.nan)
+    last_y = np.full((len(totals), 2), np.nan)
+    for place, x in enumerate(_MIDPOINTS):
+        more = (x - last_x)[:, None] * (rates[:, place] + last_y) / 2
+        at = there[:, place]
+        area[at] += np.nan_to_num(more[at])  # nothing before the first point
+        last_x[at], last_y[at] = x, rates[at, place]
+    area[there.sum(axis=1) < 2] = np.nan
+    return area[:, 0], area[:, 1]

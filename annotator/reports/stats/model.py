@@ -1,0 +1,163 @@
+"""What ``annotate stats`` computes, as values; how they are made stands with the functions."""
+
+from dataclasses import dataclass
+
+from validation import Estimate, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number of the communication in all runs, in those whose patches merged without a conflict
+    and in those with one, and the difference (without minus with).
+    """
+
+    name: str
+    every: Estimate
+    clean: Estimate
+    conflict: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The conflict rate of the runs that open in one way; ``of`` says how."""
+
+    of: str
+    conflicts: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """How the agents of the runs of several agents talk.
+
+    ``runs`` are those with messages, ``silent`` those without any; ``unmerged`` are the runs with
+    messages of which nothing is known of a merge. ``difference`` is the conflict rate of runs
+    whose first message is a plan minus that of the others.
+    """
+
+    runs: int
+    silent: int
+    unmerged: int
+    measures: tuple[Measure, ...]
+    openings: tuple[Opening, ...]
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One outcome of merges: its share of the setting's merges, and how many of its runs passed."""
+
+    setting: str
+    merge: str
+    strategy: str
+    share: Estimate
+    passed: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """How many of one model's runs passed, solo and in cooperation; ``gap`` is solo minus coop.
+
+    ``model`` None is all models together.
+    """
+
+    model: str | None
+    solo: Estimate
+    coop: Estimate
+    gap: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSuccess:
+    """How many of a setting's merged runs passed: after a naive merge; after a naive or, where that
+    conflicted, a union merge; by whatever way the harness took in the end.
+    """
+
+    setting: str
+    naive: Estimate
+    union: Estimate
+    final: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The traces with one value of an attribute (``group``: attribute and value), or all of them.
+
+    ``settings`` counts traces by setting, ``unknown`` those that do not tell whether they passed,
+    ``tasks`` the clusters; None where no trace tells its task.
+    """
+
+    group: tuple[str, str] | None
+    traces: int
+    settings: tuple[tuple[str, int], ...]
+    unknown: int
+    tasks: int | None
+    communication: Communication
+    merges: tuple[Merge, ...]
+    merge_success: tuple[MergeSuccess, ...]
+    success: tuple[Success, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A tenth of the range of difficulty, ``low`` to ``high``, with its pairs and success rates."""
+
+    low: float
+    high: float
+    pairs: int
+    solo: Interval
+    coop: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Success by difficulty of one model (None: pooled), its areas and what they give.
+
+    ``gap`` is the solo area minus the coop area, ``retention`` the coop area over the solo area.
+    Buckets without pairs are not among ``buckets``.
+    """
+
+    model: str | None
+    pairs: int
+    solo: Interval
+    coop: Interval
+    buckets: tuple[Bucket, ...]
+    auc_solo: Estimate
+    auc_coop: Estimate
+    gap: Estimate
+    retention: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """The curves: pooled, and of each model.
+
+    ``pairs`` have a solo outcome, and so a difficulty; ``solo_only`` and ``coop_only`` count pairs
+    of a model that lack the other setting, ``unplaced`` runs that tell no task. ``lowest`` and
+    ``highest`` are the raw difficulties that become 0 and 1. ``models`` is how many have solo runs,
+    ``partial`` how many pairs lack one of these. ``unequal``: pairs have different numbers of runs.
+    """
+
+    pairs: int
+    solo_only: int
+    coop_only: int
+    unplaced: int
+    models: int
+    partial: int
+    unequal: bool
+    lowest: float | None
+    highest: float | None
+    pooled: Curve
+    by_model: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """All of it. ``groups``: the whole first, then one per value of the attribute asked for."""
+
+    cluster: tuple[str, ...]
+    unreadable: int
+    ignored: int
+    groups: tuple[Group, ...]
+    difficulty: Difficulty
+    notes: tuple[str, ...]

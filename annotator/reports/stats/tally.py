@@ -1,0 +1,64 @@
+"""Totals by task: what every share, mean and interval of the statistics is made of."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from validation import Estimate, clustered_share
+from validation.resampling import Floats
+
+Key = tuple[str, ...]
+
+
+class Tally:
+    """Counts under keys, by task; memory grows with tasks and keys, not with runs.
+
+    A run that tells no task is one of its own.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, Counter[Key]] = {}
+        self._alone = 0
+
+    def add(self, task: str | None, counts: Mapping[Key, int]) -> None:
+        """Add the counts of one run."""
+        name: Hashable = task
+        if task is None:
+            self._alone += 1
+            name = self._alone
+        self._counts.setdefault(name, Counter()).update(counts)
+
+    @property
+    def tasks(self) -> int | None:
+        """How many tasks there are, a run without one among them; None if no run tells its own."""
+        return len(self._counts) if self._alone < len(self._counts) else None
+
+    def total(self, key: Key) -> int:
+        """Return the sum of a key over all tasks."""
+        return sum(counts[key] for counts in self._counts.values())
+
+    def keys(self, first: str) -> list[Key]:
+        """Return the keys that begin with this word, in order, each once."""
+        found = {key for counts in self._counts.values() for key in counts if key[0] == first}
+        return sorted(found)
+
+    def table(self, keys: Sequence[Key]) -> Floats:
+        """Return the totals of keys, a row per task that has any of them."""
+        rows = [[counts[key] for key in keys] for counts in self._counts.values()]
+        filled = [row for row in rows if any(row)]
+        return np.asarray(filled, dtype=np.float64).reshape(len(filled), len(keys))
+
+    def share(self, k: Key, n: Key) -> Estimate:
+        """Return total k over total n with Wilson's interval for the effective number of runs.
+
+        The design effect over tasks is never taken to be below 1: with few tasks it is noisy.
+        Without tasks this is Wilson's interval.
+        """
+        values: list[int] = []
+        tasks: list[Hashable] = []
+        for name, counts in self._counts.items():
+            values += [1] * counts[k] + [0] * (counts[n] - counts[k])
+            tasks += [name] * counts[n]
+        known = tasks if self.tasks is not None else None
+        return clustered_share(values, known, least_design_effect=1.0)

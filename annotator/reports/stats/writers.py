@@ -1,0 +1,321 @@
+"""The statistics in every format; the same digits in each."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from annotator.reports.stats.model import Bucket, Communication, Curve, Group, Stats
+from annotator.reports.writers import UNDEFINED, limits, percent, ruled
+from annotator.text import harmless, one_line
+from validation import Estimate, Interval
+
+Share = Interval | Estimate
+Row = tuple[str, ...]
+_INTERVAL = "95 % interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A table: its heading, the columns' names and the rows as text, and lines below it."""
+
+    title: str
+    header: Row
+    rows: tuple[Row, ...]
+    below: tuple[str, ...] = ()
+
+
+def as_table(stats: Stats) -> str:
+    """Return the statistics as aligned text for a terminal."""
+    parts = [_heading(stats)]
+    for block in blocks(stats):
+        table = ruled([block.header, *block.rows], last=False)
+        parts.append("\n".join([block.title, "", *table, *block.below]))
+    return "\n\n".join([*parts, "\n".join(stats.notes)])
+
+
+def as_markdown(stats: Stats) -> str:
+    """Return the statistics in Markdown."""
+    parts = [_heading(stats)]
+    for block in blocks(stats):
+        rule = ("---", *["---:"] * (len(block.header) - 1))
+        rows = [block.header, rule, *block.rows]
+        lines = [
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows
+        ]
+        below = ["", *(f"- {line}" for line in block.below)] if block.below else []
+        parts.append("\n".join([f"**{block.title}**", "", *lines, *below]))
+    return "\n\n".join([*parts, " ".join(stats.notes)])
+
+
+def as_json(stats: Stats) -> str:
+    """Return the statistics as JSON, with all that is needed to compute each number again."""
+    return json.dumps(asdict(stats), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+_CSV = (
+    *("attribute", "value", "table", "row", "column", "number", "low", "high", "count", "n"),
+    *("method", "confidence", "design_effect", "tasks", "reason"),
+)
+
+
+def as_csv(stats: Stats) -> str:
+    """Return every number as a line of one CSV, undefined ones empty; shares are not in percent."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n")
+    write.writerow(_CSV)
+    for group, table, row, column, one in numbers(stats):
+        names = [*(group or ("", "")), table, row, column]
+        inputs = one.inputs if isinstance(one, Estimate) else {}
+        count = one.k if isinstance(one, Interval) else inputs.get("k")
+        tasks = inputs.get("clusters")
+        about = [one.method, one.confidence, inputs.get("design_effect"), tasks, one.reason]
+        limits_ = (one.low, one.high) if one.value is not None else (None, None)
+        cells = [one.value, *limits_, count, one.n, *about]
+        write.writerow([*(harmless(one_line(name)) for name in names), *cells])
+    return out.getvalue().rstrip("\n")
+
+
+WRITERS: dict[str, Callable[[Stats], str]] = {
+    "table": as_table,
+    "json": as_json,
+    "md": as_markdown,
+    "csv": as_csv,
+}
+
+
+def _heading(stats: Stats) -> str:
+    whole = stats.groups[0]
+    settings = ", ".join(f"{_name(name)} {n}" for name, n in whole.settings)
+    tasks = "tasks unknown"
+    if whole.tasks is not None:
+        tasks = f"{whole.tasks} tasks ({_name('+'.join(stats.cluster))})"
+    left = f"unreadable {stats.unreadable}  not traces {stats.ignored}"
+    return f"{whole.traces} traces ({settings})  {tasks}  {left}"
+
+
+def blocks(stats: Stats) -> Iterator[Block]:
+    """Yield the tables of the statistics in order: of the groups first, then the curves."""
+    for group in stats.groups:
+        yield from _blocks_of(group)
+    yield from _curves(stats)
+
+
+def _blocks_of(group: Group) -> Iterator[Block]:
+    of = f"  {_name(group.group[0])} = {_name(group.group[1])}" if group.group else ""
+    if group.communication.runs + group.communication.silent:
+        yield _talk(group.communication, of)
+        yield _openings(group.communication, of)
+    if group.merges:
+        yield _merges(group, of)
+    if group.merge_success:
+        yield _merge_success(group, of)
+    yield _success(group, of)
+
+
+def _talk(talk: Communication, of: str) -> Block:
+    header = ("runs with messages", "all", "n", "conflict-free", "n", "conflict", "n")
+    rows = []
+    for one in talk.measures:
+        sides = (one.every, one.clean, one.conflict)
+        cells = [cell for side in sides for cell in (_number(side), str(side.n))]
+        rows.append((one.name, *cells, _number(one.difference, "+"), _range(one.difference)))
+    named = [
+        (f"{one.name}, {name}", side)
+        for one in talk.measures
+        for name, side in zip(header[1::2], (one.every, one.clean, one.conflict), strict=True)
+        if side.value is None
+    ]
+    named += [(f"{one.name}, difference", one.difference) for one in talk.measures]
+    title = f"communication{of}"
+    return Block(title, (*header, "difference", _INTERVAL), tuple(rows), _why(named))
+
+
+def _openings(talk: Communication, of: str) -> Block:
+    header = ("runs", "conflicts", *_SHARE)
+    rows = [(one.of, *_share(one.conflicts)) for one in talk.openings]
+    below = _gap_line("difference, plan minus no plan", talk.difference)
+    return Block(f"merge conflicts by the first message{of}", header, tuple(rows), below)
+
+
+_SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
+
+
+def _merges(group: Group, of: str) -> Block:
+    header = (
+        "setting, merge, strategy",
+        "runs",
+        "n",
+        "%",
+        _INTERVAL,
+        "passed",
+        "n",
+        "%",
+        _INTERVAL,
+    )
+    rows = []
+    for one in group.merges:
+        name = ", ".join(map(_name, (one.setting, one.merge, one.strategy)))
+        rows.append((name, *_share(one.share)[:4], *_share(one.passed)[:4]))
+    return Block(f"merges{of}", header, tuple(rows))
+
+
+def _merge_success(group: Group, of: str) -> Block:
+    header = ("merged runs that passed", "passed", *_SHARE)
+    rows, named = [], []
+    for one in group.merge_success:
+        setting = _name(one.setting)
+        steps = (("naive", one.naive), ("then union", one.union), ("in the end", one.final))
+        for step, share in steps:
+            rows.append((f"{setting}, {step}", *_share(share)))
+            named.append((f"{setting}, {step}", share))
+    return Block(f"merge success{of}", header, tuple(rows), _why(named))
+
+
+def _success(group: Group, of: str) -> Block:
+    rows: list[Row] = []
+    named: list[tuple[str, Estimate]] = []
+    below: list[str] = []
+    for one in group.success:
+        model = "all models" if one.model is None else _name(one.model)
+        sides = ((f"{model}, solo", one.solo), (f"{model}, coop", one.coop))
+        rows += [(name, *_share(share)) for name, share in sides]
+        named += sides
+        below += _gap_line(f"difference, {model}, solo minus coop", one.gap)
+    header = ("runs", "passed", *_SHARE)
+    return Block(f"success{of}", header, tuple(rows), (*below, *_why(named)))
+
+
+def _curves(stats: Stats) -> Iterator[Block]:
+    found = stats.difficulty
+    header = ("difficulty", "pairs", "solo", "n", "%", _INTERVAL, "coop", "n", "%", _INTERVAL)
+    if found.pooled.buckets:
+        rows = tuple(_bucket(one) for one in found.pooled.buckets)
+        span = f"raw difficulty {found.lowest:.2f} to {found.highest:.2f} of {found.pairs} pairs"
+        yield Block(f"success by difficulty, pooled  ({span})", header, rows)
+    curves = found.by_model if len(found.by_model) > 1 else ()
+    columns = ("model", "pairs", "solo", "n", "coop", "n", "AUC solo", "AUC coop", "gap")
+    named = [(_model(curve), curve.retention) for curve in (*curves, found.pooled)]
+    rows = tuple(_retention(curve) for curve in (*curves, found.pooled))
+    yield Block("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
+
+
+def _bucket(one: Bucket) -> Row:
+    def cells(share: Interval) -> Row:
+        return str(share.k), str(share.n), percent(share), limits(share)
+
+    return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *cells(one.solo), *cells(one.coop)
+
+
+def _retention(one: Curve) -> Row:
+    counts = (one.solo.k, one.solo.n, one.coop.k, one.coop.n)
+    areas = (_number(area, digits=3) for area in (one.auc_solo, one.auc_coop, one.gap))
+    kept = _number(one.retention), _range(one.retention, "")
+    return _model(one), str(one.pairs), *map(str, counts), *areas, *kept
+
+
+def _model(curve: Curve) -> str:
+    return "pooled" if curve.model is None else _name(curve.model)
+
+
+def _name(text: str) -> str:
+    """Return a stranger's name as it can be shown in a cell."""
+    return one_line(text, 80)
+
+
+def _share(one: Estimate) -> Row:
+    """Return the cells under "count" and ``_SHARE``."""
+    inputs = one.inputs
+    effect, tasks = inputs.get("design_effect"), inputs.get("clusters")
+    known = one.value is not None and tasks is not None
+    return (
+        UNDEFINED if one.value is None and one.n else str(inputs["k"]),
+        str(one.n),
+        percent(one),
+        limits(one),
+        str(tasks) if known else UNDEFINED,
+        f"{effect:.2f}" if known and effect is not None else UNDEFINED,
+    )
+
+
+def _gap_line(name: str, gap: Estimate) -> Row:
+    """Return a difference of shares as a line, in percentage points."""
+    if gap.value is None or gap.low is None or gap.high is None:
+        return (f"{name}: {UNDEFINED} ({gap.reason})",)
+    value = f"{100 * gap.value:+.1f} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}] points"
+    return (f"{name}: {value}, n {gap.n}",)
+
+
+def _number(one: Estimate, sign: str = "", digits: int = 2) -> str:
+    return UNDEFINED if one.value is None else f"{one.value:{sign}.{digits}f}"
+
+
+def _range(one: Estimate, sign: str = "+") -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return UNDEFINED
+    return f"[{one.low:{sign}.2f}, {one.high:{sign}.2f}]"
+
+
+def _why(named: list[tuple[str, Estimate]]) -> Row:
+    """Return a line for each reason why numbers or intervals are missing, or rest on less."""
+    reasons: dict[str, list[str]] = {}
+    for name, one in named:
+        if one.reason or one.inputs.get("undefined_resamples"):
+            reasons.setdefault(one.reason or _left_out(one), []).append(name)
+    return tuple(
+        f"{UNDEFINED} {_some(names)}: {one_line(reason)}" for reason, names in reasons.items()
+    )
+
+
+def _left_out(one: Estimate) -> str:
+    undefined, drawn = one.inputs["undefined_resamples"], one.inputs["resamples"]
+    return f"undefined in {undefined} of {drawn} resamples, which the interval leaves out"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return "; ".join(names[:3]) + more
+
+
+Number = tuple[tuple[str, str] | None, str, str, str, Share]
+
+
+def numbers(stats: Stats) -> Iterator[Number]:
+    """Yield every number with its group, table, row and column."""
+    for group in stats.groups:
+        for table, row, column, one in _numbers_of(group):
+            yield group.group, table, row, column, one
+    for curve in (*stats.difficulty.by_model, stats.difficulty.pooled):
+        model = curve.model if curve.model is not None else "pooled"
+        for bucket in curve.buckets:
+            row = f"{model}, {bucket.low:.1f}-{bucket.high:.1f}"
+            yield None, "curve", row, "solo", bucket.solo
+            yield None, "curve", row, "coop", bucket.coop
+        for area in (curve.auc_solo, curve.auc_coop, curve.gap, curve.retention):
+            yield None, "retention", model, area.measure, area
+
+
+def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
+    talk = group.communication
+    for one in talk.measures:
+        yield "communication", one.name, "all", one.every
+        yield "communication", one.name, "conflict-free", one.clean
+        yield "communication", one.name, "conflict", one.conflict
+        yield "communication", one.name, "difference", one.difference
+    for opening in talk.openings:
+        yield "conflicts", opening.of, "share", opening.conflicts
+    yield "conflicts", "plan minus no plan", "difference", talk.difference
+    for merge in group.merges:
+        row = f"{merge.setting}, {merge.merge}, {merge.strategy}"
+        yield "merges", row, "share", merge.share
+        yield "merges", row, "passed", merge.passed
+    for after in group.merge_success:
+        yield "merge success", after.setting, "naive", after.naive
+        yield "merge success", after.setting, "union", after.union
+        yield "merge success", after.setting, "final", after.final
+    for success in group.success:
+        model = success.model if success.model is not None else "all models"
+        yield "success", model, "solo", success.solo
+        yield "success", model, "coop", success.coop
+        yield "success", model, "difference", success.gap

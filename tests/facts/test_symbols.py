@@ -1,0 +1,121 @@
+"""The symbols that a patch adds, removes or gives another signature."""
+
+import pytest
+
+from annotator.facts import symbols
+from annotator.facts.patches import parse_patch
+from annotator.facts.symbols import symbols_added
+from tests.facts.diffs import change, checked, trace
+
+CLASS = "class Parser:"
+ADDED = {
+    "function": ("+def read(a):\n+    x = 1", "", "function read"),
+    "async function": ("+async def read(a):", "", "function read"),
+    "method, class shown": (" class Parser:\n+    def read(self):", "", "method Parser.read"),
+    "method, class in git's line": ("+    def read(self):", CLASS, "method Parser.read"),
+    "method, class unknown": ("+    def read(self):", "", "method read"),
+    "inner function": (" def outer():\n+    def inner():", "", "function outer.inner"),
+    "class": ("+class Parser(Base):\n+    size = 1", "", "class Parser, attribute Parser.size"),
+    "field": (" class Parser:\n+    size: int", "", "attribute Parser.size"),
+    "of self": ("+        self.size = 1", CLASS, "attribute Parser.self.size"),
+    "known before": ("-        self.size = 1\n+        self.size = 2", CLASS, ""),
+    "local": ("+        size = 1", CLASS, ""),
+    "local in a function": (" def f():\n+    size = 1", "", ""),
+    "variable": ("+SIZE = 1\n+UNIT: str = 'kg'", "", "variable SIZE, variable UNIT"),
+    "argument": (" call(\n+    size=1,\n+    unit = 2,\n )", "", ""),
+    "comparison": ("+a == b", "", ""),
+    "import": ("+import os.path as p, re", "", "import p, import re"),
+    "one more import": (" from a import (\n     b,\n+    c,\n )", "", "import c"),
+    "import that breaks off": (" from a import (\n     b,\n+    c,", "", "import c"),
+    "another source": ("-from a import b\n+from c import b", "", "import b"),
+    "in a string": ('+A = """\n+def read(a):\n+"""\n+def write(): ...', "",
+                    "variable A, function write"),
+    "between two strings": (' text.\n """\n+def read(a):\n+    """\n+    Read.', "",
+                            "function read"),
+    "behind a string": ('+    text.\n+    """\n+    x = 1\n+def read(): ...', "", "function read"),
+    "commented out": ("+# def read():", "", ""),
+    "only moved": ("-def read():\n a = 1\n+def read():", "", ""),
+    "body changed": (" def read():\n-    return 1\n+    return 2", "", ""),
+    "parameter": ("-def read(a):\n+def read(a, b=1, *c):", "",
+                  "parameter b of read, parameter *c of read"),
+    "parameter on a line": (" def read(\n     a,\n+    b: int = 1,\n ):", "",
+                            "parameter b of read"),
+    "parameter, head in git's line": ("     a,\n+    b,\n ):\n     x = 1", "def read(",
+                                      "parameter b of read"),
+    "body, head in git's line": ("     x = 1\n+    y(2)\n", "def read(", ""),
+    "no Python": ("+def read(a b):", "", "function read"),
+    "overload": ("+@overload\n+def read(a: int): ...\n def read(a):", "", "function read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "section", "expected"), ADDED.values(), ids=ADDED)
+def test_added_in_python(body, section, expected):
+    found = checked(trace(change(body, at=9, section=section)), [symbols])
+    added = [fact.says for fact in found if fact.kind == "symbol_added"]
+    start, end = "agent1's patch adds the ", " in shop/parser.py."
+    assert ", ".join(one.removeprefix(start).removesuffix(end) for one in added) == expected
+
+
+@pytest.mark.parametrize(("body", "section", "expected"), ADDED.values(), ids=ADDED)
+def test_what_is_added_is_removed_the_other_way(body, section, expected):
+    swapped = body.replace("\n+", "\n!").replace("\n-", "\n+").replace("\n!", "\n-")
+    swapped = {"+": "-", "-": "+"}.get(swapped[0], swapped[0]) + swapped[1:]
+    found = checked(trace(change(swapped, at=9, section=section)), [symbols])
+    removed = [fact for fact in found if fact.kind == "symbol_removed"]
+    assert len(removed) == len(expected.split(", ")) * bool(expected)
+
+
+OTHERS = {
+    "go": ("x.go", "+func (r *Reader) Read(p []byte) int {\n+func main() {\n+type A struct {",
+           "method Reader.Read, function main, class A"),
+    "javascript": ("x.js", "+export async function read(a) {\n+const f = (a) => a\n+let b = 2",
+                   "function read, function f"),
+    "typescript": ("x.tsx", "+export default class A {\n+interface B {\n+type C<T> = T;",
+                   "class A, class B, class C"),
+    "rust": ("x.rs", "+pub(crate) async fn read(a: u8) {\n+pub struct A;\n+trait B {",
+             "function read, class A, class B"),
+    "java": ("X.java", "+public final class A {\n+  private int read(int a) {\n+  return b(c);",
+             "class A, method read"),
+    "other": ("x.txt", "+def read(a):", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "expected"), OTHERS.values(), ids=OTHERS)
+def test_added_in_other_languages(path, body, expected):
+    found = checked(trace(change(body, path)), [symbols])
+    start, end = "agent1's patch adds the ", f" in {path}."
+    said = ", ".join(fact.says.removeprefix(start).removesuffix(end) for fact in found)
+    assert said == expected
+
+
+SIGNATURES = {
+    "parameter": ("-def f(a):\n+def f(a, b):", 1),
+    "result": ("-def f(a):\n+def f(a) -> int:", 1),
+    "default": ("-def f(a=1):\n+def f(a=2):", 1),
+    "written on two lines": ("-def f(a, b):\n+def f(\n+    a, b\n+):", 0),
+    "unreadable": ("-def f(a b):\n+def f(a c):", 1),
+    "decorator": ("-@x\n def f(a):", 0),
+}
+
+
+@pytest.mark.parametrize(("body", "count"), SIGNATURES.values(), ids=SIGNATURES)
+def test_signatures(body, count):
+    found = checked(trace(change(body)), [symbols])
+    changed = [fact for fact in found if fact.kind == "signature_changed"]
+    assert len(changed) == count
+    go = change("-func F(a int) {\n+func F(a, b int) {", "x.go")
+    assert [fact.kind for fact in checked(trace(go), [symbols])] == ["signature_changed"]
+
+
+def test_a_string_that_begins_the_file():
+    found = checked(trace(change('+"""\n+def read(a):\n+"""\n+def write(): ...')), [symbols])
+    assert [fact.about["name"] for fact in found] == ["write"]
+
+
+def test_symbols_added_has_plain_names():
+    patch = parse_patch(change("+import re\n+def f(a):\n+    pass\n-def g(a):\n+def g(a, **kw):"))
+    assert {name: one[0].kind for name, one in symbols_added(patch).items()} == {
+        "re": "import",
+        "f": "function",
+        "kw": "parameter",
+    }

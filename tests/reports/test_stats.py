@@ -1,0 +1,382 @@
+"""`annotate stats`: numbers worked out by hand on runs written by hand."""
+
+import csv
+import io
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.reports.stats import WRITERS, Counted, Stats, statistics
+from annotator.reports.stats.difficulty import bucket_of, curve_areas
+from annotator.traces import read_traces
+from tests.conftest import write_run
+from validation import auc, wilson
+
+PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
+QUESTION = ("agent2", "Which field holds the unit?")
+UPDATE = ("agent2", "Done: I added the printer and all tests pass.")
+NOTHING = ("agent1", "Hello there.")
+
+
+def place(root: Path, number: int, setting: str = "coop", run: str = "night", task: int = 0):
+    return root / "logs" / run / setting / "shop_task" / str(task or number) / "f1_f2"
+
+
+def run(root, number, talk=(), *, merge="clean", passed=True, setting="coop", model="m", **at):
+    folder = write_run(place(root, number, setting, **at), list(talk), merge=merge, passed=passed)
+    if setting == "solo":
+        (folder / "conversation.json").unlink()
+        for file in folder.glob("*.patch"):
+            file.unlink()
+        evaluation = json.loads((folder / "eval.json").read_text())
+        del evaluation["merge"]
+        (folder / "eval.json").write_text(json.dumps(evaluation))
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(result | {"setting": setting, "model": model}))
+    return folder
+
+
+def stats(root: Path, **options) -> Stats:
+    counted = Counted(**options)
+    for found in read_traces([str(root / "logs")]):
+        counted.add(found)
+    return statistics(counted)
+
+
+def merged(root: Path, number: int, merge: str, strategy: str, *, passed: bool) -> None:
+    folder = run(root, number, [PLAN], passed=passed)
+    evaluation = json.loads((folder / "eval.json").read_text())
+    evaluation["merge"] = {"status": merge, "strategy": strategy}
+    (folder / "eval.json").write_text(json.dumps(evaluation))
+
+
+def pair(root: Path, task: int, solo: str, coop: str, model: str = "m") -> None:
+    """Runs of one task, a letter each: p passed, f failed."""
+    for setting, ends in (("solo", solo), ("coop", coop)):
+        for n, end in enumerate(ends):
+            at = {"run": f"{model}{n}", "task": task}
+            run(root, n, setting=setting, passed=end == "p", model=model, **at)
+
+
+@pytest.fixture
+def talks(tmp_path):
+    run(tmp_path, 1, [PLAN, UPDATE, PLAN, UPDATE], merge="clean")
+    run(tmp_path, 2, [PLAN, QUESTION], merge="identical")
+    run(tmp_path, 3, [QUESTION, QUESTION, PLAN], merge="conflicts", passed=False)
+    run(tmp_path, 4, [PLAN], merge="conflicts", passed=False)
+    run(tmp_path, 5, [NOTHING], merge="missing_input", passed=None)
+    run(tmp_path, 6, [], merge="conflicts", passed=False)
+    return tmp_path
+
+
+def measures(found: Stats):
+    return {one.name: one for one in found.groups[0].communication.measures}
+
+
+def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
+    # The fifth run tells no merge where the outcome is missing: it is in "all" only.
+    found = stats(talks)
+    messages = measures(found)["messages per run"]
+    assert (messages.clean.value, messages.clean.n) == (3.0, 2)
+    assert (messages.conflict.value, messages.conflict.n) == (2.0, 2)
+    assert (messages.every.value, messages.every.n) == (11 / 5, 5)
+    assert (messages.difference.value, messages.difference.n) == (1.0, 4)
+    talk = found.groups[0].communication
+    assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
+
+
+def test_plans_per_question_is_the_ratio_of_their_sums(talks):
+    ratio = measures(stats(talks))["plans per question"]
+    assert ratio.clean.value == 3.0
+    assert ratio.conflict.value == 1.0
+    assert ratio.conflict.inputs["plan_conflict"] == ratio.conflict.inputs["question_conflict"] == 2
+    assert ratio.difference.value == 2.0
+
+
+def test_without_questions_the_ratio_has_a_reason(tmp_path):
+    run(tmp_path, 1, [PLAN])
+    ratio = measures(stats(tmp_path))["plans per question"]
+    assert ratio.clean.value is None
+    assert ratio.clean.reason == "no questions"
+    assert ratio.conflict.reason == "no such runs"
+
+
+def test_paths_and_lines_are_counted_per_mention(talks):
+    found = measures(stats(talks))
+    assert found["file path mentions per run"].clean.value == 3 / 2
+    assert found["line number mentions per run"].conflict.value == 2 / 2
+
+
+def test_conflict_rate_by_the_first_message(talks):
+    talk = stats(talks).groups[0].communication
+    rates = {one.of: (one.conflicts.inputs["k"], one.conflicts.n) for one in talk.openings}
+    assert rates == {
+        "first message is a plan": (1, 3),
+        "first message is no plan": (1, 1),
+        "no messages": (1, 1),
+        "all": (3, 5),
+    }
+    assert talk.difference.value == pytest.approx(1 / 3 - 1)
+
+
+def test_without_tasks_intervals_are_wilsons_and_newcombes(talks):
+    talk = stats(talks, cluster=()).groups[0].communication
+    share, plain = talk.openings[0].conflicts, wilson(1, 3)
+    assert (share.low, share.high) == (plain.low, plain.high)
+    assert share.inputs["clusters"] is None
+
+
+def test_runs_of_one_task_have_a_design_effect(tmp_path):
+    for task, merge in ((1, "clean"), (2, "conflicts"), (3, "clean"), (4, "conflicts")):
+        for n in range(4):
+            run(tmp_path, n, [PLAN], merge=merge, run=f"r{n}", task=task)
+    share = stats(tmp_path).groups[0].communication.openings[0].conflicts
+    assert (share.value, share.n, share.inputs["clusters"]) == (0.5, 16, 4)
+    # All runs of a task are the same: 4 tasks tell as much as 4 runs, times G / (G - 1).
+    assert share.inputs["design_effect"] == pytest.approx(4 * 4 / 3)
+    assert share.high - share.low > wilson(8, 16).high - wilson(8, 16).low
+
+
+def test_merges_by_strategy_and_what_passed_after_each_step(tmp_path):
+    merged(tmp_path, 1, "clean", "naive", passed=True)
+    merged(tmp_path, 2, "conflicts", "union", passed=True)
+    merged(tmp_path, 3, "conflicts", "union", passed=False)
+    merged(tmp_path, 4, "conflicts", "solo-agent1", passed=True)
+    group = stats(tmp_path).groups[0]
+    rows = {(one.merge, one.strategy): one for one in group.merges}
+    assert rows["conflicts", "union"].share.value == 2 / 4
+    assert rows["conflicts", "union"].passed.value == 1 / 2
+    steps = group.merge_success[0]
+    assert [one.value for one in (steps.naive, steps.union, steps.final)] == [1 / 4, 2 / 4, 3 / 4]
+
+
+def test_without_union_merges_their_success_is_not_known(tmp_path):
+    merged(tmp_path, 1, "clean", "naive", passed=True)
+    steps = stats(tmp_path).groups[0].merge_success[0]
+    assert steps.union.value is None
+    assert steps.union.reason == "no union merges"
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """Three difficulties, 0, 1/2 and 1: solo rates 1, 1/2, 0 and coop rates 3/4, 1/4, 0."""
+    pair(tmp_path, 1, "pp", "pppf")
+    pair(tmp_path, 2, "pf", "pfff")
+    pair(tmp_path, 3, "ff", "ffff")
+    return tmp_path
+
+
+def test_curves_areas_and_retention(graded):
+    found = stats(graded).difficulty
+    assert [one.low for one in found.pooled.buckets] == [0.0, 0.5, 0.9]
+    assert [one.solo.value for one in found.pooled.buckets] == [1.0, 0.5, 0.0]
+    assert [one.coop.value for one in found.pooled.buckets] == [0.75, 0.25, 0.0]
+    # Midpoints .05, .55, .95.
+    assert found.pooled.auc_solo.value == pytest.approx(0.5 * 1.5 / 2 + 0.4 * 0.5 / 2)
+    assert found.pooled.auc_coop.value == pytest.approx(0.5 * 1.0 / 2 + 0.4 * 0.25 / 2)
+    assert found.pooled.retention.value == pytest.approx(0.3 / 0.475)
+    assert found.pooled.gap.value == pytest.approx(0.175)
+    assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
+
+
+def test_difficulty_is_the_mean_over_models_and_pooled_curves_sum_counts(tmp_path):
+    # d: task 1 (0 + 0)/2, task 2 (1/4 + 1)/2, task 3 1; a model with more runs has no more weight.
+    pair(tmp_path, 1, "pppp", "pp", "a")
+    pair(tmp_path, 2, "pppf", "pf", "a")
+    pair(tmp_path, 3, "ffff", "ff", "a")
+    pair(tmp_path, 1, "p", "f", "b")
+    pair(tmp_path, 2, "f", "f", "b")
+    pair(tmp_path, 3, "f", "f", "b")
+    found = stats(tmp_path).difficulty
+    assert [one.low for one in found.pooled.buckets] == [0.0, 0.6, 0.9]
+    middle = found.pooled.buckets[1]
+    assert (middle.solo.k, middle.solo.n, middle.coop.k, middle.coop.n) == (3, 5, 1, 3)
+    assert [one.model for one in found.by_model] == ["a", "b"]
+    assert found.by_model[1].retention.value == 0.0
+    assert found.models == 2
+
+
+def test_pairs_with_one_setting_are_left_out_and_counted(graded):
+    pair(graded, 4, "", "pp")
+    pair(graded, 5, "p", "")
+    found = stats(graded)
+    assert (found.difficulty.coop_only, found.difficulty.solo_only) == (1, 1)
+    assert found.difficulty.pooled.coop.n == 12
+    assert any("leave out 1 pairs" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("solo", "coop", "why"),
+    [
+        ("p", "p", "all tasks are equally difficult"),
+        ("f", "f", "all tasks are equally difficult"),
+        ("", "p", "no task has both"),
+        ("p", "", "no task has both"),
+    ],
+)
+def test_what_has_no_curve_says_why(tmp_path, solo, coop, why):
+    pair(tmp_path, 1, solo, coop)
+    pair(tmp_path, 2, solo, coop)
+    curve = stats(tmp_path).difficulty.pooled
+    assert curve.buckets == ()
+    for one in (curve.auc_solo, curve.auc_coop, curve.gap, curve.retention):
+        assert one.value is None
+        assert one.reason.startswith(why)
+
+
+def test_nothing_solved_solo_has_no_retention(tmp_path):
+    # Model b solves nothing by itself; the difficulty comes from model a.
+    for task, solo in ((1, "p"), (2, "f")):
+        pair(tmp_path, task, solo, "p", "a")
+        pair(tmp_path, task, "f", "p", "b")
+    curve = stats(tmp_path).difficulty.by_model[1]
+    assert curve.auc_solo.value == 0.0
+    assert curve.retention.value is None
+    assert curve.retention.reason == "nothing was solved solo, so nothing can be kept"
+
+
+def test_unknown_outcomes_are_left_out_and_counted(tmp_path):
+    run(tmp_path, 1, [PLAN], passed=None)
+    run(tmp_path, 2, [PLAN], passed=True)
+    found = stats(tmp_path)
+    assert found.groups[0].unknown == 1
+    assert (found.groups[0].success[0].coop.value, found.groups[0].success[0].coop.n) == (1.0, 1)
+    assert any("1 traces do not tell whether they passed" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"), [("0", 0), ("1/10", 1), ("3/10", 3), ("7/10", 7), ("99/100", 9), ("1", 9)]
+)
+def test_edges_of_buckets_are_exact(raw, place):
+    assert bucket_of(Fraction(raw), Fraction(0), Fraction(1)) == place
+
+
+def test_areas_of_resamples_are_those_of_validation():
+    random = np.random.default_rng(1)
+    totals = random.integers(0, 4, size=(200, 10, 4)).astype(float)
+    totals[:, :, 1] = np.where(random.random((200, 10)) < 0.6, 0, totals[:, :, 0] + 1)
+    totals[:, :, 3] = np.where(totals[:, :, 1] == 0, 0, totals[:, :, 2] + 2)
+    totals[:, :, [0, 2]] *= totals[:, :, [1]] > 0
+    solo, coop = curve_areas(totals.reshape(200, 40))
+    midpoints = [0.05 + n / 10 for n in range(10)]
+    for row, one, other in zip(totals, solo, coop, strict=True):
+        for k, n, found in ((0, 1, one), (2, 3, other)):
+            rates = [float(cell[k] / cell[n]) if cell[n] else None for cell in row]
+            expected = auc(midpoints, rates).value
+            assert np.isnan(found) if expected is None else found == pytest.approx(expected)
+
+
+def test_by_gives_the_statistics_of_each_value(talks, annotate_cli):
+    run(talks, 7, [PLAN], model="other")
+    found = stats(talks, by="model")
+    assert [group.group for group in found.groups] == [None, ("model", "m"), ("model", "other")]
+    assert [group.traces for group in found.groups] == [7, 6, 1]
+    done = annotate_cli("stats", talks / "logs", "--by", "no_such")
+    assert done.code == 2
+    assert "no trace has this attribute" in done.err
+
+
+def test_success_of_each_model_is_shown_where_there_are_several(graded):
+    run(graded, 1, [PLAN], model="other", run="x", task=9)
+    found = stats(graded).groups[0].success
+    assert [one.model for one in found] == [None, "m", "other"]
+    assert (found[0].solo.n, found[0].coop.n) == (6, 13)
+    assert found[2].gap.value is None
+
+
+NASTY = 'x|y\x1b[31m\u202e=1+1,\n"q" </td>'
+
+
+@pytest.mark.parametrize("format_", list(WRITERS))
+@pytest.mark.parametrize("what", ["talks", "graded", "one", "none"])
+def test_every_format_shows_every_case(request, tmp_path, format_, what):
+    if what == "one":
+        run(tmp_path, 1, [("agent1", "x" * 100_000)], merge=NASTY, model=NASTY)
+        run(tmp_path, 2, [PLAN], setting="team", passed=None)
+    elif what != "none":
+        request.getfixturevalue(what)
+    found = stats(tmp_path, by="model") if what != "none" else statistics(Counted())
+    text = WRITERS[format_](found)
+    assert "nan" not in text.lower().replace("tenant", "")
+    assert "\x1b" not in text
+    if format_ == "json":
+        json.loads(text, parse_constant=pytest.fail)
+    if format_ == "csv":
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert all(bool(row["number"]) or row["reason"] for row in rows)
+        assert all(row["n"] for row in rows)
+    if format_ == "md":
+        tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("| ")]
+        for lines in tables:
+            assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+
+
+def test_the_same_digits_in_every_format(graded):
+    found = stats(graded)
+    assert f"{found.difficulty.pooled.retention.value:.2f}" in WRITERS["table"](found)
+    rows = list(csv.DictReader(io.StringIO(WRITERS["csv"](found))))
+    kept = next(row for row in rows if row["column"] == "retention")
+    assert float(kept["number"]) == found.difficulty.pooled.retention.value
+    value = json.loads(WRITERS["json"](found))
+    assert value["difficulty"]["pooled"]["retention"]["value"] == float(kept["number"])
+
+
+def test_records_without_tasks_or_settings(tmp_path):
+    lines = [
+        {
+            "id": f"{n}",
+            "attributes": {"merge": merge},
+            "messages": [{"from": "a", "text": PLAN[1]}, {"from": "b", "text": QUESTION[1]}],
+        }
+        for n, merge in enumerate(["clean", "conflicts"])
+    ]
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    counted = Counted()
+    for found in read_traces([str(file)]):
+        counted.add(found)
+    group = statistics(counted).groups[0]
+    assert group.settings == (("coop", 2),)
+    assert group.tasks is None
+    assert group.communication.openings[0].conflicts.value == 0.5
+
+
+def test_command_line(talks, annotate_cli):
+    done = annotate_cli("stats", talks / "logs")
+    assert done.code == 0
+    assert done.out.startswith("6 traces (coop 6)  6 tasks (project+task)  unreadable 0")
+    (talks / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2" / "eval.json").write_text("{")
+    done = annotate_cli("stats", talks / "logs", "--format", "csv")
+    assert done.code == 1
+    assert "unreadable  night/coop/shop_task/1/f1_f2: eval.json" in done.err
+
+
+def test_no_traces_is_an_error(tmp_path, annotate_cli):
+    (tmp_path / "logs").mkdir()
+    done = annotate_cli("stats", tmp_path / "logs")
+    assert done.code == 2
+    assert "no traces in" in done.err
+
+
+def test_an_unknown_attribute_names_those_there_are(talks):
+    with pytest.raises(AnnotatorError, match="model"):
+        stats(talks, by="colour")
+
+
+def test_an_interval_says_if_resamples_are_left_out(talks):
+    # Task 2 has the only question of conflict-free runs: many a resample has none.
+    text = WRITERS["table"](stats(talks))
+    left = measures(stats(talks))["plans per question"].difference.inputs["undefined_resamples"]
+    assert left > 0
+    assert f"plans per question, difference: undefined in {left} of 10000 resamples" in text
+
+
+def test_notes_say_what_is_resampled(graded):
+    assert any("resampled tasks" in note for note in stats(graded).notes)
+    notes = stats(graded, cluster=()).notes
+    assert any("--cluster none" in note for note in notes)
+    assert any("resampled pairs" in note for note in notes)
