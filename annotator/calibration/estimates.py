@@ -198,11 +198,11 @@ def _whole(rate: Estimate, fewer: float) -> tuple[int, int]:
 
 def _around(interval: Estimate, point: Estimate) -> Estimate:
     """Return an interval by rounded counts with the estimate by the exact rates inside it."""
-    if None in (interval.value, interval.low, interval.high, point.value):
+    low, value, high = interval.low, point.value, interval.high
+    if interval.value is None or low is None or value is None or high is None:
         return interval
-    low, high = min(interval.low, point.value), max(interval.high, point.value)  # type: ignore[type-var]
-    exact = {"exact": dict(point.inputs)}
-    return replace(interval, value=point.value, low=low, high=high, inputs=interval.inputs | exact)  # type: ignore[operator]
+    inputs = {**interval.inputs, "exact": dict(point.inputs)}
+    return replace(interval, value=value, low=min(low, value), high=max(high, value), inputs=inputs)
 
 
 def by_predictions(

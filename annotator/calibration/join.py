@@ -150,7 +150,8 @@ def join(
         AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
             some labels, or were changed by a later round.
     """
-    judged, gone = [], {"missing": [], "skipped": [], "failed": []}  # type: ignore[var-annotated]
+    judged: list[tuple[Label, Annotation]] = []
+    gone: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": []}
     for trace_id, label in chosen.items():
         annotation = frame.wanted.get(trace_id)
         if annotation is None:
