@@ -55,10 +55,10 @@ def command(
             raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
         if transfer:
             raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
-        from annotator.reports import compare
+        from annotator.reports import compare_writers
+        from annotator.reports.compare import compare
 
-        compared = compare.compare(runs, by, *sides, calibrations)
-        say(compare.WRITERS[format_](compared))
+        say(compare_writers.WRITERS[format_](compare(runs, by, *sides, calibrations)))
         return
     if co_occurrence and (sides or by or files):
         raise click.UsageError("--co-occurrence goes with --format only")
