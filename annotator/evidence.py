@@ -104,10 +104,12 @@ def _exact(quote: str, source: Source) -> list[Span]:
         start, end = _whole_words(text, at, at + len(quote))
         cut = (start, end) != (at, at + len(quote))
         enough = not cut or len(text[start:end].split()) >= _WHOLE
-        if enough and not _crosses(source, start, end):
+        crossed = max((one for one in source.breaks if start <= one < end), default=None)
+        if enough and crossed is None:
             match: Literal["exact", "typography"] = "typography" if cut else "exact"
             spans.append(Span(source.id, start, end, text[start:end], match, source.origin))
-        at = text.find(quote, at + len(quote))
+        # What repeats itself may stand once more right after the break that it crosses here.
+        at = text.find(quote, at + len(quote) if crossed is None else crossed + 1)
     return spans
 
 

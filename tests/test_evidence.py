@@ -791,3 +791,10 @@ def test_added_lines_may_be_quoted_without_their_signs():
 )
 def test_sources_are_understood_as_judges_write_them(given, meant):
     assert source_id(given) == meant
+
+
+def test_a_quote_that_crosses_a_break_is_found_right_behind_it():
+    """At 5 it runs across the break at 9; at 10 it does not, though both places overlap."""
+    message = Message(1, "b", (), "I'll done done done", breaks=(9,))
+    found = locate("done done", Trace("t", "generic", "", (message,)))
+    assert [(one.start, one.end) for one in found] == [(10, 19)]
