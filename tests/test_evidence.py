@@ -337,6 +337,7 @@ def test_words_are_found_in_any_dress(drawn):
 @given(dressed(), st.data())
 def test_a_deleted_word_is_never_overlooked(drawn, data):
     words, text = drawn
+    assume(not {"n", "r", "t"} & set(words))  # else the letter of an escape is one of the words
     del words[data.draw(st.integers(1, len(words) - 2))]
     assert places(" ".join(words), text) == []
 
