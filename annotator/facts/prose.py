@@ -8,6 +8,7 @@ code as well, and lines that begin with ">" repeat what another has said.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from annotator.facts.asking import question_at
@@ -85,7 +86,7 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
     else:
         marks = list(_FIELD.finditer(text, 0, stop))
         found.append(("prose", 0, marks[0].start() if marks else stop))
-        for mark, after in zip(marks, [*marks[1:], None], strict=True):
+        for mark, after in zip_longest(marks, marks[1:]):
             name = mark.group(1).lower()
             part: Part = (
                 "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"

@@ -453,6 +453,10 @@ def test_any_talk_gives_facts_that_can_be_quoted(texts, data):
     checked(Trace("run", "test", "", tuple(messages)))
 
 
+def test_a_form_that_begins_behind_an_odd_blank_has_no_field():
+    checked(Trace("run", "test", "", (Message(1, "b", (), "\x85 type:"),)))
+
+
 def test_real_runs(shared_data):
     for trace in read_traces([str(shared_data / "cooperbench" / "logs")]):
         if isinstance(trace, Trace):
