@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code
-from annotator.calibration.frame import Frame, RubricInfo, alone, found
+from annotator.calibration.frame import Frame, RubricInfo, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
 from annotator.rubrics import NONE
@@ -109,14 +109,13 @@ def calibrate(
 
 def labelled(pairs: Sequence[Pair], rubric: RubricInfo) -> list[Labelled]:
     """Return the labelled traces as they are counted."""
-    clustered = any(pair.cluster is not None for pair in pairs)
     return [
         Labelled(
             pair.trace_id,
             frozenset(human_label(pair.label, rubric)),
             frozenset(found(pair.annotation, rubric)),
             pair.weight,
-            (pair.cluster or alone(pair.trace_id)) if clustered else None,
+            pair.cluster,
         )
         for pair in pairs
     ]

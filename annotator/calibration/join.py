@@ -17,7 +17,8 @@ class Pair:
     """One trace with a person's label and a judge's annotation.
 
     ``weight`` is the number of traces that it stands for, 1 where all were equally likely to be
-    drawn; ``cluster`` is None where no trace of the run tells its own.
+    drawn; ``cluster`` is None where no labelled trace tells its own; where others do, a trace that
+    tells none is one of its own.
     """
 
     label: Label
@@ -54,8 +55,7 @@ class Joined:
     @property
     def clusters(self) -> list[str] | None:
         """The clusters of the pairs, None if no trace tells its own."""
-        named = any(pair.cluster is not None for pair in self.pairs)
-        return [pair.cluster or alone(pair.trace_id) for pair in self.pairs] if named else None
+        return [pair.cluster for pair in self.pairs if pair.cluster is not None] or None
 
 
 def human_label(label: Label, rubric: RubricInfo) -> tuple[str, ...]:
@@ -163,10 +163,13 @@ def join(
     if not judged:
         raise AnnotatorError(_no_overlap(chosen, gone, frame))
     weights = _weights(judged, probabilities)
-    known = any(cluster_of(one.attributes, cluster) for _, one in judged)
+    clusters = [cluster_of(one.attributes, cluster) for _, one in judged]
+    known = any(clusters)
     pairs = [
-        Pair(label, one, weight, cluster_of(one.attributes, cluster) if known else None)
-        for (label, one), weight in zip(judged, weights or [1.0] * len(judged), strict=True)
+        Pair(label, one, weight, (own or alone(label.trace_id)) if known else None)
+        for (label, one), weight, own in zip(
+            judged, weights or [1.0] * len(judged), clusters, strict=True
+        )
     ]
     design = "unknown" if weights is None else "stratified" if len(set(weights)) > 1 else "uniform"
     return Joined(

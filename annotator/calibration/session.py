@@ -115,7 +115,19 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         for other, found in zip(request.against, judges, strict=True)
         if found is None
     ]
-    look, problem = _look(run, frame, split, len(joined.pairs), request.files)
+    described = {
+        "files": [str(file) for file in request.files],
+        "sha256": labels_sha256(request.files),
+        "annotators": list(annotators),
+        "n": len(joined.pairs),
+        "split": split,
+        "design": joined.design,
+        "clusters": len(set(joined.clusters)) if joined.clusters else None,
+        "not_in_run": list(joined.not_in_run),
+        "skipped": list(joined.skipped),
+        "failed": list(joined.failed),
+    }
+    look, problem = _look(run, frame, described, request.files)
     if request.final and look and look["judges"] > 1:
         notes.append(
             f"{look['judges']} judges were held against these test labels: was one of them chosen"
@@ -124,18 +136,7 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
     calibration = calibrate(
         frame,
         joined,
-        labels={
-            "files": [str(file) for file in request.files],
-            "sha256": labels_sha256(request.files),
-            "annotators": list(annotators),
-            "n": len(joined.pairs),
-            "split": split,
-            "design": joined.design,
-            "clusters": len(set(joined.clusters)) if joined.clusters else None,
-            "not_in_run": list(joined.not_in_run),
-            "skipped": list(joined.skipped),
-            "failed": list(joined.failed),
-        },
+        labels=described,
         cluster_by=request.cluster,
         look=look,
         between=pairs,
@@ -239,7 +240,7 @@ def _against(
 
 
 def _look(
-    run: Path, frame: Frame, split: str, n: int, files: Sequence[Path]
+    run: Path, frame: Frame, labels: Mapping[str, Any], files: Sequence[Path]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Note the look; return it, or None and why it could not be noted."""
     entry = {
@@ -250,9 +251,9 @@ def _look(
         "judge_sha256": frame.judge_sha256,
         "rubric": frame.rubric.id,
         "rubric_sha256": frame.rubric.sha256,
-        "split": split,
-        "n": n,
-        "labels_sha256": labels_sha256(files),
+        "split": labels["split"],
+        "n": labels["n"],
+        "labels_sha256": labels["sha256"],
     }
     try:
         return note_look(ledgers_of(files), entry), None

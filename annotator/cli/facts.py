@@ -8,7 +8,8 @@ import click
 
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
-from annotator.facts import KINDS, Fact, facts
+from annotator.facts import Fact
+from annotator.facts.registry import KINDS, know
 from annotator.text import one_line, storable
 from annotator.traces import FORMATS, Trace, read_traces
 
@@ -53,7 +54,7 @@ def command(
             click.echo(f"{one_line(found.path)}: {one_line(found.reason)}", err=True)
             continue
         read += 1
-        chosen = [one for one in facts(found) if not kinds or one.kind in kinds]
+        chosen = [one for one in know(found) if not kinds or one.kind in kinds]
         lines = _json(found, chosen) if as_json else _text(found, chosen)
         if not say("\n".join(lines)):
             return

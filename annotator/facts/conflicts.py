@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 
 from annotator.facts.diff import Line, Patch
+from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import MOST_MEETINGS, passage, read_patches
 from annotator.facts.python_code import Parameter, end_of_statement
@@ -25,7 +26,6 @@ from annotator.facts.symbols import (
     symbol_changes,
 )
 from annotator.text import one_line
-from annotator.traces import Trace
 
 MOST_BODY = 5_000  # characters of a definition that are compared
 
@@ -75,14 +75,15 @@ class Built(NamedTuple):
     symbol: Symbol
 
 
-def facts(trace: Trace) -> Iterator[Fact]:
+def facts(known: Known) -> Iterator[Fact]:
     """Yield, for every two patches, what they give two forms; 50 of each kind for a pair.
 
     A shape is told by what stands first (``[``, ``dict(``, ``-> list[str]``), so a value that is
     computed has none, and a side that gives one target several shapes conflicts only if the other
     has none of them.
     """
-    sides = [Side(agent, one, symbol_changes(one)) for agent, one in read_patches(trace).items()]
+    patches = read_patches(known.trace)
+    sides = [Side(agent, one, symbol_changes(one)) for agent, one in patches.items()]
     tests: tuple[Callable[[Side, Side], Iterator[Fact]], ...] = (
         _added_by_both,
         _signatures,

@@ -8,17 +8,16 @@ English. Every fact has the number of its message in ``about["message"]``.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from annotator.facts.known import Known
 from annotator.facts.mentions import Mention, paths_in, symbols_in
 from annotator.facts.messages import type_of_said
 from annotator.facts.model import Fact, Span
-from annotator.facts.naming import Named, mentions, named_in
+from annotator.facts.naming import Named
 from annotator.facts.prose import (
     Said,
     Sentence,
     opening,
-    read_all,
     span_of,
-    spoken,
 )
 from annotator.facts.questions import Question, questions
 from annotator.facts.repeats import Repeat, repeats
@@ -36,9 +35,6 @@ KINDS: Mapping[str, str] = {
     "withdrawn": "a question or request that its sender takes back",
     "near_duplicate": "an agent says again, nearly word for word, what it said before",
     "protocol_echo": "a message of a type that a protocol sends again (DRAFT, AGREE, CONFIRM)",
-    "mention_path": "a message names a file or folder",
-    "mention_lines": "a message names line numbers",
-    "mention_symbol": "a message names a function, class, parameter or other name of the code",
     "commitment": "an agent says what it will do or takes on",
     "completion_claim": "an agent says that something is done, in place or passes",
     "assurance": "an agent says that there is no conflict, or what it leaves untouched",
@@ -57,16 +53,14 @@ _ASSENT = re.compile(
 )
 
 
-def facts(trace: Trace) -> Iterator[Fact]:
+def facts(known: Known) -> Iterator[Fact]:
     """Yield the facts of the conversation, message by message; questions and repeats follow."""
-    messages = read_all(trace)
+    trace, messages = known.trace, known.messages
     for at, said in enumerate(messages):
         yield from _type(said)
-        named = named_in(said)
-        yield from mentions(said, named)
         for statement in statements(said):
             accepted = _accepted(messages, at) if statement.kind in _AGREEMENTS else None
-            yield _statement(statement, said, named, accepted, trace.agents)
+            yield _statement(statement, said, known.named(said), accepted, trace.agents)
     for question in questions(trace, messages):
         yield from _question(question)
     for repeat in repeats(messages):
@@ -207,7 +201,7 @@ def _repeat(repeat: Repeat) -> Iterator[Fact]:
 
 
 def _not_read(trace: Trace, messages: Sequence[Said]) -> Iterator[Fact]:
-    every = spoken(trace)
+    every = trace.spoken
     left = [(one.message, len(one.text) - one.stop) for one in messages]
     left += [(message, len(message.text)) for message in every[len(messages) :]]
     for message, characters in left:

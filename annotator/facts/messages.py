@@ -1,11 +1,11 @@
 """What kind of message it is: a plan, a question, an update, or something else."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
-from annotator.facts.prose import Said, read, read_all
-from annotator.traces import Message, Trace
+from annotator.facts.prose import Said, read
+from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
 
@@ -81,9 +81,3 @@ def type_of_said(said: Said) -> Type:
     if counts["plan"] or counts["update"]:
         return "plan" if counts["plan"] >= counts["update"] else "update"
     return "other"
-
-
-def typed(trace: Trace) -> Iterator[tuple[Message, Type]]:
-    """Yield every message that an agent wrote (at most ``MOST_MESSAGES``) with its type."""
-    for said in read_all(trace):
-        yield said.message, type_of_said(said)

@@ -1,13 +1,23 @@
 """What a message names, once for all who look at it: its paths, line numbers and symbols."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from annotator.facts.mentions import Lines, Mention, lines_in, paths_in, symbols_in
 from annotator.facts.model import Fact, Span
 from annotator.facts.prose import Said, points_at
 from annotator.text import one_line
+
+if TYPE_CHECKING:
+    from annotator.facts.known import Known
+
+KINDS: Mapping[str, str] = {
+    "mention_path": "a message names a file or folder",
+    "mention_lines": "a message names line numbers",
+    "mention_symbol": "a message names a function, class, parameter or other name of the code",
+}
 
 MOST_NAMES = 200
 """Different names of one kind that are listed of one message or statement."""
@@ -59,6 +69,12 @@ def named_in(said: Said) -> Named:
 
 def _moved(one: Mention, by: int) -> Mention:
     return Mention(one.name, one.start + by, one.end + by) if by else one
+
+
+def facts(known: "Known") -> Iterator[Fact]:
+    """Yield the names in each message."""
+    for said in known.messages:
+        yield from mentions(said, known.named(said))
 
 
 def mentions(said: Said, named: Named) -> Iterator[Fact]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.text import one_line
 from annotator.traces import Feature, Trace
@@ -25,12 +26,13 @@ _CIRCULAR = re.compile(r"circular import|partially initialized module", re.IGNOR
 _WORDS = re.compile(r"\w+")
 
 
-def facts(trace: Trace) -> Iterator[Fact]:
+def facts(known: Known) -> Iterator[Fact]:
     """Yield what the harness reports: merge, crashes, then feature by feature.
 
     Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners
     sum up; what is before them is named.
     """
+    trace = known.trace
     places = _places(trace)
     if trace.outcome.merge:
         merge = one_line(trace.outcome.merge, 60)

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 from annotator.facts.diff import Edit, File, Hunk, Line, Patch, parse_patch, same_path, touches
+from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.text import count, one_line
 from annotator.traces import Trace
@@ -36,16 +37,16 @@ _WORD = re.compile(r"\w+")
 _Place = tuple[str, int, int, Edit, Hunk]
 
 
-def facts(trace: Trace) -> Iterator[Fact]:
+def facts(known: Known) -> Iterator[Fact]:
     """Yield the facts about the patches, agent by agent, then those about every two of them.
 
     Read are 10 patches, of each 2,000,000 characters and 100,000 lines, and told 200 files of a
     patch and 50 meetings of a pair; a fact of kind ``not_read`` says what is left out.
     """
-    patches = read_patches(trace)
+    patches = read_patches(known.trace)
     for agent, patch in patches.items():
         yield from _of_one(agent, patch)
-    for agent, text in list(trace.patches.items())[MOST_PATCHES:]:
+    for agent, text in list(known.trace.patches.items())[MOST_PATCHES:]:
         yield unread(f"patch:{agent}", len(text), agent)
     for one, two in combinations(patches, 2):
         yield from _meetings(one, patches[one], two, patches[two])

@@ -66,14 +66,6 @@ class Sentence(NamedTuple):
     asks: int | None
 
 
-def kind_of(message: Message) -> str:
-    """Return the type a message gives itself, in lower case: its kind, or a ``type: X`` line."""
-    first = message.text[:100].lstrip().partition("\n")[0]
-    field, _, value = first.partition(":")
-    named = value if field.strip().lower() == "type" else ""
-    return (message.kind or named).strip().lower()
-
-
 def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
     """Return what the first ``stop`` characters of a message consist of, in order.
 
@@ -187,7 +179,7 @@ def read(message: Message, position: int = 0, most: int = MOST_TEXT) -> Said:
         if part == "prose"
         for sentence in _split(text, start, end)
     )
-    return Said(message, position, kind_of(message), stop, pieces, found)
+    return Said(message, position, message.own_type, stop, pieces, found)
 
 
 def read_all(trace: Trace) -> list[Said]:
@@ -195,17 +187,12 @@ def read_all(trace: Trace) -> list[Said]:
     sent: dict[str, int] = {}
     found: list[Said] = []
     room = MOST_TOTAL
-    for message in spoken(trace)[:MOST_MESSAGES]:
+    for message in trace.spoken[:MOST_MESSAGES]:
         position = sent.get(message.sender, 0)
         sent[message.sender] = position + 1
         found.append(read(message, position, min(MOST_TEXT, room)))
         room -= found[-1].stop
     return found
-
-
-def spoken(trace: Trace) -> list[Message]:
-    """Return all messages that agents wrote, in order."""
-    return [message for message in trace.messages if not message.tool]
 
 
 def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:

@@ -13,11 +13,11 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from annotator.facts.diff import File, Hunk, Line, Patch
+from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import passage, read_patches, unread
 from annotator.facts.python_code import Head, Parameter, heads, imported, parameters
 from annotator.text import one_line
-from annotator.traces import Trace
 
 MOST_SYMBOLS = 500  # symbols of one patch that get a fact each
 
@@ -133,12 +133,12 @@ class Changes:
     statements: tuple[Symbol, ...]
 
 
-def facts(trace: Trace) -> Iterator[Fact]:
+def facts(known: Known) -> Iterator[Fact]:
     """Yield the symbols of each patch: added, removed, of another signature; 500 of each patch.
 
     Python, Go, JavaScript, TypeScript, Rust and Java are known by the ending of the file.
     """
-    for agent, patch in read_patches(trace).items():
+    for agent, patch in read_patches(known.trace).items():
         changes = symbol_changes(patch)
         symbols = [("symbol_added", "adds", one) for one in changes.added]
         symbols += [("symbol_removed", "removes", one) for one in changes.removed]

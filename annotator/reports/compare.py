@@ -1,7 +1,7 @@
 """Two groups of traces, or two runs, side by side: differences with intervals and tests."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -10,13 +10,7 @@ import numpy as np
 
 from annotator.annotations import Annotation
 from annotator.calibration.correct import Calibrations, Stored, labelled_in, misfit, own
-from annotator.calibration.estimates import (
-    CodeEstimates,
-    Judged,
-    Labelled,
-    cautions,
-    estimate_code,
-)
+from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
     RubricInfo,
@@ -114,6 +108,7 @@ class _Terms:
 
 
 _Sides = tuple[list[_Seen], list[_Seen]]
+_Shares = Mapping[str, Estimate]  # the corrected share of each code on one side
 
 
 def compare(
@@ -243,7 +238,7 @@ def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Pat
     if attribute == RUN:
         same = sum(other.resolve().name == run.resolve().name for other in runs) > 1
         return str(run) if same else run.resolve().name
-    return annotation.judge if attribute == JUDGE else value_of(annotation, attribute)
+    return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
 
 
 def _seen(
@@ -277,9 +272,9 @@ def _compared(
     confidence = terms.confidence
     # The same traces have the same true shares: their labels tell judges apart, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
-    corrects = calibrated and not same
     codes = [code for code in info.codes if all(code in one for one in judged)]
     codes += [NONE] if len(set(judged)) == 1 else []
+    corrected = _corrected(sides, codes, terms) if calibrated and not same else None
     gaps = [_difference(code, sides, kind, confidence) for code in codes]
     adjusted = adjust([test.p for _, test in gaps], "holm")
     rows = []
@@ -288,8 +283,8 @@ def _compared(
         one, other = (
             wilson(k, len(side), confidence) for k, side in zip(counts, sides, strict=True)
         )
-        corrected = _corrected(code, sides, terms) if corrects else None
-        rows.append(Difference(code, one, other, estimate, test, p, corrected))
+        gap = mover(corrected[0][code], corrected[1][code]) if corrected else None
+        rows.append(Difference(code, one, other, estimate, test, p, gap))
     left = [code for code in info.labels if code not in codes]
     return Compared(
         info,
@@ -300,7 +295,7 @@ def _compared(
         confidence,
         tuple(rows),
         sum(p is not None for p in adjusted),
-        tuple(_notes(kind, alone, left, sides if corrects else None, terms, same=same)),
+        tuple(_notes(kind, alone, left, sides, corrected, terms, same=same)),
     )
 
 
@@ -358,13 +353,16 @@ def _over_tasks(sides: _Sides, flags: Sequence[Sequence[bool]], confidence: floa
     return made.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _corrected(code: str, sides: _Sides, terms: _Terms) -> Estimate:
-    """Return the difference of the corrected shares, each side by the labels of its traces."""
-    one, other = (_side(code, side, terms).corrected for side in sides)
-    return mover(one, other)
+def _corrected(sides: _Sides, codes: Sequence[str], terms: _Terms) -> tuple[_Shares, _Shares]:
+    """Return the corrected shares of each side, by the labels of its traces: of ``codes`` and of
+    every label that either side has.
+    """
+    there = dict.fromkeys((*codes, *_labels(sides)))
+    first, second = ({code: _share(code, side, terms) for code in there} for side in sides)
+    return first, second
 
 
-def _side(code: str, side: Sequence[_Seen], terms: _Terms) -> CodeEstimates:
+def _share(code: str, side: Sequence[_Seen], terms: _Terms) -> Estimate:
     clusters: dict[str, list[int]] = {}
     for one in side:
         counts = clusters.setdefault(one.cluster or own_cluster(one.trace_id), [0, 0])
@@ -378,14 +376,15 @@ def _side(code: str, side: Sequence[_Seen], terms: _Terms) -> CodeEstimates:
             replace(person, cluster=person.cluster or own_cluster(person.trace_id))
             for person in people
         ]
-    return estimate_code(code, judged, people, terms.confidence, 0, terms.population)
+    return estimate_code(code, judged, people, terms.confidence, 0, terms.population).corrected
 
 
 def _notes(
     kind: Kind,
     alone: tuple[int, int],
     left: Sequence[str],
-    calibrated: _Sides | None,
+    sides: _Sides,
+    corrected: tuple[_Shares, _Shares] | None,
     terms: _Terms,
     *,
     same: bool,
@@ -402,20 +401,19 @@ def _notes(
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
     if left:
         yield f"Not compared, because a judge cannot find them: {', '.join(left)}."
-    if calibrated is None:
+    if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
         if same:
             yield "The same traces have the same true shares: corrected ones are not compared."
         return
-    labels = [sum(one.person is not None for one in side) for side in calibrated]
+    labels = [sum(one.person is not None for one in side) for side in sides]
     yield (
         f"Corrected: each side by the labels of its own traces ({labels[0]} and {labels[1]}),"
         " limits combined by MOVER as if the sides were independent."
     )
-    for name, side in zip(("first", "second"), calibrated, strict=True):
+    for name, side, shares in zip(("first", "second"), sides, corrected, strict=True):
         people = [one.person for one in side if one.person]
-        weak = {code: _side(code, side, terms).corrected for code in _labels(calibrated)}
-        for caution in cautions(people, weak):
+        for caution in cautions(people, {code: shares[code] for code in _labels(sides)}):
             yield f"{name}: {caution}"
     yield from terms.warnings
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from annotator.reports.compare import Compared
-from annotator.reports.writers import UNDEFINED, percent, ruled
+from annotator.reports.writers import UNDEFINED, percent, piped, ruled
 from annotator.text import harmless, one_line
 from validation import Estimate
 
@@ -72,9 +72,8 @@ def as_markdown(compared: Sequence[Compared]) -> str:
     parts = []
     for one in compared:
         header, rows = _rows(one)
-        lines = [header, ("---", *["---:"] * (len(header) - 1)), *rows]
-        table = [f"| {' | '.join(row)} |" for row in lines]
-        parts.append("\n".join([f"**{_title(one)}**", "", *table, "", " ".join(one.notes)]))
+        lines = piped([header, *rows])
+        parts.append("\n".join([f"**{_title(one)}**", "", *lines, "", " ".join(one.notes)]))
     return "\n\n".join(parts)
 
 

@@ -159,7 +159,7 @@ def frequency_tables(
         group = None
         if by:
             attributes.update(annotation.attributes)
-            group = value_of(annotation, by)
+            group = value_of(annotation.attributes, by)
         counts.setdefault((annotation.rubric, group), _Counts()).add(annotation)
         frames.add(annotation, group)
     recorded = manifest.get("totals", {}).get("annotations")
@@ -183,9 +183,9 @@ def frequency_tables(
     ]
 
 
-def value_of(annotation: Annotation, attribute: str) -> str:
-    """Return the value of a trace's attribute as text; "-" where it has none."""
-    value = annotation.attributes.get(attribute)
+def value_of(attributes: Mapping[str, Any], attribute: str) -> str:
+    """Return the value of one of a trace's attributes as text; "-" where it has none."""
+    value = attributes.get(attribute)
     if value is None:
         return UNKNOWN
     return value if isinstance(value, str) else json.dumps(value)

@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 
 from annotator.calibration.frame import read_checked, rubrics_of
-from annotator.reports.writers import UNDEFINED, ruled
+from annotator.reports.writers import UNDEFINED, piped, ruled
 from annotator.text import harmless, one_line
 
 
@@ -79,9 +79,8 @@ def as_markdown(counted: Sequence[CoOccurrence]) -> str:
     """Return the counts in Markdown."""
     parts = []
     for one in counted:
-        rows = [("code", *one.codes), ("---", *["---:"] * len(one.codes))]
-        rows += [(code, *map(_shown, row)) for code, row in zip(one.codes, one.counts, strict=True)]
-        lines = [f"| {' | '.join(row)} |" for row in rows]
+        rows = [(code, *map(_shown, row)) for code, row in zip(one.codes, one.counts, strict=True)]
+        lines = piped([("code", *one.codes), *rows])
         parts.append("\n".join([f"**{one.rubric}** (n={one.judged})", "", *lines]))
     return "\n\n".join(parts)
 

@@ -115,6 +115,15 @@ def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
     return lines
 
 
+def piped(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, the first row its heading; ``|`` in a cell is
+    escaped.
+    """
+    rule = ("---", *["---:"] * (len(rows[0]) - 1))
+    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (escaped[0], rule, *escaped[1:])]
+
+
 def _votes(votes: Votes) -> list[str]:
     """Return how far the votes agree, a line each."""
     lines = [f"votes unanimous  {_share(votes.unanimous)} of the judged traces"]
@@ -145,10 +154,7 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
     """Return the tables in Markdown."""
     parts = []
     for table in tables:
-        columns = header(table)
-        rows = [columns, ("---", *["---:"] * (len(columns) - 1))]
-        rows += [cells(row, table) for row in table.rows]
-        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines = piped([header(table), *(cells(row, table) for row in table.rows)])
         notes = " ".join(_notes(table))
         votes = [f"- {line.strip()}" for line in _votes(table.votes)] if table.votes else []
         votes = ["", *votes] if votes else []

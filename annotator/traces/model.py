@@ -32,6 +32,14 @@ class Message:
     tool: bool = False
     breaks: tuple[int, ...] = ()
 
+    @property
+    def own_type(self) -> str:
+        """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
+        first = self.text[:100].lstrip().partition("\n")[0]
+        field, _, value = first.partition(":")
+        named = value if field.strip().lower() == "type" else ""
+        return (self.kind or named).strip().lower()
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -162,11 +170,16 @@ class Trace:
         return self.read_tasks()
 
     @cached_property
+    def spoken(self) -> tuple[Message, ...]:
+        """The messages that agents wrote, in order."""
+        return tuple(message for message in self.messages if not message.tool)
+
+    @cached_property
     def agents(self) -> tuple[str, ...]:
         """The agents' names in a stable order: as the harness lists them, then as they spoke."""
         named = [end.agent for end in self.outcome.agents]
         named += list(self.patches)
-        named += [message.sender for message in self.messages if not message.tool]
+        named += [message.sender for message in self.spoken]
         return tuple(dict.fromkeys(named))
 
     def sources(self, origins: tuple[Origin, ...] = ORIGINS) -> Iterator[Source]:
@@ -199,7 +212,7 @@ class Trace:
             origins = ("steps", "tools")
         elif not source_id.startswith("message:"):
             origins = ("patches", "outcome")
-        elif not any(message.tool for message in self.messages):
+        elif len(self.spoken) == len(self.messages):
             origins = ("messages",)
         return next((one for one in self.sources(origins) if one.id == source_id), None)
 

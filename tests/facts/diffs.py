@@ -2,6 +2,7 @@
 
 from annotator.evidence import spans_in
 from annotator.facts import conflicts, patches, symbols
+from annotator.facts.registry import know
 from annotator.traces import Trace
 
 HEAD = "--- a/{0}\n+++ b/{0}\n"
@@ -24,7 +25,7 @@ def checked(one, modules=(patches, symbols, conflicts)):
     """All facts of a trace; every passage of them can be quoted as it stands."""
     found = []
     for module in modules:
-        for fact in module.facts(one):
+        for fact in know(one).of(*module.KINDS):
             assert fact.kind in module.KINDS
             for span in fact.spans:
                 text = one.source(span.source).text

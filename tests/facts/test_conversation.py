@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.evidence import spans_in
-from annotator.facts.conversation import KINDS, facts
+from annotator.facts import conversation, naming
 from annotator.facts.mentions import lines_in, paths_in, symbols_in
-from annotator.facts.messages import type_of, typed
+from annotator.facts.messages import type_of
+from annotator.facts.registry import know
 from annotator.traces import Message, Trace, read_traces
 
 
@@ -23,10 +24,17 @@ def talk(*lines, kind=None):
     return Trace("run", "test", "", messages)
 
 
+KINDS = {**conversation.KINDS, **naming.KINDS}
+
+
+def facts(trace):
+    return know(trace).of(*KINDS)
+
+
 def checked(trace):
     """Return the facts of a trace after checking what holds of every fact."""
-    found = list(facts(trace))
-    assert found == list(facts(trace))
+    found = facts(trace)
+    assert found == facts(trace)
     sources = {source.id: source for source in trace.sources(("messages",))}
     for fact in found:
         assert fact.kind in KINDS
@@ -145,7 +153,8 @@ def test_types(case):
 
 def test_positions_count_the_messages_of_each_sender():
     trace = talk("a: Adding tides.", "b: Adding piers.", "a: Adding tides.")
-    assert [type_ for _, type_ in typed(trace)] == ["plan", "plan", "update"]
+    found = know(trace).of("message_type")
+    assert [fact.about["type"] for fact in found] == ["plan", "plan", "update"]
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -373,7 +382,7 @@ HOSTILE = {
 def test_hostile_text_takes_bounded_time(case):
     trace = talk(f"a: {HOSTILE[case]}", f"b: {HOSTILE[case]}")
     began = time.perf_counter()
-    list(facts(trace))
+    facts(trace)
     assert time.perf_counter() - began < 2
     assert any(fact.kind == "not_read" for fact in checked(trace))
 

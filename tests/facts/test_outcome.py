@@ -4,6 +4,7 @@ import pytest
 
 from annotator.evidence import locate
 from annotator.facts import outcome
+from annotator.facts.registry import know
 from annotator.traces import Outcome, Trace
 from annotator.traces.model import AgentEnd, Feature
 
@@ -15,7 +16,7 @@ def trace(**given):
 def found(one):
     """Kind, sentence and quotes of every fact; each quote must be accepted as evidence."""
     text = next((source.text for source in one.sources(("outcome",))), "")
-    facts = list(outcome.facts(one))
+    facts = know(one).of(*outcome.KINDS)
     quotes = {}
     for fact in facts:
         assert fact.kind in outcome.KINDS
@@ -100,4 +101,4 @@ def test_a_run_that_passed_has_its_merge_only():
     assert [(one.kind, one.says) for one in facts] == [
         ("merge_result", "Merging the patches: clean.")
     ]
-    assert list(outcome.facts(trace())) == []
+    assert know(trace()).of(*outcome.KINDS) == []

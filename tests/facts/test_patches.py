@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from annotator.evidence import spans_in
 from annotator.facts import conflicts, patches, symbols
-from annotator.facts.patches import KINDS, facts, parse_patch, touches
+from annotator.facts.patches import KINDS, parse_patch, touches
+from annotator.facts.registry import know
 from annotator.traces import Source, Trace, read_traces
 from tests.facts.diffs import HEAD, change, checked, trace
 
@@ -84,10 +85,15 @@ def test_a_malformed_part_does_not_lose_the_rest(text):
     checked(trace(text))
 
 
+def facts_of(one):
+    return know(one).of(*KINDS)
+
+
 def test_malformed_hunks_are_told():
     kinds = [fact.kind for fact in checked(trace(MALFORMED["too short"]), [patches])]
     assert kinds == ["patch_file", "patch_malformed", "patch_file"]
-    said = [fact for fact in facts(trace(MALFORMED["no such header"])) if fact.kind == "not_read"]
+    found = facts_of(trace(MALFORMED["no such header"]))
+    said = [fact for fact in found if fact.kind == "not_read"]
     assert [fact.about["characters"] for fact in said] == [len("@@ nonsense @@\n-a\n")]
 
 
@@ -130,9 +136,9 @@ def test_meetings(one, two, kind, same):
 
 
 def test_other_files_do_not_meet_and_both_may_create_one():
-    assert not [f for f in facts(trace(change("+a"), change("+a", "b.py"))) if "hunks" in f.kind]
+    assert not [f for f in facts_of(trace(change("+a"), change("+a", "b.py"))) if "hunks" in f.kind]
     new = "--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+a = 1\n"
-    (fact,) = [f for f in facts(trace(new, new)) if "hunks" in f.kind]
+    (fact,) = [f for f in facts_of(trace(new, new)) if "hunks" in f.kind]
     assert fact.kind == "hunks_overlap"
 
 
@@ -181,8 +187,9 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_patches_take_bounded_time(text):
     one = trace(text, text)
+    kinds = {**patches.KINDS, **symbols.KINDS, **conflicts.KINDS}
     start = time.process_time()
-    found = [fact for module in (patches, symbols, conflicts) for fact in module.facts(one)]
+    found = know(one).of(*kinds)
     assert time.process_time() - start < 8
     for fact in found[:: max(1, len(found) // 30)]:
         for span in fact.spans:
@@ -194,11 +201,11 @@ def test_hostile_patches_take_bounded_time(text):
 
 def test_what_is_not_read_is_said():
     for name in ("ten megabytes", "a million lines", "prose", "many files"):
-        said = [fact for fact in facts(trace(HOSTILE[name])) if fact.kind == "not_read"]
+        said = [fact for fact in facts_of(trace(HOSTILE[name])) if fact.kind == "not_read"]
         assert [fact.about["source"] for fact in said] == ["patch:agent1"], name
         assert 0 < said[0].about["characters"] <= len(HOSTILE[name])
     many = trace(*[change("+a = 1")] * 12)
-    said = [fact.agents for fact in facts(many) if fact.kind == "not_read"]
+    said = [fact.agents for fact in facts_of(many) if fact.kind == "not_read"]
     assert said == [("agent11",), ("agent12",)]
 
 
@@ -228,6 +235,5 @@ def test_real_runs(shared_data):
     start = time.process_time()
     some = random.Random(1).sample(with_patches, min(100, len(with_patches)))
     for one in some:
-        for module in (patches, symbols, conflicts):
-            list(module.facts(one))
+        know(one).of(*patches.KINDS, *symbols.KINDS, *conflicts.KINDS)
     assert (time.process_time() - start) / len(some) < 0.02

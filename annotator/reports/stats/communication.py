@@ -49,7 +49,7 @@ def state_of(trace: Trace) -> str:
 def counts_of(trace: Trace) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     state = state_of(trace)
-    told = [message for message in trace.messages if not message.tool]
+    told = trace.spoken
     counts: Counter[Key] = Counter()
     if told:
         types = list(_types(told))

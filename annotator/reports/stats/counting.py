@@ -1,12 +1,11 @@
 """From a stream of traces to the statistics; what is kept grows with tasks, not with traces."""
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from annotator.calibration.frame import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import UNKNOWN
+from annotator.reports.frequency import value_of
 from annotator.reports.stats import communication, difficulty, outcomes
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
@@ -42,9 +41,7 @@ class Counted:
         self.runs.add(found, task)
         if self.by:
             self.attributes.update(found.attributes)
-            value = found.attributes.get(self.by)
-            name = value if isinstance(value, str) else json.dumps(value)
-            name = UNKNOWN if value is None else name
+            name = value_of(found.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from annotator.reports.stats.model import Bucket, Communication, Curve, Group, Stats
-from annotator.reports.writers import UNDEFINED, limits, percent, ruled
+from annotator.reports.writers import UNDEFINED, limits, percent, piped, ruled
 from annotator.text import harmless, one_line
 from validation import Estimate, Interval
 
@@ -39,11 +39,7 @@ def as_markdown(stats: Stats) -> str:
     """Return the statistics in Markdown."""
     parts = [_heading(stats)]
     for block in blocks(stats):
-        rule = ("---", *["---:"] * (len(block.header) - 1))
-        rows = [block.header, rule, *block.rows]
-        lines = [
-            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows
-        ]
+        lines = piped([block.header, *block.rows])
         below = ["", *(f"- {line}" for line in block.below)] if block.below else []
         parts.append("\n".join([f"**{block.title}**", "", *lines, *below]))
     return "\n\n".join([*parts, " ".join(stats.notes)])

@@ -1,0 +1,61 @@
+"""What is known of one trace: its facts, drawn when they are first asked for."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Protocol
+
+from annotator.facts.model import Fact
+from annotator.facts.naming import Named, named_in
+from annotator.facts.prose import Said, read_all
+from annotator.traces import Trace
+
+
+class Module(Protocol):
+    """A module of facts: the kinds it draws, with their meanings, and how."""
+
+    KINDS: Mapping[str, str]
+
+    def facts(self, known: "Known") -> Iterator[Fact]:
+        """Yield its facts about a trace."""
+
+
+class Known:
+    """A trace and its facts. Nothing is read or drawn before it is asked for, and then once."""
+
+    def __init__(self, trace: Trace, modules: tuple[Module, ...]) -> None:
+        self.trace = trace
+        self._modules = modules
+        self._drawn: dict[int, list[Fact]] = {}
+        self._named: dict[int, Named] = {}
+
+    @cached_property
+    def messages(self) -> list[Said]:
+        """The messages that agents wrote, as they are looked at."""
+        return read_all(self.trace)
+
+    def named(self, said: Said) -> Named:
+        """Return what a message names."""
+        if said.n not in self._named:
+            self._named[said.n] = named_in(said)
+        return self._named[said.n]
+
+    def of(self, *kinds: str) -> list[Fact]:
+        """Return the facts of some kinds, module by module in the order of the text."""
+        wanted = frozenset(kinds)
+        return [
+            fact
+            for n, module in enumerate(self._modules)
+            if not wanted.isdisjoint(module.KINDS)
+            for fact in self._facts(n, module)
+            if fact.kind in wanted
+        ]
+
+    def __iter__(self) -> Iterator[Fact]:
+        """Yield all facts, module by module."""
+        for n, module in enumerate(self._modules):
+            yield from self._facts(n, module)
+
+    def _facts(self, n: int, module: Module) -> list[Fact]:
+        if n not in self._drawn:
+            self._drawn[n] = list(module.facts(self))
+        return self._drawn[n]
