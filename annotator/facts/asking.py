@@ -16,7 +16,7 @@ _OPENER = re.compile(
 )
 _TELL = (
     r"(?:send|share|paste|tell|confirm|clarify|explain|specify|describe|list|show|provide|post"
-    r"|decide|choose|reply with|point me)\b"
+    r"|decide|choose|reply with|point me|double[- ]check|advise)\b"
 )
 _ASKED_OF_PARTNER = re.compile(r"(?:can|could|would|will)\s+you\b\s?(.*)")
 _TELLING = re.compile(rf"(?:(?:please|also|just)\s){{0,2}}{_TELL}")
@@ -24,7 +24,7 @@ _REQUEST = re.compile(
     rf"\bplease\s(?:also\s|just\s|re)?{_TELL}|\b(?:i|we) need to know\b"
     r"|\blet me know (?:what|which|where|how|why|who|whether|exact|your)\b"
     r"|\btell me (?:what|which|where|how|why|who|whether|exact|your)\b"
-    r"|^(?:also )?confirm (?:that|whether|this|you)\b",
+    r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)",
 )
 _COURTESY = re.compile(
     r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|^\W*(?:if|once|when|after)\b"

@@ -17,6 +17,7 @@ from annotator.facts.prose import (
     Said,
     Sentence,
     opening,
+    points_at,
     span_of,
 )
 from annotator.facts.questions import Question, questions
@@ -37,7 +38,11 @@ KINDS: Mapping[str, str] = {
     "protocol_echo": "a message of a type that a protocol sends again (DRAFT, AGREE, CONFIRM)",
     "commitment": "an agent says what it will do or takes on",
     "completion_claim": "an agent says that something is done, in place or passes",
+    "retraction": "an agent says that it takes back work that it had done or promised",
     "assurance": "an agent says that there is no conflict, or what it leaves untouched",
+    "clash_stated": "an agent says that the work does conflict or overlap",
+    "proposal": "an agent proposes how to go about the work",
+    "acceptance": "an agent accepts what a partner wrote before",
     "placement_agreement": "an agent says where in the code something goes",
     "order_agreement": "an agent says who goes first",
     "not_read": "text that was too long to be looked at",
@@ -46,6 +51,14 @@ KINDS: Mapping[str, str] = {
 _AGREEMENTS = frozenset(["placement_agreement", "order_agreement"])
 _FOLLOWING = 5  # messages of the partners in which a place or an order may be accepted
 _ASSENTING = frozenset(["accept", "agree", "ack", "acknowledge", "confirm", "ok"])
+_REVISING = frozenset(["revise", "counter", "amend"])
+_PROPOSING = re.compile(
+    r"\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
+    r"|\bhow about\b|\beither\b[^.;]{3,120}\bor\b|\balternatively\b|\bwhat if (?:i|you|we)\b"
+)
+_COUNTER = re.compile(
+    r"\binstead\b|\balternatively\b|\brather than\b|\bcounter-?propos|\beither\b.{3,120}\bor\b"
+)
 _ASSENT = re.compile(
     r"^\W*(?:\w+:\s)?(?:agreed?|accept(?:ed)?|ok(?:ay)?|yes|yep|sure|confirm(?:ed)?|sounds good"
     r"|works for me|perfect|great|got it|will do|understood|ack)\b",
@@ -58,6 +71,8 @@ def facts(known: Known) -> Iterator[Fact]:
     trace, messages = known.trace, known.messages
     for at, said in enumerate(messages):
         yield from _type(said)
+        yield from _proposal(said)
+        yield from _acceptance(said, at)
         for statement in statements(said):
             accepted = _accepted(messages, at) if statement.kind in _AGREEMENTS else None
             yield _statement(statement, said, known.named(said), accepted, trace.agents)
@@ -106,7 +121,9 @@ def _statement(
 _SAYS = {
     "commitment": "commits itself",
     "completion_claim": "reports something as done",
+    "retraction": "takes work back",
     "assurance": "gives an assurance",
+    "clash_stated": "says that the work clashes",
     "placement_agreement": "says where something goes",
     "order_agreement": "says who goes first",
 }
@@ -114,6 +131,34 @@ _SAYS = {
 
 def _names(found: Sequence[Mention]) -> list[str]:
     return list(dict.fromkeys(one.name for one in found))
+
+
+def _proposal(said: Said) -> Iterator[Fact]:
+    """Yield the first proposal of a message; ``counter``: it is put against another."""
+    for one in said.sentences:
+        found = _PROPOSING.search(one.low)
+        if found and points_at(one.text):
+            counter = said.kind in _REVISING or _COUNTER.search(one.low) is not None
+            span = span_of(said, one, found.start())
+            says = f"{_name(said.sender)} makes a proposal in message {said.n}."
+            about = {"message": said.n, "counter": counter, "own_type": said.kind or None}
+            yield Fact("proposal", says, (said.sender,), (span,), about)
+            return
+
+
+def _acceptance(said: Said, at: int) -> Iterator[Fact]:
+    """Yield that a message that is not the first accepts something, by its type or its opening."""
+    if at and _assents(said):
+        usable = [one for one in said.sentences if points_at(one.text)]
+        shown = next((one for one in usable if _ASSENT.match(one.text)), next(iter(usable), None))
+        if shown:
+            says = f"{_name(said.sender)} accepts in message {said.n}."
+            about = {"message": said.n, "own_type": said.kind or None}
+            yield Fact("acceptance", says, (said.sender,), (span_of(said, shown),), about)
+
+
+def _assents(said: Said) -> bool:
+    return said.kind in _ASSENTING or any(_ASSENT.match(x.text) for x in said.sentences[:2])
 
 
 def _accepted(messages: Sequence[Said], at: int) -> int | None:
@@ -126,7 +171,7 @@ def _accepted(messages: Sequence[Said], at: int) -> int | None:
         one = messages[later]
         if one.sender == messages[at].sender:
             continue
-        if one.kind in _ASSENTING or any(_ASSENT.match(x.text) for x in one.sentences[:2]):
+        if _assents(one):
             return one.n
         replies += 1
         if replies == _FOLLOWING:

@@ -14,6 +14,7 @@ KINDS: Mapping[str, str] = {
     "feature_lost": "a feature's tests fail after the merge, and its patch alone passes them",
     "import_error": "a test output has an error of importing",
     "circular_import": "a test output says that modules import each other",
+    "run_error": "the harness reports an error of the whole run",
     "agent_crashed": "the harness says that an agent did not finish",
     "not_read": "a part of a source that is too long to be read",
 }
@@ -37,13 +38,20 @@ def facts(known: Known) -> Iterator[Fact]:
     if trace.outcome.merge:
         merge = one_line(trace.outcome.merge, 60)
         about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
-        yield Fact("merge_result", f"Merging the patches: {merge}.", (), (), about)
+        line = (Span("outcome", 0, len(trace.outcome.merge)),)
+        whole = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
+        says = f"Merging the patches: {merge}."
+        yield Fact("merge_result", says, (), line if whole else (), about)
+    if trace.outcome.error:
+        says = f"The run ended with an error: {one_line(trace.outcome.error, 160)}."
+        error_spans = _telling(trace.outcome.error, places[("error", 0)])
+        yield Fact("run_error", says, (), error_spans, {})
     for number, end in enumerate(trace.outcome.agents):
         if end.crashed:
             says = (
                 f"{one_line(end.agent, 60)} did not finish: {one_line(end.status or 'error', 60)}."
             )
-            spans = _first_line(end.error or "", places.get(("agent", number), 0))
+            spans = _telling(end.error or "", places.get(("agent", number), 0))
             yield Fact("agent_crashed", says, (end.agent,), spans, {"status": end.status})
     for number, feature in enumerate(trace.outcome.features):
         yield from _feature(feature, places.get(("output", number), 0))
@@ -117,6 +125,11 @@ def _best_line(text: str, start: int) -> tuple[Span, ...]:
         ):
             best = (rank, span)
     return (best[1],) if best else ()
+
+
+def _telling(text: str, start: int) -> tuple[Span, ...]:
+    """Return the line of an error that says most, else its first."""
+    return _best_line(text, start) or _first_line(text, start)
 
 
 def _line_with(pattern: re.Pattern[str], text: str, start: int) -> Span | None:

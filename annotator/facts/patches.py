@@ -34,6 +34,11 @@ KINDS: Mapping[str, str] = {
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"\w+")
 
+_DEFINES = re.compile(
+    r"\s*(?:(?:export|default|pub|async|static|public|private|abstract)\s+){0,4}"
+    r"(?:def|class|func|fn|function|interface|struct|impl|trait|type)\s+(?:\([^)]{0,80}\)\s*)?(\w+)"
+)
+
 _Place = tuple[str, int, int, Edit, Hunk]
 
 
@@ -220,8 +225,21 @@ def _meeting(one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Plac
     about = {
         "path": path, "lines": [[a[1], a[2]], [b[1], b[2]]],
         "same": same, "shared_lines": len(shared),
+        "definitions": list(dict.fromkeys((*_around(a), *_around(b)))),
     }  # fmt: skip
     return Fact("hunks_overlap" if overlap else "hunks_adjoin", says, (one, two), spans, about)
+
+
+def _around(place: _Place) -> list[str]:
+    """Return the definitions that a hunk shows before an edit, at most two, the nearest first."""
+    edit, hunk = place[3], place[4]
+    before = [hunk.section]
+    for line in hunk.lines:
+        if line.start >= edit.lines[0].start:
+            break
+        before.append(line.text)
+    found = [match.group(1) for text in before[-200:] if (match := _DEFINES.match(text[:300]))]
+    return list(dict.fromkeys(reversed(found)))[:2]
 
 
 def _texts(edit: Edit) -> list[str]:

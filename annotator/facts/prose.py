@@ -32,7 +32,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?=[\s\"')\]*`]|\Z)|\n")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|etc|cf|approx|incl|resp|fig)\.\Z", re.IGNORECASE)
 _FORM = re.compile(r"\s*type:", re.IGNORECASE)
 _FIELD = re.compile(
-    r"^(type|files?|my_files|your_files|regions?|lines|code|diff|patch|note|notes|summary|status"
+    r"^(type|files?|my_files|your_files|regions?|lines|code|diff|patch|spec|note|notes|summary|status"
     r"|message|comment|question|answer|reason|next|plan|body|text|details?):(?=\s|\Z)",
     re.IGNORECASE | re.MULTILINE,
 )

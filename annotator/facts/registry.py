@@ -5,6 +5,7 @@ on the facts of others, which :class:`~annotator.facts.known.Known` draws when t
 """
 
 from annotator.facts import (
+    claims,
     conflicts,
     conversation,
     naming,
@@ -15,7 +16,7 @@ from annotator.facts import (
 from annotator.facts.known import Known
 from annotator.traces import Trace
 
-MODULES = (conversation, naming, patches, symbols, conflicts, outcome)
+MODULES = (conversation, naming, patches, symbols, conflicts, outcome, claims)
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}
 """Every kind of fact and its meaning."""

@@ -13,7 +13,13 @@ from annotator.facts.actions import action_of
 from annotator.facts.prose import Said, Sentence, points_at
 
 Kind = Literal[
-    "commitment", "completion_claim", "assurance", "placement_agreement", "order_agreement"
+    "commitment",
+    "completion_claim",
+    "retraction",
+    "assurance",
+    "clash_stated",
+    "placement_agreement",
+    "order_agreement",
 ]
 
 MOST_STATEMENTS = 100
@@ -50,9 +56,11 @@ _WORDS = {
         "untouched": "touch touching touched modify modified modifying change changed changing edit"
         " edited editing alter altered altering",
         "only": "only",
+        "back": "revert reverted reverting removed removing dropped dropping undid backed stripped",
         "no_conflict": "conflict conflicts conflicting overlap overlaps overlapping collision"
-        " collisions collide clash clashes clobber clobbering interfere interference cleanly clean"
-        " fine issues problems needed",
+        " collisions collide clash clashes clobber clobbering clobbered interfere interference"
+        " cleanly clean fine issues problems needed compatible coexist safe overwritten",
+        "independent": "independently independent standalone separately alone merged needed only",
         "disjoint": "disjoint exclusive orthogonal independent separate different distinct"
         " overlapping",
         "place": "after before below above between next following underneath beneath front end top"
@@ -130,16 +138,39 @@ _ONLY = re.compile(
     r"(?:touch(?:e[sd]|ing)?|edit(?:s|ed|ing)?|modif(?:y|ies|ied|ying)|chang(?:e[sd]?|ing)"
     r"|add(?:s|ed|ing)?|in)\b",
 )
+_CLASHING = r"(?:conflict|overlap|collid|collision|clash|clobber|interfer|overwrit)\w{0,4}"
 _NO_CONFLICT = re.compile(
-    r"\bno (?:(?:merge|line|file|real|text|textual|code|further|git|actual|direct|more|other"
-    r"|semantic|expected|region|content|name|param) ){0,2}(?:conflicts?|overlaps?|collisions?"
-    r"|clash(?:es)?|interference)\b"
-    r"|\b(?:not|n['’]t|never|cannot|without)\s(?:\w{1,20}\s){0,2}?"
-    r"(?:conflict|overlap|collid|clash|clobber|interfer)\w{0,4}\b"
-    r"|\bnon-?(?:conflicting|overlapping)\b|\bconflict-free\b"
-    r"|\b(?:merges?|merged|compose|composes|combines?|coexists?|apply|applies) (?:together )?"
-    r"(?:cleanly|fine|without (?:any )?(?:issues?|problems?|conflicts?))\b"
-    r"|\bclean(?:ly)? merges?\b|\bno merge (?:is )?needed\b",
+    # "no real merge conflicts", "no clobbering risk"; but "no clobbering happened" is a report
+    r"\b(?:no|zero|never an?y?) (?:(?!need|matter)\w{1,12} ){0,3}?(?:conflicts?|overlap(?:s|ping)?"
+    r"|collisions?|clash(?:es)?|interference|clobber(?:ing)?)\b"
+    r"(?! (?:\w{1,12} )?(?:happened|occurred|seen|so far))"
+    rf"|(?:\bnot|n['’]t|\bnever|\bcannot)\s(?:\w{{1,20}}\s){{0,2}}?{_CLASHING}\b"
+    r"|\bnon-?(?:conflicting|overlapping)\b|\b(?:conflict|risk|collision)-free\b"
+    r"|\b(?:merges?|compose|composes|combines?|coexists?|appl(?:y|ies)|layers?|slots?(?: in)?)"
+    r" (?:together |in )?(?:very )?"
+    r"(?:cleanly|fine|nicely|without (?:any )?(?:issues?|problems?|conflicts?))\b"
+    r"|\b(?:fully |perfectly )?compatible with (?:your|mine)\b"
+    r"|\bsafe to (?:merge|combine|apply)\b",
+)
+_INDEPENDENT = re.compile(
+    r"\bno (?:literal |actual |manual |further )?(?:merge|merging|merged code|coordination)"
+    r" (?:is |was )?(?:needed|required|necessary)\b"
+    r"|\b(?:patch(?:es|\.txt)?|diffs?|work|submissions?)\b[^.;]{0,40}\b(?:graded|evaluated|judged"
+    r"|inspected|tested|scored|checked|applied)\b[^.;]{0,30}"
+    r"\b(?:independently|separately|standalone|alone|individually|in isolation"
+    r"|on (?:its|their) own)\b"
+    r"|\bonly (?:my|our|your|each)\b[^.;]{0,40}\b(?:graded|evaluated|judged|inspected|tested|scored"
+    r"|checked)\b"
+    r"|\b(?:graded|evaluated|judged) (?:independently|separately|standalone|alone)\b"
+    r"|\bonly (?:reads?|inspects?|grades?|checks?|evaluates?) (?:my|our|your|each)\b"
+    r"|\b(?:won['’]t|will not|never) be merged\b"
+    r"|\bpatches (?:are|stay|remain) (?:fully |each )?(?:independent(?:ly correct)?|separate)\b",
+)
+# The opposite of an assurance: "they do overlap", "there will be a conflict".
+_CLASH = re.compile(
+    r"\b(?:do|does|did|will|there(?:['’]s| is| are| will be))\s(?!not\b|no\b)(?:an?\s)?"
+    r"(?:(?:actually|in fact|indeed|definitely|real|merge|direct)\s){0,2}"
+    r"(?:conflicts?|overlaps?|collides?|collisions?|clash(?:es)?)\b",
 )
 _DISJOINT = re.compile(
     r"\bdisjoint\b(?!\s(?:\w{1,20}\s)?split)|\bmutually exclusive\b|\borthogonal\b"
@@ -148,13 +179,46 @@ _DISJOINT = re.compile(
     r"(?:files?|lines?|regions?|functions?|methods?|areas?|sections?|blocks?|parts?|hunks?"
     r"|places?|spots?|classes)\b",
 )
+_BACK = re.compile(
+    r"\b(?:i(?:['’]ve|['’]m|['’]ll| have| am| will)?|and|have|,|:|^)\s?(?:also |then |now |just )?"
+    r"(revert(?:ed|ing)?|remov(?:ed|ing)|dropp(?:ed|ing)|undid|backed out|stripped)\b",
+)
+_OWN_WORK = re.compile(
+    r"\b(?:from|in|out of) (?:my|our) (?:\w{1,20} ){0,2}(?:copy|patch|\w{1,40}\.\w{1,5}|version"
+    r"|diff|three|two)\b|\bi(?:['’]d| had)? added\b|\bi dropped\b|\bon your behalf\b"
+    r"|\byour (?:\w{1,20} ){0,3}(?:code|changes?|feature|part|additions?)\b"
+    r"|\brevert\w{0,3}\b[^.;]{0,80}\bfrom\b",
+)
 _DENIED = re.compile(r"\b(?:isn['’]t|is not|aren['’]t|are not|not possible|impossible)\b")
 _PURPOSE = re.compile(
-    r"\b(?:so (?:that )?(?:we|our|it|they|you|i|the|both|there)|to (?:avoid|keep|ensure|make|stay)"
-    r"|avoid(?:s|ing)?|please|in order to|if|whether|make sure|ensure|keep(?:s|ing)?|need to|want"
-    r"|you (?:can|should|could|must)|let['’]?s|unless|try|prefer|would be|use|propos(?:e|al|ing)"
-    r")\b",
+    r"\b(?:so (?:that )?(?:we|our|it|they|you|i|the|both|there(?!['’]s no| is no| was no))"
+    r"|to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|please|in order to|if|whether|make sure"
+    r"|ensure|keep(?:s|ing)?|need to|want|you (?:can|should|could|must)|let['’]?s|unless|try|prefer"
+    r"|would be|use|propos(?:e|al|ing))\b",
 )
+# What a doubt is about ends at a new clause; a condition rules the whole sentence.
+_PART = re.compile(
+    r"[;:(]\s?|\.\s|,\s(?:so|but|and|since|because|which|as)\b|\s[–—-]{1,2}\s|—"
+    r"|\b(?:because|since|while|whereas|so that)\b|\)\s?,?\s?so\b",
+)
+_MODAL = re.compile(
+    r"\b(should(?:n['’]t)?|might|may|probably|likely|i (?:do not |don['’]t )?think|hopefully"
+    r"|expect(?:ed)?|presumably|ideally|perhaps|maybe|seems?|sounds?|afaik|as far as i|could"
+    r"|would(?:n['’]t)?|in theory|looks? like|appears?|try(?:ing)?|aim|unlikely|low)(?!\w)",
+)
+_CONDITION = re.compile(
+    r"\b(if|as long as|unless|assuming|provided|once|in case|let me know|tell me|whenever"
+    r"|otherwise|anywhere else|elsewhere)\b"
+)
+_WISHING = re.compile(
+    r"\b(?:please|propos(?:e|al|ing)|let['’]?s|confirm (?:that|you|if|whether)|can you|could you"
+    r"|to avoid|so (?:that )?(?:we|our|it|they|you|i|the|both|there|my|your)\b"
+    r"(?!(?: is| are| was|['’]s) no))",
+)
+_BREAK = re.compile(r"[;.]\s|\s[–—-]{1,2}\s|—")
+_ASIDE = re.compile(r"\([^()]{0,60}\Z")
+_OWN_MERGE = re.compile(r"\b(?:merged|rebased|pulled|resolved|fast-forward|merging your)\b")
+_DENYING = re.compile(r"\b(?:not|n['’]t|never|hardly|no)\b")
 _YOU_BEFORE = re.compile(r"\b(?:you|please|if|unless)\s(?:\w{1,20}\s){0,2}\Z")
 
 _PLACE = re.compile(
@@ -179,6 +243,13 @@ _FIRST = re.compile(
     rf"(?:\w{{1,20}}\s){{0,2}}?{_DO_IT}\s(?:\S{{1,60}}\s){{0,4}}?first\b"
     r"(?=\W|\Z)(?!\s(?:call|line|filters?|arg|param|thing|statement|one|commit|of)\b)",
 )
+# "so you can layer yours on top": whoever layers goes second.
+_LAYER = re.compile(
+    r"\b(i|you)(?:['’]ll| will| can| could| should)?\s(?:then\s)?"
+    r"(?:layer|rebase|build|stack|apply|add)\b[^.;]{0,100}\bon top\b"
+    r"|\b(?:go ahead and|please|feel free to|you(?:['’]re| are) (?:clear|free|good|welcome) to)"
+    r" (layer|rebase|build|stack)\b[^.;]{0,100}\bon top\b",
+)
 _THEN = re.compile(
     r"\b(after|once|until|wait for|waiting for|on top of|rebased? (?:on|onto)|before)\s"
     rf"{_ACTOR}"
@@ -200,8 +271,10 @@ def statements(said: Said) -> Iterator[Statement]:
         if sentence.text.endswith("?") or not points_at(sentence.text):
             continue
         asks = sentence.asks is not None
-        for finder in (_commitments, _completions, _assurances, _placements, _orders):
-            if asks and finder in (_placements, _orders):
+        for finder in (
+            _commitments, _completions, _retractions, _assurances, _clashes, _placements, _orders
+        ):  # fmt: skip
+            if asks and finder in (_assurances, _clashes, _placements, _orders):
                 continue
             for statement in finder(said, sentence):
                 yield statement
@@ -280,11 +353,23 @@ def _acting(details: dict[str, Any], verb: str) -> dict[str, Any]:
     return details | {"action": action_of(verb), "verb": verb.lower()}
 
 
+def _retractions(said: Said, sentence: Sentence) -> Iterator[Statement]:
+    """Yield that the sender takes back work that it had done or promised."""
+    text = sentence.low
+    if _WORDS["back"].isdisjoint(sentence.words):
+        return
+    match = _BACK.search(text)
+    if match and _OWN_WORK.search(text):
+        yield Statement("retraction", sentence, match.start(1), _clause_end(text, match.end()))
+
+
 def _assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
     """Yield what the sender assures of conflicts and of what it leaves alone, one of each claim.
 
     ``claim``: ``untouched`` (it names what is not changed), ``only`` (it names all that is),
-    ``no_conflict`` or ``disjoint``; ``tense``: ``future`` is a promise, the others state a fact.
+    ``no_conflict``, ``disjoint`` or ``independent`` (the patches need not be combined); ``tense``:
+    ``future`` is a promise, the others state a fact. A doubt counts in its own clause, a condition
+    in the whole sentence.
     """
     text = sentence.low
     for claim, pattern in (
@@ -292,23 +377,68 @@ def _assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
         ("only", _ONLY),
         ("no_conflict", _NO_CONFLICT),
         ("disjoint", _DISJOINT),
+        ("independent", _INDEPENDENT),
     ):
         if _WORDS[claim].isdisjoint(sentence.words):
             continue
         for match in pattern.finditer(text):
-            begin = _clause_start(text, match.start())
+            whole = claim not in ("untouched", "only")
+            begin, end = _clause(text, match.start(), match.end())
+            begin = begin if whole else _clause_start(text, match.start())
             if _YOU_BEFORE.search(text[begin : match.start()][-80:]):
                 continue
-            if _PURPOSE.search(text, begin, match.start() + (claim == "no_conflict")):
+            # With its first letters: "so there's no risk" is no purpose.
+            if _PURPOSE.search(text, begin, match.start() + 2 * whole):
                 continue
-            if claim == "disjoint" and _DENIED.search(text, match.end(), match.end() + 60):
+            if whole and _says_otherwise(text, match.start(), match.end()):
                 continue
-            whole = claim in ("no_conflict", "disjoint")
-            start, end = (0, len(text)) if whole else (match.end(), _clause_end(text, match.end()))
+            if claim == "disjoint" and (
+                _DENIED.search(text, match.end(), match.end() + 60)
+                or _DENYING.search(text, begin, match.start())
+            ):
+                continue
+            start, stop = (0, len(text)) if whole else (match.end(), _clause_end(text, match.end()))
             details = {"claim": claim, "tense": _tense(text[begin : match.end()])}
-            word = _hedge(sentence, 0, len(text))
-            yield Statement("assurance", sentence, start, end, word, details)
+            word = _doubt(text, begin, end) if whole else _hedge(sentence, 0, len(text))
+            yield Statement("assurance", sentence, start, stop, word, details)
             break
+
+
+def _clashes(said: Said, sentence: Sentence) -> Iterator[Statement]:
+    """Yield that the sender says that the work does clash."""
+    if _WORDS["no_conflict"].isdisjoint(sentence.words):
+        return
+    if match := _CLASH.search(sentence.low):
+        begin, end = _clause(sentence.low, match.start(), match.end())
+        doubt = _doubt(sentence.low, begin, end)
+        yield Statement("clash_stated", sentence, 0, len(sentence.low), doubt)
+
+
+def _clause(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the part of a sentence around a match that a doubt in it is about."""
+    begin = max(0, start - 200)
+    for match in _PART.finditer(text, begin, start):
+        begin = match.end()
+    after = _PART.search(text, end)
+    return begin, after.start() if after else len(text)
+
+
+def _doubt(text: str, begin: int, end: int) -> str | None:
+    """Return the word that doubts what a clause says, or the condition that it stands under."""
+    match = _MODAL.search(text, begin, end) or _CONDITION.search(text)
+    return match.group(1) if match else None
+
+
+def _says_otherwise(text: str, start: int, end: int) -> bool:
+    """Whether it is asked for or proposed, a report of an own merge, or an aside on one thing."""
+    begin = 0
+    for match in _BREAK.finditer(text, 0, start):
+        begin = match.end()
+    return bool(
+        _WISHING.search(text, begin, start + 2)
+        or _OWN_MERGE.search(text, 0, end)
+        or _ASIDE.search(text[max(0, start - 80) : start])
+    )
 
 
 def _tense(words: str) -> str:
@@ -357,6 +487,8 @@ def _orders(said: Said, sentence: Sentence) -> Iterator[Statement]:
     at = 0
     if match := _FIRST.search(text):
         first, at = match.group(1), match.start()
+    elif match := _LAYER.search(text):
+        first, at = "you" if match.group(1) == "i" else "i", match.start()
     else:
         for match in _THEN.finditer(text):
             relation, actor, verb = match.groups()

@@ -1,46 +1,100 @@
-"""Rules for the rubric ``comm_errors``: C1a, C1b, C4a and C4b.
+"""Rules for the rubric ``comm_errors``. C2 needs an understanding that rules do not have."""
 
-C2 and C3 need an understanding of what was said, which rules do not have.
-"""
-
+import re
 from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
-from annotator.judges.rules.questions import Gap, ignored, unanswered
-from annotator.judges.rules.repetition import repeated
-from annotator.traces import Trace
+from annotator.facts import Fact
+from annotator.judges.rules.case import Case
 
-CODES = ("C1a", "C1b", "C4b", "C4a")
+CODES = ("C3a", "C3b", "C1a", "C1b", "C4b", "C4a")
 
-
-def question_without_reply(trace: Trace) -> Claim | None:
-    """C1a: a question or request for information, and the partner sends nothing afterwards."""
-    for gap in unanswered(trace):
-        return _gap_claim("C1a", gap, "sends nothing afterwards")
-    return None
+_AS_AGREED = re.compile(r"\b(?:agreed|verbatim|as discussed|per (?:our|your|the))\b", re.IGNORECASE)
+_FEWEST_LINES = 2  # lines of an agreed text that must be missing to say that it was not written
 
 
-def question_ignored(trace: Trace) -> Claim | None:
-    """C1b: a question, and the partner writes on without ever touching what it was about."""
-    for gap in ignored(trace):
-        return _gap_claim("C1b", gap, "writes on without addressing it")
-    return None
+def no_clash_asserted(case: Case) -> Claim | None:
+    """C3: stated flatly that nothing clashes, and the patches do.
 
-
-def repetition(trace: Trace) -> Claim | None:
-    """C4b for a report of two lines or more that comes twice, C4a for any other message."""
-    repeat = repeated(trace)
-    if repeat is None:
+    The statement has no doubt or condition in it, the sender's patch meets a partner's, the merge
+    conflicts and the run fails. The last such statement counts: C3b if a later message says that
+    the work does clash, else C3a.
+    """
+    if not (case.failed and case.clashes):
         return None
-    what = "its report of" if repeat.block else "what it said in"
-    rationale = (
-        f"{repeat.second.sender} repeats {what} message {repeat.first.n} in message "
-        f"{repeat.second.n}, almost word for word."
-    )
-    return Claim("C4b" if repeat.block else "C4a", rationale, repeat.quotes)
+    refuted = [one for one in case.of("assurance_refuted") if not one.about["hedged"]]
+    if not refuted:
+        return None
+    last = refuted[-1]
+    for later in case.of("clash_stated"):
+        if later.about["message"] > last.about["message"] and not later.about["hedged"]:
+            says = f"{last.says} Message {later.about['message']} says the contrary."
+            return case.claim("C3b", says, *last.spans[:1], *later.spans)
+    return case.claim("C3a", f"{last.says} The merge conflicts; nobody corrects it.", *last.spans)
 
 
-RULES: tuple[Callable[[Trace], Claim | None], ...] = (
+def file_not_left_alone(case: Case) -> Claim | None:
+    """C3a: stated as a fact that a file was not changed, and the sender's patch changes it."""
+    return _told(case, case.of("untouched_refuted"))
+
+
+def name_not_in_place(case: Case) -> Claim | None:
+    """C3a: said what a name now is, and the sender's patch does nothing but remove that name."""
+    return _told(case, case.of("name_not_in_patch"))
+
+
+def not_as_agreed(case: Case) -> Claim | None:
+    """C3a: said that it wrote an agreed text, and its patch lacks lines of it; the merge conflicts.
+
+    At least two lines must be missing, of a text that both agents sent word for word, and the agent
+    must not say later that it takes them back.
+    """
+    for differs in case.of("agreed_text_differs") if case.clashes and case.failed else ():
+        agent = differs.about["lacks"]
+        took_back = any(one.agents[0] == agent for one in case.of("retraction"))
+        if differs.about["missing"] < _FEWEST_LINES or took_back:
+            continue
+        for claim in case.of("completion_claim"):
+            later = claim.about["message"] > differs.about["message"]
+            if claim.agents[0] == agent and later and _AS_AGREED.search(case.text(claim.spans[0])):
+                says = f"{claim.says} {differs.says}"
+                return case.claim("C3a", says, *claim.spans, *differs.spans)
+    return None
+
+
+def owners_crossed(case: Case) -> Claim | None:
+    """C3a: two agents each state that the other owns a file; both change it, and that conflicts."""
+    return _told(case, case.of("ownership_crossed") if case.clashes and case.failed else [])
+
+
+def question_without_reply(case: Case) -> Claim | None:
+    """C1a: a question or request for information, and no partner sends anything afterwards."""
+    return _gap(case, "C1a", "no_reply")
+
+
+def question_ignored(case: Case) -> Claim | None:
+    """C1b: a question, and no later message of a partner touches what it was about."""
+    return _gap(case, "C1b", "not_addressed")
+
+
+def repetition(case: Case) -> Claim | None:
+    """C4: sent twice, almost word for word: C4b for a report of two lines or more, else C4a.
+
+    What a protocol prescribes, a reminder of a question and a resend of a garbled text are none.
+    """
+    for one in case.of("near_duplicate"):
+        variant = one.about["variant"]
+        if variant in ("status_block", "information") and len(one.spans) == 2:
+            return case.claim("C4b" if variant == "status_block" else "C4a", one.says, *one.spans)
+    return None
+
+
+RULES: tuple[Callable[[Case], Claim | None], ...] = (
+    no_clash_asserted,
+    file_not_left_alone,
+    name_not_in_place,
+    not_as_agreed,
+    owners_crossed,
     question_without_reply,
     question_ignored,
     repetition,
@@ -48,14 +102,20 @@ RULES: tuple[Callable[[Trace], Claim | None], ...] = (
 """The rules in the order in which they are tried; the first that finds something decides."""
 
 
-def judge(trace: Trace) -> Verdict:
+def judge(case: Case) -> Verdict:
     """Return the first rule's claim, if any."""
-    for rule in RULES:
-        if claim := rule(trace):
+    for rule in RULES if case.trace.spoken else ():
+        if claim := rule(case):
             return Verdict((claim,), claim.code)
     return Verdict()
 
 
-def _gap_claim(code: str, gap: Gap, then: str) -> Claim:
-    rationale = f"{gap.asked.sender} asks in message {gap.asked.n} and {gap.partner} {then}."
-    return Claim(code, rationale, (gap.question, gap.shown_by))
+def _told(case: Case, facts: list[Fact]) -> Claim | None:
+    """Return the first of some facts as C3a."""
+    return case.claim("C3a", facts[0].says, *facts[0].spans) if facts else None
+
+
+def _gap(case: Case, code: str, kind: str) -> Claim | None:
+    """Return the first open question that has a second passage to show it."""
+    one = next((one for one in case.of(kind) if len(one.spans) == 2), None)
+    return case.claim(code, one.says, *one.spans) if one else None

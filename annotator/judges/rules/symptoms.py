@@ -1,132 +1,240 @@
-"""Rules for the rubric ``symptoms``: what the outcome, the patches and a few phrases can show.
+"""Rules for the rubric ``symptoms``, in the order of its decision procedure.
 
-The design symptoms (divergent architecture, parameter flow, placeholders, order, unverifiable
-claims) need an understanding of what was said, which rules do not have. A conflicting merge that is
-due to one of them is therefore called ``work_overlap`` here: the most that the patches tell.
+What an agent did not deliver comes first, then what fails by itself after a clean merge, then what
+the conversation shows of a merge that conflicts, and at last the patches alone.
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
-from annotator.annotations import Claim, Quote, Verdict
+from annotator.annotations import Claim, Verdict
+from annotator.facts import Fact, Span
 from annotator.judges.rules import comm_errors
-from annotator.judges.rules.overlap import shared_place
-from annotator.judges.rules.passages import clipped, kind_of, quotes_in, spoken
-from annotator.traces import Feature, Trace
+from annotator.judges.rules.case import Case, spans
 
 CODES = (
     "broken_commitment",
+    "timing_dependency",
+    "placeholder_misuse",
+    "unverifiable_claims",
+    "parameter_flow",
+    "divergent_architecture",
     "unresponsiveness",
     "work_overlap",
     "repetition",
     "implementation_failure",
 )
 
-MOST_OUTPUT = 400_000  # characters at the end of one test output that are searched
-_COMPLETED = re.compile(
-    r"\b(?:is|are|all|now|i've|i have|and)\s(?:done|finished|complete|implemented|in place)\b"
-    r"|^\W*(?:note:\s)?(?:done|finished|implemented|completed|landed)\b",
-    re.IGNORECASE,
-)
-_NOT_YET = re.compile(
-    r"\b(?:will|would|once|when|if|after|until|before|please|plan|not|cannot|you|your|yours)\b"
-    r"|n't\b|'ll\b|\?",
-    re.IGNORECASE,
-)
+_FEWEST_LINES = 2  # lines of an agreed text that must be missing
 
 
-def claimed_but_not_delivered(trace: Trace) -> Claim | None:
-    """broken_commitment: an agent reported its work as done and delivered nothing."""
-    for agent, what in _without_result(trace).items():
-        claim = _completion_claim(trace, agent)
-        shown = _failure_quote(trace, agent)
-        if claim and shown:
-            rationale = f"{agent} reports its work as done, but {what}."
-            return Claim("broken_commitment", rationale, (claim, shown))
+# --- nothing delivered -------------------------------------------------------------------------
+
+
+def claimed_but_not_delivered(case: Case) -> Claim | None:
+    """broken_commitment: an agent reported its work as done and delivered nothing.
+
+    What stands in a plan is not reported as done.
+    """
+    empty = _without_result(case)
+    plans = {one.about["message"] for one in case.of("message_type") if _plans(one)}
+    for agent, what in empty.items():
+        shown = _failure(case, agent)
+        for one in case.of("completion_claim"):
+            reported = one.about["message"] not in plans and _own_work(one)
+            if one.agents[0] == agent and reported and shown:
+                rationale = f"{agent} reports its work as done, but {what}."
+                return case.claim("broken_commitment", rationale, *one.spans, shown)
     return None
 
 
-def nothing_delivered(trace: Trace) -> Claim | None:
+def nothing_delivered(case: Case) -> Claim | None:
     """implementation_failure: an agent crashed or handed in an empty patch."""
-    for agent, what in _without_result(trace).items():
-        if shown := _failure_quote(trace, agent):
+    for agent, what in _without_result(case).items():
+        if shown := _failure(case, agent):
             rationale = f"There is no usable result of {agent}: {what}."
-            return Claim("implementation_failure", rationale, (shown,))
+            return case.claim("implementation_failure", rationale, shown)
     return None
 
 
-def fails_alone(trace: Trace) -> Claim | None:
-    """implementation_failure: the merge is clean, and what fails also fails by itself."""
-    failing = [one for one in trace.outcome.features if one.passed is False]
-    if trace.outcome.merge not in ("clean", "identical") or not failing:
+# --- a clean merge -----------------------------------------------------------------------------
+
+
+def fails_alone(case: Case) -> Claim | None:
+    """implementation_failure: the merge is clean, and all that fails also fails by itself."""
+    failing = [one for one in case.trace.outcome.features if one.passed is False]
+    if case.trace.outcome.merge not in ("clean", "identical") or not failing:
         return None
     if any(one.passed_alone is not False for one in failing):
         return None
-    shown = _telling_line(one.output for one in failing)
-    if shown is None:
+    shown = spans(case.of("feature_failed"))
+    if not shown:
         return None
     names = ", ".join(one.name for one in failing)
-    rationale = f"The merge is {trace.outcome.merge} and feature {names} also fails alone."
-    return Claim("implementation_failure", rationale, (shown,))
+    rationale = f"The merge is {case.trace.outcome.merge} and feature {names} also fails alone."
+    return case.claim("implementation_failure", rationale, shown[0])
 
 
-def question_left_open(trace: Trace) -> Claim | None:
-    """unresponsiveness: a question is never answered, and the merge conflicts."""
-    if trace.outcome.merge != "conflicts":
+# --- a merge that conflicts, and what was said of it --------------------------------------------
+
+
+def agreed_text_not_written(case: Case) -> Claim | None:
+    """placeholder_misuse: both sent the same text to be written; one patch lacks lines of it."""
+    for one in case.of("agreed_text_differs") if case.clashes else ():
+        if one.about["missing"] >= _FEWEST_LINES:
+            return case.claim("placeholder_misuse", one.says, *one.spans)
+    return None
+
+
+def promise_taken_back(case: Case) -> Claim | None:
+    """broken_commitment: an agent takes back what it had promised, or does not keep a promise.
+
+    It says that it takes work back after one of the two said that it does the other's part, or what
+    it had itself promised by name; the merge conflicts. The same for a promise to leave a file
+    alone that its patch does not keep.
+    """
+    if not case.clashes:
         return None
-    claim = comm_errors.question_without_reply(trace) or comm_errors.question_ignored(trace)
+    for back in case.of("retraction"):
+        names = set(back.about["symbols"])
+        for taken in case.of("partner_work", "commitment"):
+            own = taken.agents == back.agents and not names.isdisjoint(taken.about["symbols"])
+            before = taken.about["message"] < back.about["message"]
+            if before and (own or taken.kind == "partner_work") and not back.about["hedged"]:
+                rationale = f"{taken.says} {back.says}"
+                return case.claim("broken_commitment", rationale, *taken.spans, *back.spans)
+    for one in case.of("promise_broken"):
+        return case.claim("broken_commitment", one.says, *one.spans)
+    return None
+
+
+def work_done_twice(case: Case) -> Claim | None:
+    """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
+
+    Not counted are texts that were shown in messages to be written by both.
+    """
+    if not case.clashes:
+        return None
+    carried = case.of("work_carried")
+    if len({one.agents for one in carried}) > 1:
+        return case.claim("work_overlap", carried[0].says, *carried[0].spans)
+    met = _meeting(case)
+    for one in case.of("partner_work"):
+        if one.about["done"] and met:
+            rationale = f"{one.says} {met.says}"
+            return case.claim("work_overlap", rationale, *one.spans, *met.spans)
+    return None
+
+
+def order_not_kept(case: Case) -> Claim | None:
+    """timing_dependency: it was agreed who goes first; both patches are made against the base."""
+    for one in case.of("order_lost") if case.clashes else ():
+        return case.claim("timing_dependency", one.says, *one.spans)
+    return None
+
+
+def contract_not_kept(case: Case) -> Claim | None:
+    """placeholder_misuse: an agent names the line that its partner is to write; it is not there."""
+    for one in case.of("request_not_followed") if case.clashes else ():
+        return case.claim("placeholder_misuse", one.says, *one.spans)
+    return None
+
+
+def no_clash_assumed(case: Case) -> Claim | None:
+    """unverifiable_claims: said, even with a hedge, that the work does not clash, and it does."""
+    said = case.of("assurance_refuted") if case.clashes else []
+    flat = [one for one in said if not one.about["hedged"]]
+    for one in (flat or said)[-1:]:
+        return case.claim("unverifiable_claims", f"{one.says} The merge conflicts.", *one.spans)
+    return None
+
+
+def question_left_open(case: Case) -> Claim | None:
+    """unresponsiveness: a question is never answered, and the merge conflicts."""
+    if not case.clashes:
+        return None
+    claim = comm_errors.question_without_reply(case) or comm_errors.question_ignored(case)
     if claim is None:
         return None
-    return replace(
-        claim, code="unresponsiveness", rationale=claim.rationale + " The merge conflicts."
-    )
+    rationale = f"{claim.rationale} The merge conflicts."
+    return replace(claim, code="unresponsiveness", rationale=rationale)
 
 
-def same_place(trace: Trace) -> Claim | None:
+def signature_left_open(case: Case) -> Claim | None:
+    """parameter_flow: both change one signature, each in its own way; a message speaks of it."""
+    for one in case.of("signature_changed_by_both") if case.clashes else ():
+        if not one.about["same"] and (shown := _naming(case, str(one.about["name"]))):
+            return case.claim("parameter_flow", one.says, shown, *one.spans)
+    return None
+
+
+def two_designs(case: Case) -> Claim | None:
+    """divergent_architecture: the patches rewrite a definition that both agents speak of."""
+    met = _meeting(case) if case.clashes else None
+    if met is None:
+        return None
+    for name in _names_at(case, met):
+        said = [_naming(case, name, agent) for agent in met.agents]
+        if all(said):
+            rationale = f"{met.says} Both speak of {name}, and settle nothing."
+            return case.claim(
+                "divergent_architecture", rationale, *(one for one in said if one), *met.spans
+            )
+    return None
+
+
+# --- the patches alone -------------------------------------------------------------------------
+
+
+def same_place(case: Case) -> Claim | None:
     """work_overlap: two patches change the same lines, and the merge conflicts or is not known."""
-    if trace.outcome.merge not in ("conflicts", None):
+    if case.trace.outcome.merge not in ("conflicts", None):
         return None
-    meeting = shared_place(trace)
-    if meeting is None:
+    met = _meeting(case)
+    if met is None:
         return None
-    silent = "" if spoken(trace) else " No message was exchanged."
-    one, two = meeting.agents
-    rationale = f"{one} and {two} both change the same place of {meeting.file}.{silent}"
-    return Claim("work_overlap", rationale, meeting.quotes)
+    silent = "" if case.trace.spoken else " No message was exchanged."
+    return case.claim("work_overlap", met.says + silent, *met.spans)
 
 
-def repetition(trace: Trace) -> Claim | None:
+def repetition(case: Case) -> Claim | None:
     """repetition: the last resort among the coordination symptoms; near-duplicates only."""
-    claim = comm_errors.repetition(trace)
+    claim = comm_errors.repetition(case)
     return replace(claim, code="repetition") if claim else None
 
 
-def unexplained(trace: Trace) -> Claim | None:
+def unexplained(case: Case) -> Claim | None:
     """implementation_failure: the run failed, and no other rule says why.
 
     Not where patches that work alone fail together without a conflict: that is lost meaning, for
     which there is no rule here.
     """
-    outcome = trace.outcome
+    outcome = case.trace.outcome
     failing = [one for one in outcome.features if one.passed is False]
     together = outcome.merge in ("clean", "identical") and any(one.passed_alone for one in failing)
-    if outcome.passed is not False or together:
+    if not case.failed or together:
         return None
-    texts = [one.output for one in trace.outcome.features if one.passed is not True]
-    shown = _telling_line([*texts, trace.outcome.error or ""])
-    if shown is None and trace.outcome.merge == "conflicts":
-        shown = Quote("conflicts", "outcome")  # the whole line of the merge report
-    if shown is None:
+    shown = spans(case.of("feature_failed", "feature_lost", "run_error"))
+    shown += spans(case.of("merge_result")) if case.clashes else []
+    if not shown:
         return None
-    return Claim("implementation_failure", "The run failed; no rule finds a symptom.", (shown,))
+    rationale = "The run failed; no rule finds a symptom."
+    return case.claim("implementation_failure", rationale, shown[0])
 
 
-RULES: tuple[Callable[[Trace], Claim | None], ...] = (
+RULES: tuple[Callable[[Case], Claim | None], ...] = (
     claimed_but_not_delivered,
     nothing_delivered,
     fails_alone,
+    agreed_text_not_written,
+    promise_taken_back,
+    work_done_twice,
+    order_not_kept,
+    contract_not_kept,
+    no_clash_assumed,
     question_left_open,
+    signature_left_open,
+    two_designs,
     same_place,
     repetition,
     unexplained,
@@ -134,82 +242,65 @@ RULES: tuple[Callable[[Trace], Claim | None], ...] = (
 """The rules in the order in which they are tried; the first that finds something decides."""
 
 
-def judge(trace: Trace) -> Verdict:
+def judge(case: Case) -> Verdict:
     """Return the first rule's claim as primary; a broken commitment brings the bare failure too."""
-    if trace.outcome.passed is True:
+    if case.trace.outcome.passed is True:
         return Verdict()
     for rule in RULES:
-        if claim := rule(trace):
-            second = nothing_delivered(trace) if rule is claimed_but_not_delivered else None
+        if claim := rule(case):
+            second = nothing_delivered(case) if rule is claimed_but_not_delivered else None
             return Verdict((claim, second) if second else (claim,), claim.code)
     return Verdict()
 
 
-def _without_result(trace: Trace) -> dict[str, str]:
+def _without_result(case: Case) -> dict[str, str]:
     """Return the agents that handed in an empty patch or crashed, each with what happened.
 
     An agent that the harness calls crashed but whose patch works alone did deliver.
     """
-    crashed = {end.agent for end in trace.outcome.agents if end.crashed}
+    trace = case.trace
     works = {one.agent for one in trace.outcome.features if one.passed_alone}
-    empty = {agent for agent, patch in trace.patches.items() if not patch.strip()}
+    crashed = {end.agent for end in trace.outcome.agents if end.crashed}
     happened = dict.fromkeys(crashed - works, "it crashed")
+    empty = {agent for agent, patch in trace.patches.items() if not patch.strip()}
     happened |= dict.fromkeys(empty, "its patch is empty")
     return {agent: happened[agent] for agent in trace.agents if agent in happened}
 
 
-def _completion_claim(trace: Trace, agent: str) -> Quote | None:
-    """Return the sentence in which an agent says, without hedge or condition, that it is done."""
-    for message in spoken(trace):
-        if message.sender != agent:
-            continue
-        reported = kind_of(message) in ("done", "completed")
-        for quote in quotes_in(message):
-            says_so = reported and len(quote.text.split()) >= 5
-            if (says_so or _COMPLETED.search(quote.text)) and not _NOT_YET.search(quote.text):
-                return quote
+def _plans(message: Fact) -> bool:
+    return bool(message.about["type"] == "plan")
+
+
+def _own_work(claim: Fact) -> bool:
+    """Whether a claim says, without a hedge, that something is made or finished."""
+    return not claim.about["hedged"] and claim.about["action"] not in ("merge", "tell", "other")
+
+
+def _failure(case: Case, agent: str) -> Span | None:
+    """Return what the harness says about an agent that delivered nothing."""
+    crashed = case.of("agent_crashed")
+    features = case.of("feature_failed", "feature_lost")
+    own = [one for one in crashed if agent in one.agents]
+    own += [one for one in features if agent in one.agents]
+    shown = spans([*own, *features, *case.of("run_error")])
+    return shown[0] if shown else None
+
+
+def _meeting(case: Case) -> Fact | None:
+    """Return the place where two patches meet: in different ways, and overlapping, if they do."""
+    met = case.of("hunks_overlap", "hunks_adjoin")
+    return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
+
+
+def _naming(case: Case, name: str, agent: str | None = None) -> Span | None:
+    """Return where a message (of one agent) names something, or None."""
+    last = name.rpartition(".")[2]
+    for one in case.of("mention_symbol"):
+        if one.about["symbol"].rpartition(".")[2] == last and agent in (None, one.agents[0]):
+            return one.spans[0]
     return None
 
 
-def _failure_quote(trace: Trace, agent: str) -> Quote | None:
-    """Return what the harness says about an agent that delivered nothing."""
-    errors = [end.error or "" for end in trace.outcome.agents if end.agent == agent]
-    own = [one for one in trace.outcome.features if one.agent == agent]
-    return (
-        _telling_line(errors)
-        or _first_line(errors)
-        or _telling_line(_outputs(own))
-        or _telling_line(_outputs(trace.outcome.features))
-        or _first_line([trace.outcome.error or ""])
-    )
-
-
-def _outputs(features: Iterable[Feature]) -> list[str]:
-    return [one.output for one in features if one.passed is not True]
-
-
-def _telling_line(texts: Iterable[str]) -> Quote | None:
-    """Return the line that says most about a failure: a failed test before a bare error."""
-    best: tuple[int, str] | None = None
-    for text in texts:
-        for line in text[-MOST_OUTPUT:].split("\n")[len(text) > MOST_OUTPUT :]:
-            rank = _rank(line)
-            if rank is not None and (best is None or rank < best[0]) and (shown := clipped(line)):
-                best = (rank, shown)
-    return Quote(best[1], "outcome") if best else None
-
-
-def _rank(line: str) -> int | None:
-    if line.startswith("FAILED "):
-        return 0
-    if line.startswith(("E   ", "--- FAIL")):
-        return 1
-    if line.startswith(("ERROR ", "FAIL ", "panic:", "error:")):
-        return 2
-    return 3 if "Error: " in line or "Exception: " in line else None
-
-
-def _first_line(texts: Iterable[str]) -> Quote | None:
-    lines = (clipped(line) for text in texts for line in text[:MOST_OUTPUT].split("\n"))
-    shown = next((line for line in lines if line), None)
-    return Quote(shown, "outcome") if shown else None
+def _names_at(case: Case, met: Fact) -> list[str]:
+    """Return the definitions in which two patches meet."""
+    return list(met.about["definitions"])

@@ -1,0 +1,56 @@
+"""One trace as the rules see it: its facts, and how a claim is made of them."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from annotator.annotations import Claim, Quote
+from annotator.facts import Fact, Span
+from annotator.facts.registry import know
+from annotator.traces import Trace
+
+
+class Case:
+    """A trace and what is known of it. Facts are drawn when the first rule asks for them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.known = know(trace)
+
+    def of(self, *kinds: str) -> list[Fact]:
+        """Return the facts of some kinds."""
+        return self.known.of(*kinds)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run is known to have failed."""
+        return self.trace.outcome.passed is False
+
+    @property
+    def clashes(self) -> bool:
+        """Whether the merge is reported to conflict."""
+        return self.trace.outcome.merge == "conflicts"
+
+    @property
+    def unread(self) -> dict[str, int]:
+        """The sources that were not read in full, and how many characters of each were not."""
+        left: Counter[str] = Counter()
+        for one in self.of("not_read"):
+            left[one.about["source"]] += one.about["characters"]
+        return dict(left)
+
+    def claim(self, code: str, rationale: str, *spans: Span) -> Claim:
+        """Return a claim that rests on some passages, each quoted once."""
+        return Claim(code, rationale, tuple(map(self._quote, dict.fromkeys(spans))))
+
+    def text(self, span: Span) -> str:
+        """Return a passage."""
+        source = self.trace.source(span.source)
+        return source.text[span.start : span.end] if source else ""
+
+    def _quote(self, span: Span) -> Quote:
+        return Quote(self.text(span), span.source)
+
+
+def spans(facts: Iterable[Fact]) -> list[Span]:
+    """Return the first passage of each fact that has one."""
+    return [fact.spans[0] for fact in facts if fact.spans]

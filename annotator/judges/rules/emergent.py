@@ -1,0 +1,101 @@
+"""Rules for the rubric ``emergent``: what the agents of a passed run settled, and kept to."""
+
+from collections.abc import Callable
+
+from annotator.annotations import Claim, Verdict
+from annotator.facts import Fact
+from annotator.judges.rules.case import Case
+
+CODES = ("negotiation", "resource_division", "role_division")
+
+_BOUNDS = frozenset(["untouched", "only"])
+_ANSWERING = 3  # messages after a proposal in which it may be accepted
+
+
+def plan_negotiated(case: Case) -> Claim | None:
+    """negotiation: a proposal, a partner's counter-proposal, and the acceptance of that.
+
+    Nothing may be reported as done before it is accepted.
+    """
+    proposals = case.of("proposal")
+    done = min((one.about["message"] for one in case.of("completion_claim")), default=None)
+    for counter in proposals:
+        before = [
+            one
+            for one in proposals
+            if one.about["message"] < counter.about["message"] and one.agents != counter.agents
+        ]
+        accepted = _acceptance(case, counter)
+        if not (counter.about["counter"] and before and accepted):
+            continue
+        if done is not None and done < accepted.about["message"]:
+            continue
+        rationale = f"{before[-1].says} {counter.says} {accepted.says}"
+        spans = (*before[-1].spans, *counter.spans, *accepted.spans)
+        return case.claim("negotiation", rationale, *spans)
+    return None
+
+
+def bounds_kept(case: Case) -> Claim | None:
+    """resource_division: two agents each bound their own edits by names, and the patches keep it.
+
+    A bound names files, lines or symbols that the agent leaves alone or keeps to. The patches must
+    not meet, and no file that was to be left alone may be changed.
+    """
+    if case.of("hunks_overlap", "hunks_adjoin", "promise_broken"):
+        return None
+    bounds: dict[str, Fact] = {}
+    for one in case.of("assurance"):
+        about = one.about
+        named = about["files"] or about["lines"] or about["symbols"]
+        planned = about["tense"] != "past" and not about["hedged"]
+        if about["claim"] in _BOUNDS and named and planned:
+            bounds.setdefault(one.agents[0], one)
+    if len(bounds) < 2:
+        return None
+    first, second = list(bounds.values())[:2]
+    rationale = f"{first.says} {second.says} The patches do not meet."
+    return case.claim("resource_division", rationale, *first.spans, *second.spans)
+
+
+def part_taken_over(case: Case) -> Claim | None:
+    """role_division: an agent says that it does its partner's part too, and the partner accepts.
+
+    Neither takes it back, and the patches do not both hold the work.
+    """
+    if case.of("retraction", "work_carried"):
+        return None
+    for one in case.of("partner_work"):
+        accepted = None if one.about["done"] else _acceptance(case, one)
+        if accepted:
+            rationale = f"{one.says} {accepted.says}"
+            return case.claim("role_division", rationale, *one.spans, *accepted.spans)
+    return None
+
+
+RULES: tuple[Callable[[Case], Claim | None], ...] = (
+    plan_negotiated,
+    bounds_kept,
+    part_taken_over,
+)
+"""The rules; each finds its own code."""
+
+
+def judge(case: Case) -> Verdict:
+    """Return the claims of all rules; nothing for a run that is not known to have passed."""
+    if not case.trace.outcome.passed or not case.trace.spoken:
+        return Verdict()
+    return Verdict(tuple(claim for rule in RULES if (claim := rule(case))))
+
+
+def _acceptance(case: Case, proposal: Fact) -> Fact | None:
+    """Return the acceptance of a proposal by a partner, in one of the next messages."""
+    said = proposal.about["message"]
+    return next(
+        (
+            one
+            for one in case.of("acceptance")
+            if said < one.about["message"] <= said + _ANSWERING and one.agents != proposal.agents
+        ),
+        None,
+    )
