@@ -115,7 +115,7 @@ def facts(known: Known) -> Iterator[Fact]:
 
 
 def _meeting_of(meetings: Sequence[Fact], agent: str) -> Fact | None:
-    """Return where an agent's patch meets another: in different ways, and overlapping, if it does."""
+    """Return where a patch meets another: in different ways, and overlapping, if it does."""
     own = [one for one in meetings if agent in one.agents]
     return min(own, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
 

@@ -36,6 +36,7 @@ _FIELD = re.compile(
     r"|message|comment|question|answer|reason|next|plan|body|text|details?):(?=\s|\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
+_LISTED = re.compile(r"[^\n]*(?:\n(?:[ \t]+|[-*+][ \t])[^\n]*)*")
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 _CODE_FIELDS = frozenset(["code", "diff", "patch"])
 _LIST_FIELDS = frozenset(
@@ -83,7 +84,13 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
             part: Part = (
                 "code" if name in _CODE_FIELDS else "list" if name in _LIST_FIELDS else "prose"
             )
-            found.append((part, mark.end(), after.start() if after else stop))
+            begin, end = mark.end(), after.start() if after else stop
+            if part == "list":  # what is listed goes on in items and indented lines only
+                listed = _LISTED.match(text, begin, end)
+                begin = listed.end() if listed else begin
+                found.append((part, mark.end(), begin))
+                part = "prose"
+            found.append((part, begin, end))
     if "```" in text:
         found = [piece for one in found for piece in _without_fences(text, *one)]
     return found
@@ -200,7 +207,8 @@ def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
     start, end = sentence.start, sentence.end
     if end - start > _LONGEST_SPAN:
         first = max(sentence.text.rfind(" ", 0, at + 1), 0)
-        last = sentence.text.find(" ", first + _SHORT_SPAN)
+        last = sentence.text.rfind(" ", first + 1, first + _SHORT_SPAN + 1)
+        last = last if last >= 0 else sentence.text.find(" ", first + _SHORT_SPAN)
         if points_at(sentence.text[first : last if last >= 0 else None]):
             start, end = start + first, start + last if last >= 0 else end
             start = end - len(said.text[start:end].lstrip())

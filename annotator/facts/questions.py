@@ -72,8 +72,10 @@ def questions(trace: Trace, messages: Sequence[Said]) -> Iterator[Question]:
     One that the partners' later messages touch is answered by the first that does: a long word, a
     path or a type in common, a word of assent or refusal, or a reply of five words at most. A
     question whose own words are all general is answered by any reply. Only the first
-    ``MOST_REPLIES`` later messages are looked at.
+    ``MOST_REPLIES`` later messages are looked at. Where a partner sent messages that were not read,
+    nothing can be said of a question.
     """
+    unseen = {message.sender for message in trace.spoken[len(messages) :]}
     asked = [
         (at, _from(sentence, begin))
         for at, said in enumerate(messages)
@@ -89,6 +91,8 @@ def questions(trace: Trace, messages: Sequence[Said]) -> Iterator[Question]:
         others = [agent for agent in trace.agents if agent != said.sender]
         named = [agent for agent in others if agent in said.message.recipients]
         partners = tuple(named or others)
+        if not unseen.isdisjoint(partners):
+            continue
         after = range(at + 1, len(messages))
         replies = [n for n in after if messages[n].sender in partners]
         own = [n for n in after if messages[n].sender == said.sender]

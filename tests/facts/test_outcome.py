@@ -60,6 +60,8 @@ def test_offsets_count_everything_before_an_output():
         trace(merge="clean", error="one agent crashed early", agents=ends, features=features)
     )
     assert quotes == {
+        "merge_result": ["clean"],
+        "run_error": ["one agent crashed early"],
         "agent_crashed": ["the sandbox ran out of memory"],
         "feature_failed": ["ImportError: cannot import name 'scale'"],
         "import_error": ["ImportError: cannot import name 'scale'"],

@@ -45,14 +45,14 @@ def quotes(verdict, claim=0):
 # --- which rubrics -----------------------------------------------------------------------------
 
 
-def test_knows_its_two_rubrics_and_says_so_of_others():
+def test_knows_its_rubrics_and_says_so_of_others():
     judge = RulesJudge()
     assert judge.id == "rules"
     assert judge.unsupported(COMM) is None
     assert judge.unsupported(SYMPTOMS) is None
     reason = judge.unsupported(load_rubric("causes"))
     assert "'causes'" in reason
-    assert "comm_errors and symptoms" in reason
+    assert "comm_errors, symptoms and emergent" in reason
     assert judge.decide(run("a: Hello."), load_rubric("causes")).error == reason
 
 
@@ -185,7 +185,7 @@ def test_the_question_alone_is_quoted_and_the_partners_last_word():
         ("message:2", "Which unit does your table store?"),
         ("message:1", "It is half drawn."),
     ]
-    assert verdict.claims[0].rationale == "a asks in message 2 and b sends nothing afterwards."
+    assert verdict.claims[0].rationale == "No partner sends anything after what a asks in message 2."
 
 
 def test_the_askers_remark_on_the_silence_is_the_better_evidence():
@@ -443,10 +443,10 @@ def test_a_broken_commitment_quotes_the_claim_and_the_failure():
     assert quotes(verdict, 1) == [failed]
 
 
-def test_an_overlap_quotes_the_most_similar_added_lines():
+def test_an_overlap_quotes_what_both_patches_write_there():
     assert quotes(decide(conflict(*CHAT), SYMPTOMS)) == [
-        ("patch:a", "+def tide(hour, unit):"),
-        ("patch:b", "+def tide(hour, moon):"),
+        ("patch:a", "+import re\n+def tide(hour, unit):\n+    return hour * unit"),
+        ("patch:b", "+import re\n+def tide(hour, moon):\n+    look(moon)"),
     ]
 
 
@@ -456,8 +456,8 @@ def test_a_line_that_looks_like_a_header_does_not_end_its_hunk():
     one = head + "--- old note\n+-- new tide note\n line 7\n"
     two = head + "--- old note\n+-- new moon note\n line 7\n"
     assert quotes(decide(conflict(patches=both(one, two)), SYMPTOMS)) == [
-        ("patch:a", "+-- new tide note"),
-        ("patch:b", "+-- new moon note"),
+        ("patch:a", "--- old note\n+-- new tide note"),
+        ("patch:b", "--- old note\n+-- new moon note"),
     ]
 
 
@@ -563,8 +563,10 @@ def test_long_messages_of_one_repeated_text(text):
 def test_a_thousand_messages(senders):
     question = "Which unit does your table number {} store? " + "It is about tides. " * 1_000
     messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in range(1, 1_001))
-    expected = {1: None, 2: "C1a", 1_000: "C1a"}[senders]
-    assert decide(run(*messages), COMM).primary == expected
+    verdict = decide(run(*messages), COMM)
+    # A million characters are read: what becomes of the later questions is not known.
+    assert verdict.primary is None
+    assert set(verdict.truncated) == {f"message:{n}" for n in range(53, 1_001)}
 
 
 def test_a_patch_of_ten_million_characters():
