@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Protocol
 
 from annotator.facts.model import Fact
-from annotator.facts.naming import Named, named_in
 from annotator.facts.prose import Said, read_all
 from annotator.traces import Trace
 
@@ -26,18 +25,11 @@ class Known:
         self.trace = trace
         self._modules = modules
         self._drawn: dict[int, list[Fact]] = {}
-        self._named: dict[int, Named] = {}
 
     @cached_property
     def messages(self) -> list[Said]:
         """The messages that agents wrote, as they are looked at."""
         return read_all(self.trace)
-
-    def named(self, said: Said) -> Named:
-        """Return what a message names."""
-        if said.n not in self._named:
-            self._named[said.n] = named_in(said)
-        return self._named[said.n]
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds, module by module in the order of the text."""

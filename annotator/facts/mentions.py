@@ -91,6 +91,8 @@ def paths_in(text: str) -> list[Mention]:
     and the name of a branch are no paths.
     """
     found: list[Mention] = []
+    if "." not in text and "/" not in text and "file" not in text:
+        return found
     for token in _TOKEN.finditer(text):
         name = token.group().rstrip(".-")
         if ("." not in name and "/" not in name and name not in _BARE_NAMES) or (

@@ -3,15 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from annotator.facts.known import Known
 from annotator.facts.mentions import Lines, Mention, lines_in, paths_in, symbols_in
 from annotator.facts.model import Fact, Span
 from annotator.facts.prose import Said, points_at
 from annotator.text import one_line
-
-if TYPE_CHECKING:
-    from annotator.facts.known import Known
 
 KINDS: Mapping[str, str] = {
     "mention_path": "a message names a file or folder",
@@ -33,20 +30,6 @@ class Named:
     paths: tuple[Mention, ...]
     lines: tuple[Lines, ...]
     symbols: tuple[Mention, ...]
-
-    def between(self, start: int, end: int) -> dict[str, list[str] | list[list[int]]]:
-        """Return the files, lines and symbols between two offsets, each once."""
-        lines = [(one.first, one.last) for one in self.lines if start <= one.start < end]
-        return {
-            "files": _between(self.paths, start, end),
-            "lines": [list(one) for one in dict.fromkeys(lines)][:MOST_NAMES],
-            "symbols": _between(self.symbols, start, end),
-        }
-
-
-def _between(mentions: Sequence[Mention], start: int, end: int) -> list[str]:
-    names = [one.name for one in mentions if start <= one.start < end]
-    return list(dict.fromkeys(names))[:MOST_NAMES]
 
 
 def named_in(said: Said) -> Named:
@@ -71,10 +54,26 @@ def _moved(one: Mention, by: int) -> Mention:
     return Mention(one.name, one.start + by, one.end + by) if by else one
 
 
-def facts(known: "Known") -> Iterator[Fact]:
+def names_between(said: Said, start: int, end: int) -> dict[str, list[str] | list[list[int]]]:
+    """Return the files, lines and symbols that a passage of a message names, each once."""
+    text = said.text[start:end]
+    paths = paths_in(text)
+    lines = [(one.first, one.last) for one in lines_in(text)]
+    return {
+        "files": _names(paths),
+        "lines": [list(one) for one in dict.fromkeys(lines)][:MOST_NAMES],
+        "symbols": _names(symbols_in(text, paths)),
+    }
+
+
+def _names(found: Sequence[Mention]) -> list[str]:
+    return list(dict.fromkeys(one.name for one in found))[:MOST_NAMES]
+
+
+def facts(known: Known) -> Iterator[Fact]:
     """Yield the names in each message."""
     for said in known.messages:
-        yield from mentions(said, known.named(said))
+        yield from mentions(said, named_in(said))
 
 
 def mentions(said: Said, named: Named) -> Iterator[Fact]:

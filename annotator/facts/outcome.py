@@ -16,7 +16,6 @@ KINDS: Mapping[str, str] = {
     "circular_import": "a test output says that modules import each other",
     "run_error": "the harness reports an error of the whole run",
     "agent_crashed": "the harness says that an agent did not finish",
-    "not_read": "a part of a source that is too long to be read",
 }
 
 MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
@@ -76,10 +75,6 @@ def _places(trace: Trace) -> dict[tuple[str, int], int]:
 
 def _feature(feature: Feature, start: int) -> Iterator[Fact]:
     agents = (feature.agent,) if feature.agent else ()
-    skipped = max(0, len(feature.output) - MOST_OUTPUT)
-    if skipped:
-        says = f"The first {skipped} characters of a test output are not read."
-        yield Fact("not_read", says, agents, (), {"source": "outcome", "characters": skipped})
     if feature.passed is not False:
         return
     name = one_line(feature.name, 60)

@@ -39,6 +39,8 @@ _DEFINES = re.compile(
     r"(?:def|class|func|fn|function|interface|struct|impl|trait|type)\s+(?:\([^)]{0,80}\)\s*)?(\w+)"
 )
 
+_PARAMETER = re.compile(r"\s+\*{0,2}\w+\??\s*(?::[^=]{1,200})?(?:=.{1,200})?,\s*(?:#.*|//.*)?")
+
 _Place = tuple[str, int, int, Edit, Hunk]
 
 
@@ -225,6 +227,7 @@ def _meeting(one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Plac
     about = {
         "path": path, "lines": [[a[1], a[2]], [b[1], b[2]]],
         "same": same, "shared_lines": len(shared),
+        "parameters": all(_lists_parameters(one[3]) for one in (a, b)),
         "definitions": list(dict.fromkeys((*_around(a), *_around(b)))),
     }  # fmt: skip
     return Fact("hunks_overlap" if overlap else "hunks_adjoin", says, (one, two), spans, about)
@@ -240,6 +243,12 @@ def _around(place: _Place) -> list[str]:
         before.append(line.text)
     found = [match.group(1) for text in before[-200:] if (match := _DEFINES.match(text[:300]))]
     return list(dict.fromkeys(reversed(found)))[:2]
+
+
+def _lists_parameters(edit: Edit) -> bool:
+    """Whether an edit only adds lines as in a list of parameters: ``unit: str = "m",``."""
+    added = [line.text for line in edit.lines if line.sign == "+" and line.text.strip()]
+    return bool(added) and all(_PARAMETER.fullmatch(text[:300]) for text in added)
 
 
 def _texts(edit: Edit) -> list[str]:

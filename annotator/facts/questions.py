@@ -4,14 +4,26 @@ What counts as one is said in :mod:`annotator.facts.asking`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from annotator.facts.mentions import paths_in
-from annotator.facts.prose import MOST_TEXT, Said, Sentence, points_at
+from annotator.facts.known import Known
+from annotator.facts.mentions import Mention, paths_in, symbols_in
+from annotator.facts.model import Fact
+from annotator.facts.prose import MOST_TEXT, Said, Sentence, points_at, span_of
+from annotator.text import count, one_line
 from annotator.traces import Trace
+
+KINDS: Mapping[str, str] = {
+    "question": "an agent asks a question",
+    "request": "an agent asks for information or a decision without a question mark",
+    "reply": "a later message of a partner that touches what was asked",
+    "no_reply": "a question or request after which no partner sends anything",
+    "not_addressed": "a question or request that every later message of a partner passes over",
+    "withdrawn": "a question or request that its sender takes back",
+}
 
 MOST_QUESTIONS = 100
 """Questions of one trace that are followed up, counted from the end."""
@@ -64,6 +76,56 @@ class Question:
     status: Status
     shown: tuple[Said, Sentence] | None
     later: int
+
+
+def facts(known: Known) -> Iterator[Fact]:
+    """Yield the questions and requests, each followed by what became of it."""
+    for question in questions(known.trace, known.messages):
+        yield from _question(question)
+
+
+def _question(question: Question) -> Iterator[Fact]:
+    said, status = question.asked, question.status
+    span = span_of(said, question.sentence)
+    shown = one_line(said.text[span.start : span.end], 160)
+    asker, partners = _name(said.sender), " and ".join(map(_name, question.partners))
+    about = {
+        "message": said.n,
+        "partners": list(question.partners),
+        "status": status,
+        "partner_messages_after": question.later,
+    }
+    says = f'{asker} asks {partners or "nobody"} in message {said.n}: "{shown}"'
+    agents = (said.sender, *question.partners)
+    yield Fact(question.form, says, agents, (span,), about | _named_in(question.sentence))
+    spans = (span, span_of(*question.shown)) if question.shown else (span,)
+    by = question.shown[0] if question.shown else None
+    about["shown_in"] = by.n if by else None
+    what = f"what {asker} asks in message {said.n}"
+    if status == "answered" and by:
+        about["reply"] = by.n
+        yield Fact(
+            "reply", f"{_name(by.sender)} answers {what} in message {by.n}.", agents, spans, about
+        )
+    elif status == "no_reply":
+        yield Fact("no_reply", f"No partner sends anything after {what}.", agents, spans, about)
+    elif status == "not_addressed":
+        sends = count(question.later, "message")
+        says = f"{partners} sends {sends} after {what}, and none touches it."
+        yield Fact("not_addressed", says, agents, spans, about)
+    elif status == "withdrawn" and by:
+        yield Fact("withdrawn", f"{asker} takes back {what}.", agents, spans, about)
+
+
+def _named_in(sentence: Sentence) -> dict[str, list[str]]:
+    return {
+        "files": _names(paths_in(sentence.text)),
+        "symbols": _names(symbols_in(sentence.text)),
+    }
+
+
+def _names(found: Sequence[Mention]) -> list[str]:
+    return list(dict.fromkeys(one.name for one in found))
 
 
 def questions(trace: Trace, messages: Sequence[Said]) -> Iterator[Question]:
@@ -165,3 +227,7 @@ def _reply_topic(reply: Said) -> frozenset[str] | None:
     if _ANSWER_WORD.search(reply.kind) or _ANSWER_WORD.search(prose):
         return None
     return _topic(reply.text[:MOST_TEXT]) if len(prose.split(maxsplit=5)) > 5 else None
+
+
+def _name(agent: str) -> str:
+    return one_line(agent, 64)

@@ -6,17 +6,26 @@ on the facts of others, which :class:`~annotator.facts.known.Known` draws when t
 
 from annotator.facts import (
     claims,
+    combined,
     conflicts,
     conversation,
     naming,
     outcome,
     patches,
+    questions,
+    repeats,
+    stated,
     symbols,
+    unread,
 )
 from annotator.facts.known import Known
 from annotator.traces import Trace
 
-MODULES = (conversation, naming, patches, symbols, conflicts, outcome, claims)
+MODULES = (
+    *(conversation, stated, questions, repeats, naming),
+    *(patches, symbols, conflicts, outcome),
+    *(claims, combined, unread),
+)
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}
 """Every kind of fact and its meaning."""

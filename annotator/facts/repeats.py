@@ -1,13 +1,21 @@
 """Messages that say again what was said before, and echoes that a protocol prescribes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rapidfuzz import fuzz
 
-from annotator.facts.prose import Said, Sentence, points_at
+from annotator.facts.known import Known
+from annotator.facts.model import Fact, Span
+from annotator.facts.prose import Said, Sentence, opening, points_at, span_of
+from annotator.text import one_line
+
+KINDS: Mapping[str, str] = {
+    "near_duplicate": "an agent says again, nearly word for word, what it said before",
+    "protocol_echo": "a message of a type that a protocol sends again (DRAFT, AGREE, CONFIRM)",
+}
 
 _SAME = 92.0  # rapidfuzz ratio of two texts from which they count as near-duplicates
 _SAME_SENTENCE = 85.0
@@ -52,6 +60,38 @@ class Repeat:
     variant: Variant
     score: float
     passages: tuple[Sentence, Sentence] | None
+
+
+def facts(known: Known) -> Iterator[Fact]:
+    """Yield the repeats, by the later message."""
+    for repeat in repeats(known.messages):
+        yield from _repeat(repeat)
+
+
+def _repeat(repeat: Repeat) -> Iterator[Fact]:
+    first, second = repeat.first, repeat.second
+    spans: tuple[Span, ...]
+    if repeat.passages:
+        one, two = repeat.passages
+        spans = (span_of(first, one), span_of(second, two))
+    else:
+        opened = [span for said in (first, second) if (span := opening(said))]
+        spans = tuple(opened) if len(opened) == 2 else ()
+    about = {
+        "message": second.n,
+        "first": first.n,
+        "variant": repeat.variant,
+        "score": round(repeat.score, 1),
+        "own_type": second.kind or None,
+    }
+    agents = tuple(dict.fromkeys((second.sender, first.sender)))
+    echo = repeat.variant == "echo"
+    if not spans:
+        return
+    kind = "protocol_echo" if echo else "near_duplicate"
+    verb = "echoes" if echo else "repeats"
+    who_says = f"{one_line(second.sender, 64)} {verb} message {first.n} in message {second.n}"
+    yield Fact(kind, f"{who_says}, nearly word for word.", agents, spans, about)
 
 
 def repeats(messages: Sequence[Said]) -> Iterator[Repeat]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.evidence import spans_in
-from annotator.facts import conversation, naming
+from annotator.facts import conversation, naming, questions, repeats, stated, unread
 from annotator.facts.mentions import lines_in, paths_in, symbols_in
 from annotator.facts.messages import type_of
 from annotator.facts.registry import know
@@ -24,7 +24,8 @@ def talk(*lines, kind=None):
     return Trace("run", "test", "", messages)
 
 
-KINDS = {**conversation.KINDS, **naming.KINDS}
+MODULES = (conversation, stated, questions, repeats, naming, unread)
+KINDS = {kind: what for module in MODULES for kind, what in module.KINDS.items()}
 
 
 def facts(trace):

@@ -92,8 +92,9 @@ def test_odd_outputs(output):
 
 def test_what_is_not_read_is_named():
     output = "FAILED early - is not read\n" + "x\n" * 300_000 + "FAILED late - is read\n"
-    facts, quotes = found(trace(features=(Feature("1", passed=False, output=output),)))
-    [unread] = [one for one in facts if one.kind == "not_read"]
+    one = trace(features=(Feature("1", passed=False, output=output),))
+    _, quotes = found(one)
+    [unread] = know(one).of("not_read")
     assert unread.about["characters"] == len(output) - outcome.MOST_OUTPUT
     assert quotes["feature_failed"] == ["FAILED late - is read"]
 

@@ -161,10 +161,21 @@ def question_left_open(case: Case) -> Claim | None:
 
 
 def signature_left_open(case: Case) -> Claim | None:
-    """parameter_flow: both change one signature, each in its own way; a message speaks of it."""
-    for one in case.of("signature_changed_by_both") if case.clashes else ():
+    """parameter_flow: both change one signature, each in its own way, and a message speaks of it.
+
+    Seen by the heads of both definitions, or by parameters that both insert at one place.
+    """
+    if not case.clashes:
+        return None
+    for one in case.of("signature_changed_by_both"):
         if not one.about["same"] and (shown := _naming(case, str(one.about["name"]))):
             return case.claim("parameter_flow", one.says, shown, *one.spans)
+    for one in case.of("hunks_overlap"):
+        if one.about["parameters"] and not one.about["same"]:
+            named = (_naming(case, name) for name in (*one.about["definitions"], "__init__"))
+            if shown := next((span for span in named if span), None):
+                rationale = f"{one.says} Each adds parameters there."
+                return case.claim("parameter_flow", rationale, shown, *one.spans)
     return None
 
 
