@@ -123,7 +123,8 @@ _PURPOSE = re.compile(
     r"\b(?:so that (?:we|our|it|they|you|i|the|both|there)"
     r"|so (?:we|our|it|they|you|i|the|both|there(?!['’]s no| is no| was no))"
     r"|to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|please|in order to|if|whether|make sure"
-    r"|ensure|keep(?:s|ing)?|need to|want|you (?:can|should|could|must)(?! be safe)|let['’]?s|unless"
+    r"|ensure|keep(?:s|ing)?|need to|want|you (?:can|should|could|must)(?! be safe)"
+    r"|let['’]?s|unless"
     r"|try(?:ing)? to|prefer|would be|use|propos(?:e|al|ing))\b",
 )
 # What a doubt is about ends at a new clause; a condition rules the whole sentence.

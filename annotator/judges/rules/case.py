@@ -31,6 +31,11 @@ class Case:
         return self.trace.outcome.merge == "conflicts"
 
     @property
+    def meaning_lost(self) -> bool:
+        """Whether a feature fails after a merge without a conflict and passes by itself."""
+        return self.failed and not self.clashes and bool(self.of("feature_lost"))
+
+    @property
     def unread(self) -> dict[str, int]:
         """The sources that were not read in full, and how many characters of each were not."""
         left: Counter[str] = Counter()

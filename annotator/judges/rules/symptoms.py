@@ -4,11 +4,14 @@ What an agent did not deliver comes first, then what fails by itself after a cle
 the conversation shows of a merge that conflicts, and at last the patches alone.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
+from annotator.facts.python_code import parameters
+from annotator.facts.sides import sides_of
 from annotator.judges.rules import comm_errors
 from annotator.judges.rules.case import Case, spans
 
@@ -21,6 +24,7 @@ CODES = (
     "divergent_architecture",
     "unresponsiveness",
     "work_overlap",
+    "dependency_access",
     "repetition",
     "implementation_failure",
 )
@@ -127,9 +131,17 @@ def work_done_twice(case: Case) -> Claim | None:
 
 
 def order_not_kept(case: Case) -> Claim | None:
-    """timing_dependency: it was agreed who goes first; both patches are made against the base."""
+    """timing_dependency: an order was agreed, and nothing in the patches keeps it.
+
+    The merge conflicts where both patches change the base, or merges cleanly and a feature is lost.
+    """
     for one in case.of("order_lost") if case.clashes else ():
         return case.claim("timing_dependency", one.says, *one.spans)
+    lost = case.of("feature_lost") if case.meaning_lost else []
+    for one in case.of("order_agreement") if lost else ():
+        if one.about["agreed_in"] is not None and not one.about["hedged"] and lost[0].spans:
+            rationale = f"{one.says} {lost[0].says}"
+            return case.claim("timing_dependency", rationale, *one.spans, *lost[0].spans)
     return None
 
 
@@ -179,6 +191,26 @@ def signature_left_open(case: Case) -> Claim | None:
     return None
 
 
+def old_contract_used(case: Case) -> Claim | None:
+    """parameter_flow: one patch changes a signature, the other's new lines call it; all merges.
+
+    A feature that passes by itself is lost, and a message names the function. A parameter with a
+    default breaks no call.
+    """
+    if not case.meaning_lost:
+        return None
+    for one in case.of("signature_changed"):
+        name = str(one.about["name"])
+        if _only_defaults(str(one.about["before"]), str(one.about["text"])):
+            continue
+        shown = _naming(case, name)
+        for agent, call in _calls(case, name).items():
+            if agent not in one.agents and shown:
+                rationale = f"{one.says} {agent}'s patch adds a call of it."
+                return case.claim("parameter_flow", rationale, shown, *one.spans, call)
+    return None
+
+
 def two_designs(case: Case) -> Claim | None:
     """divergent_architecture: the patches rewrite a definition that both agents speak of."""
     met = _meeting(case) if case.clashes else None
@@ -195,6 +227,28 @@ def two_designs(case: Case) -> Claim | None:
 
 
 # --- the patches alone -------------------------------------------------------------------------
+
+
+def imports_tangled(case: Case) -> Claim | None:
+    """dependency_access: after the merge modules import each other; each patch alone works."""
+    circular = case.of("circular_import") if case.meaning_lost else []
+    imports = [one for one in case.of("symbol_added") if one.about["symbol"] == "import"]
+    if not circular or not imports:
+        return None
+    return case.claim(
+        "dependency_access", circular[0].says, *spans(circular[:1]), *spans(imports[:2])
+    )
+
+
+def written_twice(case: Case) -> Claim | None:
+    """work_overlap: both patches add a function or class of one name with other text; all merges.
+
+    A feature that passes by itself is lost: one of the two has no effect.
+    """
+    for one in case.of("symbol_added_by_both") if case.meaning_lost else ():
+        if one.about["symbol"] in ("function", "class", "method") and not one.about["same"]:
+            return case.claim("work_overlap", one.says, *one.spans)
+    return None
 
 
 def same_place(case: Case) -> Claim | None:
@@ -217,8 +271,8 @@ def repetition(case: Case) -> Claim | None:
 def unexplained(case: Case) -> Claim | None:
     """implementation_failure: the run failed, and no other rule says why.
 
-    Not where patches that work alone fail together without a conflict: that is lost meaning, for
-    which there is no rule here.
+    Not where patches that work alone fail together without a conflict: then meaning is lost, and
+    no other rule sees how.
     """
     outcome = case.trace.outcome
     failing = [one for one in outcome.features if one.passed is False]
@@ -245,7 +299,10 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
     no_clash_assumed,
     question_left_open,
     signature_left_open,
+    old_contract_used,
     two_designs,
+    imports_tangled,
+    written_twice,
     same_place,
     repetition,
     unexplained,
@@ -310,6 +367,25 @@ def _naming(case: Case, name: str, agent: str | None = None) -> Span | None:
         if one.about["symbol"].rpartition(".")[2] == last and agent in (None, one.agents[0]):
             return one.spans[0]
     return None
+
+
+def _only_defaults(before: str, after: str) -> bool:
+    """Whether a signature in Python only gains parameters that need not be given."""
+    old, new = parameters(before), parameters(after)
+    if old is None or new is None:
+        return False
+    return set(old) <= set(new) and all(one.default for one in set(new) - set(old))
+
+
+def _calls(case: Case, name: str) -> dict[str, Span]:
+    """Return for each agent a line that its patch adds and that calls a function."""
+    call = re.compile(rf"(?<!\w){re.escape(name)}\(")
+    found = {}
+    for agent, side in sides_of(case.known).items():
+        line = next((line for line in side.added.values() if call.search(line.text)), None)
+        if line:
+            found[agent] = side.span([line])
+    return found
 
 
 def _names_at(case: Case, met: Fact) -> list[str]:
