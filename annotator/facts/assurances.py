@@ -184,6 +184,8 @@ def assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
             # With its first letters: "so there's no risk" is no purpose.
             if _PURPOSE.search(text, begin, match.start() + 2 * whole):
                 continue
+            if not whole and text.startswith("please"):
+                continue
             if whole and (
                 _says_otherwise(text, match.start(), match.end())
                 or (len(sentence.words) > _SHORT and not _WORK.search(text))

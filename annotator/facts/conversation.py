@@ -28,7 +28,7 @@ KINDS: Mapping[str, str] = {
 _ASSENTING = frozenset(["accept", "agree", "ack", "acknowledge", "confirm", "ok"])
 _REVISING = frozenset(["revise", "counter", "amend"])
 _PROPOSING = re.compile(
-    r"\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
+    r"(?<!please )\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
     r"|\bhow about\b|\beither\b[^.;]{3,120}\bor\b|\balternatively\b|\bwhat if (?:i|you|we)\b"
 )
 _COUNTER = re.compile(

@@ -311,14 +311,28 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the first rule's claim as primary; a broken commitment brings the bare failure too."""
+    """Return the first rule's claim as primary.
+
+    Beside a coordination symptom stands the bare failure of an agent that delivered nothing, or of
+    a feature that fails by itself as well.
+    """
     if case.trace.outcome.passed is True:
         return Verdict()
     for rule in RULES:
         if claim := rule(case):
-            second = nothing_delivered(case) if rule is claimed_but_not_delivered else None
+            second = None
+            if claim.code != "implementation_failure":
+                second = nothing_delivered(case) or _fails_by_itself(case)
             return Verdict((claim, second) if second else (claim,), claim.code)
     return Verdict()
+
+
+def _fails_by_itself(case: Case) -> Claim | None:
+    """Return the failure of a feature that is known to fail alone too."""
+    for one in case.of("feature_failed"):
+        if one.about["passed_alone"] is False and one.spans:
+            return case.claim("implementation_failure", one.says, *one.spans)
+    return None
 
 
 def _without_result(case: Case) -> dict[str, str]:
