@@ -1,7 +1,7 @@
 """What a model is asked: the templates in /prompts, filled with a rubric and a trace."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -14,15 +14,40 @@ from annotator.text import one_line
 from annotator.traces import Feature, Origin, Trace
 
 _FILES = ("system.j2", "trace.j2")
+_FACTS = "facts.j2"
 _WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
 _NOTE = 200  # characters of a note in the facts, with a margin
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What a program observed in a trace: a line each, and how many more it made."""
+
+    lines: tuple[str, ...] = ()
+    more: int = 0
+
+    def first(self, n: int) -> "Observations":
+        """Return the first ``n`` of them."""
+        return Observations(self.lines[:n], self.more + len(self.lines[n:]))
+
+    @property
+    def shown(self) -> list[str]:
+        """The lines, and one that says how many are left out."""
+        if not self.more:
+            return list(self.lines)
+        many = "fact of these kinds is" if self.more == 1 else "facts of these kinds are"
+        return [*self.lines, f"{self.more} more {many} left out"]
+
+
+NO_OBSERVATIONS = Observations()
+
+
 @dataclass(frozen=True)
 class Prompt:
     """``system`` is the same for every trace of a rubric, so that providers can cache it;
-    ``user`` holds the trace between its markers, without the characters of ``truncated``.
+    ``user`` holds the trace between its markers, without the characters of ``truncated``, and after
+    it the ``observations`` between theirs, if there are any.
 
     ``tag`` stands in the markers: the keyed hash of templates, rubric and all that is shown. Equal
     tags mean equal prompts.
@@ -32,18 +57,27 @@ class Prompt:
     tag: str
     parts: tuple[Part, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
+    observations: Observations = NO_OBSERVATIONS
 
     @property
     def at_most(self) -> int:
         """A bound of the length of ``user`` for which it need not be written."""
-        return _WRAPPER + sum(part.size for part in self.parts)
+        return _WRAPPER + sum(part.size for part in self.parts) + len(self.aside)
 
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""
         closed = [part.id for part in self.parts if part.closed]
         template = _environment().get_template("trace.j2")
-        return template.render(nonce=self.tag, parts=self.parts, closed=closed)
+        return template.render(nonce=self.tag, parts=self.parts, closed=closed) + self.aside
+
+    @cached_property
+    def aside(self) -> str:
+        """What of ``user`` is not the trace: the section of the observations, or ""."""
+        if not self.observations.lines:
+            return ""
+        template = _environment().get_template(_FACTS)
+        return template.render(nonce=self.tag, lines=self.observations.shown)
 
 
 @lru_cache(maxsize=1)
@@ -55,11 +89,23 @@ def prompt_sha256() -> str:
     return digest.hexdigest()
 
 
-def render(trace: Trace, rubric: Rubric, most: int | None = None) -> Prompt:
+@lru_cache(maxsize=1)
+def facts_sha256() -> str:
+    """Return the hash of the template in which observations are shown."""
+    return hashlib.sha256((folder("prompts") / _FACTS).read_bytes()).hexdigest()
+
+
+def render(
+    trace: Trace,
+    rubric: Rubric,
+    most: int | None = None,
+    observations: Observations = NO_OBSERVATIONS,
+) -> Prompt:
     """Return the prompt that judges ``trace`` by ``rubric``.
 
     The trace is complete in it, or, where its part of the prompt would be longer than ``most``
-    characters, as much of it as fits (:func:`annotator.fitting.fit`).
+    characters, as much of it as fits (:func:`annotator.fitting.fit`). The ``observations`` are
+    shown in full; ``most`` does not count them.
 
     The markers around the trace carry a tag, the keyed hash of the templates, the rubric and the
     trace. Judging the same trace again gives the same tag (answers can be cached), and a trace
@@ -68,7 +114,11 @@ def render(trace: Trace, rubric: Rubric, most: int | None = None) -> Prompt:
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    return _fitted(list(_parts(trace, rubric)), rubric, most)
+    prompt = _fitted(list(_parts(trace, rubric)), rubric, most)
+    if not observations.lines:
+        return prompt
+    tag = _tag(prompt.parts, rubric, observations)
+    return replace(prompt, tag=tag, observations=observations)
 
 
 def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
@@ -109,13 +159,23 @@ def _fitted(parts: list[Part], rubric: Rubric, most: int | None) -> Prompt:
 
 
 def _filled(parts: list[Part], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
-    key = hashlib.sha256(f"{prompt_sha256()} {rubric.sha256}".encode()).digest()
+    return Prompt(_system(rubric), _tag(parts, rubric), tuple(parts), missing)
+
+
+def _tag(
+    parts: Sequence[Part], rubric: Rubric, observations: Observations = NO_OBSERVATIONS
+) -> str:
+    templates = prompt_sha256()
     texts = [text for part in parts for text in (part.header, part.text, part.tail)]
     # With the sizes no two lists of texts give the same bytes.
     sizes = [*(len(text) for text in texts), *(part.left_out for part in parts)]
+    if lines := observations.lines:
+        templates += facts_sha256()
+        sizes += [len(line) for line in lines] + [len(lines), observations.more]
+        texts += lines
+    key = hashlib.sha256(f"{templates} {rubric.sha256}".encode()).digest()
     content = "\n".join([str(sizes), *texts]).encode(errors="surrogatepass")
-    tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
-    return Prompt(_system(rubric), tag, tuple(parts), missing)
+    return hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
 
 
 def _gone(parts: int) -> str:

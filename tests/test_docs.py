@@ -2,6 +2,7 @@
 
 Every ``console`` block holds commands (``$ ...``) and their output. ``UPDATE_DOCS=1 pytest
 tests/test_docs.py`` writes the present output into the docs; read the difference before you commit.
+A ``facts`` block names a trace and holds what ``--facts`` shows a model of it.
 """
 
 import os
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from annotator.judges.llm.observations import observe
+from annotator.prompts import render
+from annotator.rubrics import load_rubric
+from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
@@ -55,6 +60,28 @@ def test_the_docs_show_real_output(page: str, tmp_path: Path) -> None:
     after = BLOCK.sub(real, before)
     if os.environ.get("UPDATE_DOCS"):
         (ROOT / page).write_text(after)
+    else:
+        assert before == after
+
+
+FACTS = re.compile(r"```facts (\S+)\n(.*?)```", re.DOTALL)
+
+
+def test_the_docs_show_what_a_model_is_shown_of_facts() -> None:
+    page = ROOT / "docs" / "llm.md"
+    before = page.read_text()
+
+    def real(block: re.Match[str]) -> str:
+        [trace] = read_traces([str(ROOT / block[1])])
+        assert isinstance(trace, Trace)
+        prompt = render(trace, load_rubric("symptoms"), observations=observe(trace))
+        shown = prompt.aside.replace(prompt.tag, "TAG").strip()
+        return f"```facts {block[1]}\n{shown}\n```"
+
+    after = FACTS.sub(real, before)
+    assert "<observations TAG>" in after
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(after)
     else:
         assert before == after
 

@@ -87,6 +87,12 @@ _SETTINGS = (
         help="Show a conversation that is too long in several overlapping windows.",
     ),
     click.option(
+        "--facts/--no-facts",
+        default=None,
+        help="Show the model, after the trace and apart from it, the facts that annotate facts"
+        " prints.",
+    ),
+    click.option(
         "--reasks",
         type=click.IntRange(0, 10),
         metavar="N",
@@ -315,6 +321,11 @@ def choose(
     if judge_name == "rules" or (not judge_name and not models and not options["judge_file"]):
         from annotator.judges.rules import RulesJudge
 
+        if options["facts"]:
+            raise click.UsageError(
+                "--facts shows facts to a model, and the rules judge asks none (it draws them"
+                " itself); give --model NAME, or leave --facts out"
+            )
         if on_line:
             ignored = ", ".join(f"--{_option(name)}" for name in sorted(on_line))
             notice(f"the rules judge calls no model; without effect: {ignored}")

@@ -31,7 +31,7 @@ from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.together import FirstAlone, merged, together
 from annotator.judges.llm.tokens import BYTES_PER_TOKEN, DEAREST_BYTES_PER_TOKEN
-from annotator.prompts import Prompt, prompt_sha256
+from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
@@ -91,6 +91,8 @@ class LLMJudge:
     def settings(self) -> Mapping[str, Any]:
         """What decides the answers; the key is not among it."""
         options = self.options
+        # Named only where they are asked for, so that runs from before there were any go on.
+        facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
         return {
             "model": options.model,
             "base_url": options.address,
@@ -99,6 +101,7 @@ class LLMJudge:
             "parameters": options.parameters(1),
             "context": self._reader.context,
             "windows": options.windows,
+            **facts,
             "in_batches": self.session.in_batches,
             "prompt_sha256": prompt_sha256(),
         }

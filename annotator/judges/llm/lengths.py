@@ -1,5 +1,8 @@
 """How much of a trace a model can read, and what it is shown of one that is longer."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from annotator.judges.llm.failures import CallFailed
@@ -7,7 +10,7 @@ from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.schema import answer_schema
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.tokens import Tokens, at_most
-from annotator.prompts import Prompt, render, render_windows
+from annotator.prompts import NO_OBSERVATIONS, Observations, Prompt, render, render_windows
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 
@@ -33,18 +36,60 @@ class Reader:
         self.context = context
         self.tokens = Tokens(options.model)
         self._windows = options.windows
+        self._facts = options.facts
+        self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
     def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
         """Return what is asked about a trace: one prompt, or one for each window.
 
-        ``most``: characters of a trace that are known to fit.
+        ``most``: characters of a trace that are known to fit. The facts give way to the trace: they
+        are shown as far as there is room when all of it is.
 
         Raises:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
+        facts = self._observations(trace)
+        if facts.lines and (whole := self._whole(trace, rubric, facts, most)):
+            return [whole]
+        return [_without(one, facts.lines) for one in self._bare(trace, rubric, most)]
+
+    def _observations(self, trace: Trace) -> Observations:
+        """Return the facts that are shown beside a trace, where they are wanted."""
+        if not self._facts:
+            return NO_OBSERVATIONS
+        if self._observed is None or self._observed[0] is not trace:
+            from annotator.judges.llm.observations import observe
+
+            self._observed = (trace, observe(trace))
+        return self._observed[1]
+
+    def _whole(
+        self, trace: Trace, rubric: Rubric, facts: Observations, most: int | None
+    ) -> Prompt | None:
+        """Return the prompt with all of the trace and the facts that fit, or None if it does not
+        fit even without them.
+        """
+        prompt = render(trace, rubric, observations=facts)
+        room = self._room(prompt, rubric)
+
+        def too_long(one: Prompt) -> bool:
+            longer = most is not None and len(one.user) > most
+            return longer or (room is not None and not self.tokens.fits(one.user, room))
+
+        def with_first(lines: int) -> Prompt:
+            return render(trace, rubric, observations=facts.first(lines))
+
+        if not too_long(prompt):
+            return prompt
+        fewer = range(len(facts.lines))
+        shown = bisect_left(fewer, True, key=lambda lines: too_long(with_first(lines))) - 1
+        return _without(with_first(shown), facts.lines[shown:]) if shown >= 0 else None
+
+    def _bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
+        """Return the prompts without facts: the whole trace, as much as fits, or windows."""
         prompt = render(trace, rubric)
         room = self._room(prompt, rubric)
         if most is None:
@@ -68,12 +113,16 @@ class Reader:
 
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
-        size = len(prompt.user)
+        size, aside = len(prompt.user), len(prompt.aside)
+        most, aside_is_enough = int(size * 0.7), True
         if reply.limit and reply.asked > reply.limit:
             over = reply.asked - reply.limit + self._answer_room(reply.limit)
-            per_token = (len(prompt.system) + size) / reply.asked
-            return TooLong(reply.text, min(int((size - over * per_token) * 0.97), size - 1))
-        return TooLong(reply.text, int(size * 0.7))
+            over_characters = over * (len(prompt.system) + size) / reply.asked
+            most = min(int((size - over_characters) * 0.97), size - 1)
+            aside_is_enough = over_characters < aside
+        if aside and aside_is_enough:
+            most = max(most, size - aside)
+        return TooLong(reply.text, most)
 
     def _room(self, prompt: Prompt, rubric: Rubric) -> int | None:
         """Return the tokens that are left for a trace, or None if the context is not known."""
@@ -96,6 +145,14 @@ class Reader:
     def _answer_room(self, context: int) -> int:
         """Return the tokens of a context that are left to the answer and to asking again."""
         return (self._longest_answer or min(LONGEST_ANSWER, context // 8)) + 200
+
+
+def _without(prompt: Prompt, facts: Sequence[str]) -> Prompt:
+    """Return the prompt with a note of the facts that it does not show for want of room."""
+    if not facts:
+        return prompt
+    left_out = {"observations": sum(len(one) for one in facts)}
+    return replace(prompt, truncated={**prompt.truncated, **left_out})
 
 
 def read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:

@@ -33,7 +33,8 @@ class Options:
     errors that may pass. ``timeout``: seconds for one attempt. ``temperature``, ``seed``,
     ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
     sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
-    conversation that is too long in several overlapping windows. ``price_in``, ``price_cached``,
+    conversation that is too long in several overlapping windows. ``facts``: show what a program
+    observed in the trace, apart from it. ``price_in``, ``price_cached``,
     ``price_out``: dollars per million tokens; None is as listed. ``warm``: send the first call
     alone, so that the others find the provider's cache warm; None is for URLs of other machines.
     """
@@ -53,6 +54,7 @@ class Options:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     context: Annotated[int | None, Field(ge=512)] = None
     windows: bool = False
+    facts: bool = False
     price_in: Annotated[float | None, Field(ge=0)] = None
     price_cached: Annotated[float | None, Field(ge=0)] = None
     price_out: Annotated[float | None, Field(ge=0)] = None

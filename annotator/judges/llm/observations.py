@@ -1,0 +1,79 @@
+"""Which facts about a trace a model is shown beside it: the kinds that say most, and not too many.
+
+A kind that stands in no list below is shown last: a new one needs no line here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from annotator.facts.model import Fact
+from annotator.facts.registry import know
+from annotator.prompts import NO_OBSERVATIONS, Observations
+from annotator.text import one_line
+from annotator.traces import Trace
+
+MOST_LINES = 60
+MOST_CHARACTERS = 8_000
+AT_A_TIME = 8  # of one kind, before the other kinds have had their turn
+FEW_FILES = 6  # files of the patches that are listed; of more, none is
+_LINE = 300  # characters of a sentence
+
+FIRST = (
+    # What is said and what is done do not agree.
+    *("assurance_refuted", "untouched_refuted", "promise_broken", "name_not_in_patch"),
+    *("agreed_text_differs", "request_not_followed", "order_lost", "ownership_crossed"),
+    *("partner_work", "work_carried"),
+    # How it ended.
+    *("run_error", "agent_crashed", "patch_empty", "merge_result", "feature_lost"),
+    *("feature_failed", "circular_import", "import_error"),
+    # Where the patches meet.
+    *("hunks_overlap", "representation_conflict", "class_shape_changed"),
+    *("signature_changed_by_both", "symbol_added_by_both"),
+    # What stays open, is said twice or taken back.
+    *("no_reply", "not_addressed", "near_duplicate", "clash_stated", "retraction", "withdrawn"),
+    # What is said.
+    *("completion_claim", "assurance", "commitment", "placement_agreement", "order_agreement"),
+    *("request", "question", "reply", "proposal", "acceptance"),
+    *("hunks_adjoin", "signature_changed", "patch_malformed", "patch_binary", "patch_file"),
+    *("protocol_echo", "not_read", "not_listed"),
+)
+"""Kinds of facts, those that say most first."""
+
+_MENTIONS = ("mention_path", "mention_lines", "mention_symbol")
+NEVER = frozenset([*_MENTIONS, "message_type", "symbol_added", "symbol_removed"])
+"""Kinds that repeat what everybody reads in the trace itself."""
+
+
+def observe(trace: Trace) -> Observations:
+    """Return the facts about a trace as a model is shown them, a line each."""
+    facts = [fact for fact in know(trace) if fact.kind not in NEVER]
+    if sum(fact.kind == "patch_file" for fact in facts) > FEW_FILES:
+        facts = [fact for fact in facts if fact.kind != "patch_file"]
+    lines: list[str] = []
+    room = MOST_CHARACTERS
+    for fact in _in_turn(facts):
+        line = _line(fact)
+        room -= len(line) + 1
+        if len(lines) == MOST_LINES or room < 0:
+            break
+        lines.append(line)
+    return Observations(tuple(lines), len(facts) - len(lines)) if lines else NO_OBSERVATIONS
+
+
+def _in_turn(facts: list[Fact]) -> Iterator[Fact]:
+    """Yield the facts kind by kind, some of each before more of any."""
+    ranks = {kind: rank for rank, kind in enumerate(FIRST)}
+    seen: Counter[str] = Counter()
+    order: list[tuple[int, int]] = []
+    for fact in facts:
+        order.append((seen[fact.kind] // AT_A_TIME, ranks.get(fact.kind, len(FIRST))))
+        seen[fact.kind] += 1
+    for at in sorted(range(len(facts)), key=order.__getitem__):
+        yield facts[at]
+
+
+def _line(fact: Fact) -> str:
+    """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
+    sources = ", ".join(dict.fromkeys(span.source for span in fact.spans))
+    where = f" ({one_line(sources, 120)})" if sources else ""
+    return f"{fact.kind}{where}: {one_line(fact.says, _LINE)}"
