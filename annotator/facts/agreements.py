@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from annotator.facts.phrases import Statement, clause_end, hedge_in
 from annotator.facts.prose import Said, Sentence
@@ -22,6 +23,7 @@ _PLACE = re.compile(
     r"|at the (?:very )?(?:end|top|bottom|start|beginning) of|(?:at )?end of"
     r"|(?:anchor(?:ed|ing)?|insertion point) (?:on|at|to|is|after|before))\s",
 )
+_MOST_PLACES = 20  # of one sentence that are looked at
 _PLACING = re.compile(
     r"\b(add|append|insert|plac|put|prepend|position|plac|anchor|sit|go|goes|live|land|keep|leave"
     r"|wrap|call|mov|inject|located|appears?)\w{0,5}\b",
@@ -35,7 +37,9 @@ _DO_IT = (
 _FIRST = re.compile(
     rf"\b{_ACTOR}(?:['’](?:ll|re|m)|\swill|\scan|\sshould|\sto|\sis|\sare)?\s"
     rf"(?:\w{{1,20}}\s){{0,2}}?{_DO_IT}\s(?:\S{{1,60}}\s){{0,4}}?first\b"
-    r"(?=\W|\Z)(?!\s(?:call|line|filters?|arg|param|thing|statement|one|commit|of)\b)",
+    r"(?=\W|\Z)(?!\s(?:call|line|filters?|arg|param|thing|statement|one|commit|of|row|column|item"
+    r"|step|part|half|letter|element|two|three|half)\b)"
+    r"(?!,? (?:and )?then (?!you|yours|i\b|we\b|mine))",
 )
 # "so you can layer yours on top": whoever layers goes second.
 _LAYER = re.compile(
@@ -51,8 +55,8 @@ _WAITING = re.compile(
     r"|(?:go|come) second\b)"
     r"|\b(you) (?:wait|hold off|go second)\b"
     r"|\b(mine) (?:comes|goes|lands|is) (?:after|second|next)\b|\b(going second)\b"
-    r"|\b(?:do not|don['’]t|please hold off|hold off) (?:edit|start|touch)\w{0,3}\b[^.;]{0,60}"
-    r"\b(?:yet|until)\b"
+    r"|\b(?:do not|don['’]t|please hold off|hold off) (?:edit|start|touch)\w{0,3}\b"
+    r"(?:[^.;]|\.(?=\w)){0,60}\b(?:yet|until)\b"
     r"|\b(your turn|you(?:['’]re| are) (?:next|clear|up)|go after me|after mine|before yours)\b"
     r"|\bahead of (you)\b|\byou (follow) with\b"
     r"|\b(?:stack|put|build|base) (?:\S{1,40} ){1,5}(?:over|on) (?:it|mine|what i|my)\b",
@@ -62,6 +66,7 @@ _THEN = re.compile(
     rf"{_ACTOR}"
     r"(?:['’](?:ve|re|ll|m|s)|\s(?:have|has|are|is|will))?\b(?:\s(\w{1,20}))?",
 )
+_SPEAKER = frozenset(["i", "we", "my", "mine", "me", "us", "hold", "holding", "wait", "waiting"])
 _FINISHING = re.compile(
     r"push|finish|done|land|merg|commit|complet|submit|go|edit|ready|add|start|implement|send|ping"
     r"|reply|confirm|branch|change|work|edits|patch|version|feature|write|appl",
@@ -80,7 +85,7 @@ def placements(said: Said, sentence: Sentence) -> Iterator[Statement]:
     text = sentence.low
     if WORDS["place"].isdisjoint(sentence.words) or not _PLACING.search(text):
         return
-    for match in _PLACE.finditer(text):
+    for match in islice(_PLACE.finditer(text), _MOST_PLACES):
         end = clause_end(text, match.end())
         place = sentence.text[match.end() : end]
         named = re.search(
@@ -125,7 +130,9 @@ def orders(said: Said, sentence: Sentence) -> Iterator[Statement]:
             noun = relation == "before" and actor in ("my", "your", "mine", "yours")
             told = text[: match.start()].rstrip().endswith(("let me know", "tell me", "ping me"))
             alone = actor == "i" and relation != "before" and "you" not in sentence.words
-            if noun or told or alone:
+            others = actor in ("you", "your", "yours") and sentence.words.isdisjoint(_SPEAKER)
+            waiting = relation.lower().startswith("wait")
+            if noun or told or alone or (others and not waiting):
                 continue
             if relation == "before" and _TALKING.search(text, 0, match.start()):
                 continue

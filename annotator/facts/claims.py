@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
-from annotator.facts.diff import same_path
+from annotator.facts.diff import File, same_path
 from annotator.facts.known import Known
 from annotator.facts.messages import type_of_said
-from annotator.facts.model import Fact
+from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import passage
 from annotator.facts.prose import span_of
-from annotator.facts.sides import MOST_LINES, Side, sentences, sides_of
+from annotator.facts.sides import Side, sentences, sides_of
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
@@ -19,26 +20,34 @@ KINDS: Mapping[str, str] = {
     "partner_work": "an agent says that it does or did its partner's part as well",
 }
 
+# "limit now = 3", "limit() now returns a list"
 _NOW = re.compile(
-    r"(?<![\w.])([A-Za-z_][A-Za-z0-9_]{2,99})(?:\(\))? (?:is )?now (?:=|is\b|equals?|uses?|returns?"
-    r"|defaults?|reads?)"
+    r"(?<![\w.])([A-Za-z_][A-Za-z0-9_]{2,99})(\(\))? (?:is )?now (?:=|equals?\b|uses?\b|returns?\b"
+    r"|defaults?\b)"
 )
 # "implement both (mine) and (yours)", "add x and your y type", "implement your x feature too"
+_PART = (
+    r"(?:feature|part|half|task|issue|ticket|brief|assignment|side|spec|job|type|param\w*|support)"
+)
+_DOES = (
+    r"(?:implement(?:ed|ing)?|incorporate[sd]?|incorporating|take over|taken over|finish(?:ed|ing)?"
+    r"|wrote|writing|handled?|duplicated|added|adding|(?:will|ll) add|did)"
+)
 _BOTH = re.compile(
-    r"(?<!in )(?<!to )(?<!of )(?<!on )\bboth\b(?! (?:files?|sides?|signatures?|functions?|methods?"
-    r"|calls?|places?|branches|agents|patches|of|the)\b)[^.;]{0,80}"
+    r"(?<!in )(?<!to )(?<!of )(?<!on )(?<!for )\bboth\b(?! (?:files?|sides?|signatures?|functions?"
+    r"|methods?|calls?|places?|branches|agents|patches|of|the)\b)[^.;]{0,80}"
     r"\b(?:yours?(?! (?:message|done|reply|ping))|mine)\b"
-    r"|\bboth (?:features|additions|changes|implementations)\b"
-    r"|\((?:yours|your \w{1,20})\)|\b(?:implement(?:ed|ing)?|incorporate[sd]?|incorporating)\s"
-    r"(?:(?!against|rather|instead|without|using|on|for|around|from|with)\S{1,60}\s){0,8}?your\b"
-    r"|\badd(?:ed|ing)?\s(?:\S{1,60}\s){0,4}?your\s\S{1,40}\s"
-    r"(?:type|feature|param\w*|support|spec)\b|\byours (?:included|too|as well)\b|\byour half\b"
-    r"|\bfor (?:the two|both) of us\b|\b(?:done|did|do|take over|taken over|finish(?:ed|ing)?|wrote"
-    r"|writing|covers?|handled?|duplicated|code)\s(?:\S{1,40}\s){0,6}?(?:(?:of|from|in) )?your "
-    r"(?:\S{1,40} ){0,2}(?:feature|part|half|task|issue|ticket|brief|assignment|side|spec|job)\b"
+    r"|\b(?:implement\w*|add(?:ed|ing)?|merge[sd]?|include[sd]?|contains?|do|did|with) both"
+    r" (?:features|additions|changes|implementations)\b(?! of)"
+    rf"|\((?:yours|your {_PART})\)|\b{_DOES}\s"
+    r"(?:(?!against|rather|instead|without|using|on|for|around|from|with|to|after|tests?)"
+    rf"\S{{1,60}}\s){{0,8}}?your (?:\S{{1,40}} ){{0,3}}{_PART}\b"
+    r"|\bimplement(?:ed|ing)?\s(?:\S{1,60}\s){0,3}?your (?:`|[a-z_]+(?:_[a-z]+|\(\)))"
+    rf"|\b{_DOES}\s(?:\S{{1,60}}\s){{0,6}}?for (?:both|the two) of us\b"
+    r"|\byours (?:included|too|as well)\b|\byour half\b"
     r"|\b(?:assigned to|claimed by) you\b|\byour assignment\b"
 )
-_UNTIL = re.compile(r"\b(?:until|before|till|yet|while)\b")
+_MOST_NAMES = 20  # names of one sentence that are looked at
 
 
 def facts(known: Known) -> Iterator[Fact]:
@@ -52,34 +61,53 @@ def facts(known: Known) -> Iterator[Fact]:
 
 
 def _untouched(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
-    """Yield what was to be left alone, or is said to be, and was not: whole files by name."""
+    """Yield what was to be left alone, or is said to be, and was not: whole files by name.
+
+    A name that fits several files of the patches says too little. What is changed after it was said
+    makes nothing false: no claim counts whose sender names the file as changed later on.
+    """
+    every = {file.path for side in sides.values() for file in side.patch.files}
+    reported = [
+        (one.agents[0], one.about["message"], name)
+        for one in known.of("completion_claim")
+        for name in one.about["files"]
+    ]
     for one in known.of("assurance"):
-        agent = one.agents[0]
-        if one.about["claim"] != "untouched" or one.about["hedged"] or agent not in sides:
+        agent, message = one.agents[0], one.about["message"]
+        if agent not in sides or one.about["hedged"]:
             continue
-        span = one.spans[0]
-        text = known.trace.source(span.source)
-        quote = text.text[span.start : span.end] if text else ""
-        if _UNTIL.search(quote) or one.about["symbols"]:
-            continue  # for a while, or a part of the file
-        for name in one.about["files"]:
-            changed = next(
-                (x for x in sides[agent].patch.files if same_path(name, x.path) and x.hunks), None
-            )
-            if changed is None:
+        for name in one.about.get("alone", ()):
+            if sum(same_path(name, path) for path in every) != 1:
                 continue
-            future = one.about["tense"] == "future"
-            kind = "promise_broken" if future else "untouched_refuted"
-            what = "promises not to change" if future else "says that it did not change"
-            says = (
-                f"{_name(agent)} {what} {one_line(name, 200)} in message {one.about['message']}; "
-                "its patch changes it."
+            later = any(
+                who == agent and n > message and same_path(name, other)
+                for who, n, other in reported
             )
-            hunk = changed.hunks[0]
-            lines = [line for line in hunk.lines if line.sign != " "]
-            shown = passage(f"patch:{agent}", sides[agent].patch.text, lines, hunk)
-            details = {"message": one.about["message"], "path": changed.path}
-            yield Fact(kind, says, (agent,), (span, shown), details)
+            if found := _changed(sides[agent], name, one.about["tense"], later):
+                file, kind, what = found
+                says = (
+                    f"{name_of(agent)} {what} {one_line(name, 200)} in message {message}; its "
+                    "patch changes it."
+                )
+                hunk = file.hunks[0]
+                lines = [line for line in hunk.lines if line.sign != " "]
+                shown = passage(f"patch:{agent}", sides[agent].patch.text, lines, hunk)
+                details = {"message": message, "path": file.path}
+                yield Fact(kind, says, (agent,), (one.spans[0], shown), details)
+
+
+def _changed(side: Side, name: str, tense: str, later: bool) -> tuple[File, str, str] | None:
+    """Return the file that a patch changes though it was to be left alone, and what that is."""
+    file = next((x for x in side.patch.files if x.hunks and name and _names_file(name, x)), None)
+    if file is None:
+        return None
+    if tense == "future":
+        return file, "promise_broken", "promises not to change"
+    return None if later else (file, "untouched_refuted", "says that it did not change")
+
+
+def _names_file(name: str, file: File) -> bool:
+    return same_path(name, file.path) or same_path(name, file.old_path)
 
 
 def _names(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
@@ -88,18 +116,20 @@ def _names(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
         side = sides.get(said.sender)
         if side is None or " now " not in sentence.low or sentence.asks is not None:
             continue
-        for match in _NOW.finditer(sentence.text):
-            word = re.compile(rf"(?<!\w){re.escape(match.group(1))}(?!\w)")
-            lines = [line for f in side.patch.files for h in f.hunks for line in h.lines]
-            naming = [line for line in lines[:MOST_LINES] if word.search(line.text)]
-            if naming and all(line.sign == "-" for line in naming):
-                says = (
-                    f"{_name(said.sender)} says in message {said.n} what {match.group(1)} is now; "
-                    "its patch removes that name."
-                )
-                spans = (span_of(said, sentence, match.start()), side.span(naming))
-                details = {"message": said.n, "name": match.group(1)}
-                yield Fact("name_not_in_patch", says, (said.sender,), spans, details)
+        if "your" in sentence.words or side.patch.unread:
+            continue
+        for match in islice(_NOW.finditer(sentence.text), _MOST_NAMES):
+            name = match.group(1)
+            line = side.only_removed.get(name)
+            if line is None or not (match.group(2) or "_" in name or "=" in match.group()):
+                continue
+            says = (
+                f"{name_of(said.sender)} says in message {said.n} what {name} is now; its patch "
+                "removes that name."
+            )
+            spans = (span_of(said, sentence, match.start()), side.span([line]))
+            details = {"message": said.n, "name": name}
+            yield Fact("name_not_in_patch", says, (said.sender,), spans, details)
 
 
 def _partner_work(known: Known) -> Iterator[Fact]:
@@ -112,19 +142,13 @@ def _partner_work(known: Known) -> Iterator[Fact]:
         if one.about["form"] == "tests" or one.about["hedged"]:
             continue
         span = one.spans[0]
-        source = known.trace.source(span.source)
-        text = source.text[span.start : span.end].lower() if source else ""
-        if _BOTH.search(text):
+        if _BOTH.search(known.text(span).lower()):
             done = one.kind == "completion_claim" and one.about["message"] not in planning
             what = "did" if done else "will do"
             says = (
-                f"{_name(one.agents[0])} says in message {one.about['message']} that it {what} its "
-                "partner's part as well."
+                f"{name_of(one.agents[0])} says in message {one.about['message']} that it {what} "
+                "its partner's part as well."
             )
             details = {key: one.about[key] for key in ("message", "files", "symbols")}
             details["done"] = done
             yield Fact("partner_work", says, one.agents, (span,), details)
-
-
-def _name(agent: str) -> str:
-    return one_line(agent, 64)

@@ -1,12 +1,15 @@
 """What agents say of each other's work, held against how their patches combine."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+from annotator.facts.conversation import assents
+from annotator.facts.diff import same_path
 from annotator.facts.known import Known
-from annotator.facts.model import Fact, Span
+from annotator.facts.mentions import paths_in
+from annotator.facts.model import Fact, Span, name_of
 from annotator.facts.prose import Said, Sentence, points_at, span_of
 from annotator.facts.sides import TELLING, Side, sentences, sides_of
 from annotator.text import count, one_line
@@ -20,7 +23,11 @@ KINDS: Mapping[str, str] = {
     "ownership_crossed": "two agents each tell the other that it owns a file that both change",
 }
 
-_CLASHING = frozenset(["no_conflict", "disjoint", "independent"])
+_CLASHING = {
+    "no_conflict": "the work does not clash",
+    "disjoint": "the places that they change are apart",
+    "independent": "the patches need not be combined",
+}
 _SAME_WORK = 0.5  # share of a patch's added lines from which another patch carries it
 _FEWEST = 2  # lines that say something, for "most of them" to mean anything
 _MOST_BLOCKS = 100  # blocks of code in messages that are compared
@@ -30,7 +37,12 @@ _ASKS_FOR = re.compile(
     r"\b(?:add|keep|include|insert|fold|put|call|append|leave|place|wire|hook)\b[^'\"`]{0,40}\Z"
 )
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\s?[(=\[]|[A-Za-z_]\w*\.\w+")
-_YOURS = re.compile(r"\byou(?: now| fully| already)? own\b|\bowning (?:this|the|that|both)\b")
+_YOURS = re.compile(
+    r"\byou(?: now| fully| already)? own\b( (?:this|the|that) file)?|\bowning (this)\b"
+)
+_IF = re.compile(r"\b(?:if|propose|proposal|suggest|should|would)\b")
+_NOT_WANTED = re.compile(r"\b(?:not|out|without|instead of|never)\b|n['’]t\b")
+_MOST_REQUESTS = 200  # different pieces of code that are looked for
 
 
 def facts(known: Known) -> Iterator[Fact]:
@@ -38,11 +50,8 @@ def facts(known: Known) -> Iterator[Fact]:
     sides = sides_of(known)
     if len(sides) < 2 or not known.messages:
         return
-    meetings = known.of("hunks_overlap", "hunks_adjoin")
-    if known.trace.outcome.merge != "conflicts":
-        meetings = [one for one in meetings if not one.about["same"]]
-    yield from _assurances(known, meetings)
-    yield from _orders(known, meetings)
+    yield from _assurances(known, sides)
+    yield from _orders(known)
     yield from _ownership(known, sides)
     yield from _requests(known, sides)
     blocks = _blocks(known)
@@ -50,76 +59,124 @@ def facts(known: Known) -> Iterator[Fact]:
     yield from _carried(blocks, sides)
 
 
-def _meeting_of(meetings: Sequence[Fact], agent: str) -> Fact | None:
-    """Return where a patch meets another: in different ways, and overlapping, if it does."""
-    own = [one for one in meetings if agent in one.agents]
-    return min(own, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
+def _meetings(known: Known, *, same: bool) -> list[Fact]:
+    """Return where patches meet, differing and overlapping places first; ``same``: equal ones too.
+
+    Where both write the same, nothing clashes; but where the merge conflicts all the same, the rest
+    of the place may.
+    """
+    met = known.of("hunks_overlap", "hunks_adjoin")
+    if not same or known.trace.outcome.merge != "conflicts":
+        met = [one for one in met if not one.about["same"]]
+    return sorted(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"))
 
 
-def _assurances(known: Known, meetings: Sequence[Fact]) -> Iterator[Fact]:
-    """Yield each assurance of an agent whose patch meets another's lines in another way."""
-    for one in known.of("assurance"):
-        if one.about["claim"] not in _CLASHING:
+def _between(meetings: Sequence[Fact], agent: str, partners: Collection[str]) -> Iterator[Fact]:
+    """Yield the places where an agent's patch meets one of its partners'."""
+    for one in meetings:
+        if agent in one.agents and any(x in partners for x in one.agents if x != agent):
+            yield one
+
+
+def _assurances(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
+    """Yield each assurance to a partner whose patch changes the sender's lines in another way.
+
+    One that names files is refuted in one of them only. That patches need not be combined is
+    refuted where they are combined, and conflict.
+    """
+    meetings = _meetings(known, same=False)
+    by_number = {said.n: said for said in known.messages}
+    conflicts = known.trace.outcome.merge == "conflicts"
+    changed = {file.path for side in sides.values() for file in side.patch.files}
+    for one in known.of("assurance") if meetings else ():
+        claim, agent = one.about["claim"], one.agents[0]
+        if claim not in _CLASHING or (claim == "independent" and not conflicts):
             continue
-        if met := _meeting_of(meetings, one.agents[0]):
-            agent, other = one.agents[0], next(x for x in met.agents if x != one.agents[0])
-            path = one_line(met.about["path"], 200)
-            says = (
-                f"{_name(agent)} says in message {one.about['message']} that the work does not "
-                f"clash; its patch and {_name(other)}'s change the same place of {path}."
-            )
-            details = {key: one.about[key] for key in ("message", "claim", "hedged", "hedge")}
-            details |= {"path": met.about["path"], "merge": known.trace.outcome.merge}
-            yield Fact("assurance_refuted", says, (agent, other), one.spans + met.spans, details)
+        partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
+        files = [name for name in one.about["files"] if any(same_path(name, x) for x in changed)]
+        met = next(
+            (
+                x
+                for x in _between(meetings, agent, partners)
+                if not files or any(same_path(name, x.about["path"]) for name in files)
+            ),
+            None,
+        )
+        if met is None:
+            continue
+        other = next(x for x in met.agents if x != agent)
+        doubt = f' (with a doubt: "{one.about["hedge"]}")' if one.about["hedged"] else ""
+        says = (
+            f"{name_of(agent)} says in message {one.about['message']} that {_CLASHING[claim]}"
+            f"{doubt}; its patch and {name_of(other)}'s change the same place of "
+            f"{one_line(met.about['path'], 200)}."
+        )
+        details = {key: one.about[key] for key in ("message", "claim", "hedged", "hedge")}
+        details |= {"path": met.about["path"], "merge": known.trace.outcome.merge}
+        yield Fact("assurance_refuted", says, (agent, other), one.spans + met.spans, details)
 
 
-def _orders(known: Known, meetings: Sequence[Fact]) -> Iterator[Fact]:
-    """Yield the agreed orders between agents whose patches meet nevertheless.
+def _orders(known: Known) -> Iterator[Fact]:
+    """Yield the order that was agreed last between two agents whose patches meet nevertheless.
 
     Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
     base, so where they meet, neither was made on top of the other.
     """
-    stated = [
-        one
-        for one in known.of("order_agreement")
-        if not one.about["hedged"] or one.about["agreed_in"] is not None
-    ]
-    told = set()
+    stated = [one for one in known.of("order_agreement") if one.about["first"] is not None]
+    alike: dict[tuple[str, str], Fact] = {}
     for one in stated:
+        if not one.about["hedged"]:
+            alike.setdefault((one.about["first"], one.agents[0]), one)
+    by_number = {said.n: said for said in known.messages}
+    meetings = _meetings(known, same=True)
+    for one in reversed(stated if meetings else []):
         first, sender = one.about["first"], one.agents[0]
-        alike = next(
-            (x for x in stated if x.agents[0] != sender and x.about["first"] == first), None
-        )
-        met = _meeting_of(meetings, sender)
-        if first is None or met is None or first in told:
+        partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
+        echo = next((alike[first, who] for who in partners if (first, who) in alike), None)
+        if one.about["agreed_in"] is None and (echo is None or one.about["hedged"]):
             continue
-        if one.about["agreed_in"] is None and alike is None:
+        met = next(_between(meetings, sender, partners), None)
+        if met is None:
             continue
-        told.add(first)
-        spans = (*one.spans, *(alike.spans if alike else ()), *met.spans)
+        spans = (*one.spans, *(echo.spans if echo else ()), *met.spans)
         says = (
-            f"It is agreed in message {one.about['message']} that {_name(first)} goes first; both "
-            f"patches change the same place of {one_line(met.about['path'], 200)} in the base."
+            f"It is agreed in message {one.about['message']} that {name_of(first)} goes first; "
+            f"both patches change the same place of {one_line(met.about['path'], 200)} in the base."
         )
         details = {"message": one.about["message"], "first": first, "path": met.about["path"]}
         yield Fact("order_lost", says, met.agents, spans, details)
+        return
 
 
 def _ownership(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
-    """Yield two agents that each tell the other to own a file, where both patches change one."""
-    told: dict[str, tuple[Said, Sentence]] = {}
+    """Yield two agents that each call the other the owner of one file, which both change."""
+    told: dict[tuple[str, str], tuple[Said, Sentence, str]] = {}
     for said, sentence in sentences(known):
-        if said.sender in sides and _YOURS.search(sentence.low) and sentence.asks is None:
-            told[said.sender] = (said, sentence)
-    for one, two in combinations(told, 2):
-        paths = {x.path for x in sides[one].patch.files} & {x.path for x in sides[two].patch.files}
-        if paths:
-            path = one_line(min(paths), 200)
+        match = _YOURS.search(sentence.low) if said.sender in sides else None
+        if match is None or sentence.text.endswith("?"):
+            continue
+        if _IF.search(sentence.low, 0, match.start()):
+            continue
+        partners = known.partners(said)
+        named = [one.name for one in paths_in(sentence.text[match.end() : match.end() + 200])]
+        if not named and (
+            match.group(1) or match.group(2)
+        ):  # "this file": the one that the message is about
+            named = [one.name for one in paths_in(said.text[:500])]
+        if len(partners) == 1 and len(set(named)) == 1:
+            told[said.sender, partners[0]] = (said, sentence, named[0])
+    for one, two in combinations(sides, 2):
+        ours, theirs = told.get((one, two)), told.get((two, one))
+        if ours is None or theirs is None or not same_path(ours[2], theirs[2]):
+            continue
+        path = next((x.path for x in sides[one].patch.files if same_path(ours[2], x.path)), None)
+        if path and any(same_path(path, x.path) for x in sides[two].patch.files):
             says = (
-                f"{_name(one)} and {_name(two)} each call the other the owner; both change {path}."
+                f"{name_of(one)} and {name_of(two)} each call the other the owner of "
+                f"{one_line(path, 200)}; both change it."
             )
-            spans = (span_of(*told[one]), span_of(*told[two]))
-            yield Fact("ownership_crossed", says, (one, two), spans, {"path": min(paths)})
+            spans = (span_of(*ours[:2]), span_of(*theirs[:2]))
+            yield Fact("ownership_crossed", says, (one, two), spans, {"path": path})
 
 
 def _requests(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
@@ -127,25 +184,26 @@ def _requests(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
 
     Only what the asking agent's own patch writes counts: it shows that the line was meant so.
     """
+    asked: set[tuple[str, str]] = set()
     for said, sentence in sentences(known):
         own = sides.get(said.sender)
-        if own is None:
+        if own is None or len(asked) == _MOST_REQUESTS:
             continue
         for match in _QUOTED.finditer(sentence.text):
             code = "".join(match.group(2).split())
-            if not (
-                _CODE.search(match.group(2))
-                and _ASKS_FOR.search(sentence.low, max(0, match.start() - 160), match.start())
-                and any(code in text for text in own.added)
-            ):
+            before = sentence.low[max(0, match.start() - 160) : match.start()]
+            wanted = _CODE.search(match.group(2)) and _ASKS_FOR.search(before)
+            if (said.sender, code) in asked or not wanted or _NOT_WANTED.search(before[-40:]):
                 continue
-            for agent, side in sides.items():
-                if agent == said.sender or any(code in text for text in side.shown):
+            asked.add((said.sender, code))
+            line = next((line for text, line in own.added.items() if code in text), None)
+            for agent in known.partners(said) if line else ():
+                side = sides.get(agent)
+                if line is None or side is None or not side.whole or code in side.joined:
                     continue
-                line = next(line for text, line in own.added.items() if code in text)
                 says = (
-                    f"{_name(said.sender)} asks in message {said.n} for "
-                    f"{one_line(match.group(2), 80)}; {_name(agent)}'s patch does not have it."
+                    f"{name_of(said.sender)} asks in message {said.n} for "
+                    f"{one_line(match.group(2), 80)}; {name_of(agent)}'s patch does not have it."
                 )
                 spans = (span_of(said, sentence, match.start()), own.span([line]))
                 details = {"message": said.n, "code": match.group(2)}
@@ -179,9 +237,11 @@ def _blocks(known: Known) -> list[_Block]:
 
 
 def _agreed(blocks: Sequence[_Block]) -> list[tuple[_Block, _Block]]:
-    """Return the blocks that one agent sent and another sent back, the latest of each text."""
+    """Return the blocks that one agent sent and another sent back accepting them, the latest."""
     found: list[tuple[_Block, _Block]] = []
     for n, later in enumerate(blocks):
+        if not assents(later.said):
+            continue
         for earlier in reversed(blocks[:n]):
             if (
                 earlier.said.sender != later.said.sender
@@ -207,7 +267,7 @@ def _agreed_texts(
     """
     for earlier, later in agreed:
         agents = (earlier.said.sender, later.said.sender)
-        if not all(agent in sides for agent in agents):
+        if not all(agent in sides and sides[agent].whole for agent in agents):
             continue
         for one, two in permutations(agents):
             wrote = [text for text in later.lines if text in sides[one].added]
@@ -223,9 +283,9 @@ def _agreed_texts(
             if not points_at(block.said.text[start:end]):
                 continue
             says = (
-                f"{_name(one)} and {_name(two)} agree on a text in message {later.said.n}; "
-                f"{_name(two)}'s patch lacks {count(len(missing), 'line')} of it that "
-                f"{_name(one)}'s adds."
+                f"{name_of(one)} and {name_of(two)} agree on a text in message {later.said.n}; "
+                f"{name_of(two)}'s patch lacks {count(len(missing), 'line')} of it that "
+                f"{name_of(one)}'s adds."
             )
             spans = (
                 Span(f"message:{block.said.n}", start, end),
@@ -243,17 +303,13 @@ def _carried(blocks: Sequence[_Block], sides: Mapping[str, Side]) -> Iterator[Fa
             wrote = theirs.added.keys() - written
             both = wrote & ours.added.keys()
             share = len(both) / len(wrote) if wrote else 0.0
-            if len(both) < _FEWEST or share < _SAME_WORK:
+            if len(both) < _FEWEST or share < _SAME_WORK or not theirs.whole:
                 continue
             first = next(text for text in theirs.added if text in both)
             says = (
-                f"{_name(ours.agent)}'s patch holds {len(both)} of the {len(wrote)} lines that "
-                f"{_name(theirs.agent)}'s adds."
+                f"{name_of(ours.agent)}'s patch holds {len(both)} of the {len(wrote)} lines that "
+                f"{name_of(theirs.agent)}'s adds."
             )
             spans = (ours.span([ours.added[first]]), theirs.span([theirs.added[first]]))
             details = {"lines": len(both), "of": len(wrote), "share": round(share, 3)}
             yield Fact("work_carried", says, (ours.agent, theirs.agent), spans, details)
-
-
-def _name(agent: str) -> str:
-    return one_line(agent, 64)

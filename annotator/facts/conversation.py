@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from annotator.facts.known import Known
 from annotator.facts.messages import type_of_said
-from annotator.facts.model import Fact
+from annotator.facts.model import Fact, Span, name_of
 from annotator.facts.prose import (
     Said,
     opening,
     points_at,
     span_of,
 )
-from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
     "message_type": "a message is a plan, a question, an update or other",
@@ -26,6 +25,7 @@ KINDS: Mapping[str, str] = {
 }
 
 _ASSENTING = frozenset(["accept", "agree", "ack", "acknowledge", "confirm", "ok"])
+_TYPED = re.compile(r"\s*(type:[ \t]*\w+)[ \t]*(?:\n|\Z)", re.IGNORECASE)
 _REVISING = frozenset(["revise", "counter", "amend"])
 _PROPOSING = re.compile(
     r"(?<!please )\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
@@ -57,7 +57,7 @@ def _type(said: Said) -> Iterator[Fact]:
     first = " first" if said.position == 0 else ""
     article = "an" if type_[0] in "ou" else "a"
     what = "neither plan, question nor update" if type_ == "other" else f"{article} {type_}"
-    says = f"Message {said.n}, {_name(said.sender)}'s{first}, is {what}."
+    says = f"Message {said.n}, {name_of(said.sender)}'s{first}, is {what}."
     about = {
         "message": said.n,
         "type": type_,
@@ -74,7 +74,7 @@ def _proposal(said: Said) -> Iterator[Fact]:
         if found and points_at(one.text):
             counter = said.kind in _REVISING or _COUNTER.search(one.low) is not None
             span = span_of(said, one, found.start())
-            says = f"{_name(said.sender)} makes a proposal in message {said.n}."
+            says = f"{name_of(said.sender)} makes a proposal in message {said.n}."
             about = {"message": said.n, "counter": counter, "own_type": said.kind or None}
             yield Fact("proposal", says, (said.sender,), (span,), about)
             return
@@ -84,17 +84,18 @@ def _acceptance(said: Said, at: int) -> Iterator[Fact]:
     """Yield that a message that is not the first accepts something, by its type or its opening."""
     if at and assents(said):
         usable = [one for one in said.sentences if points_at(one.text)]
-        shown = next((one for one in usable if _ASSENT.match(one.text)), next(iter(usable), None))
+        shown = next((span_of(said, one) for one in usable if _ASSENT.match(one.text)), None)
+        typed = _TYPED.match(said.text)
+        if shown is None and typed:
+            shown = Span(f"message:{said.n}", typed.start(1), typed.end(1))
+        if shown is None and usable:  # its type stands beside the text
+            shown = span_of(said, usable[0])
         if shown:
-            says = f"{_name(said.sender)} accepts in message {said.n}."
+            says = f"{name_of(said.sender)} accepts in message {said.n}."
             about = {"message": said.n, "own_type": said.kind or None}
-            yield Fact("acceptance", says, (said.sender,), (span_of(said, shown),), about)
+            yield Fact("acceptance", says, (said.sender,), (shown,), about)
 
 
 def assents(said: Said) -> bool:
     """Whether a message accepts something, by its own type or by how it begins."""
     return said.kind in _ASSENTING or any(_ASSENT.match(x.text) for x in said.sentences[:2])
-
-
-def _name(agent: str) -> str:
-    return one_line(agent, 64)

@@ -207,7 +207,8 @@ class _Reader:
             self.drafts[-1].old, self.drafts[-1].new = _git_names(line.removesuffix("\r")[11:])
             return True
         if line.startswith("--- ") and self._names_file():
-            if not self.drafts or self.drafts[-1].named or self.drafts[-1].hunks:
+            last = self.drafts[-1] if self.drafts else None
+            if last is None or last.named or last.hunks or last.binary:
                 self._begin(line)
             self.drafts[-1].named = True
             self.drafts[-1].old = _path(line[4:], "a/")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
-from annotator.facts.model import Fact
+from annotator.facts.model import Fact, Span
 from annotator.facts.prose import Said, read_all
 from annotator.traces import Trace
 
@@ -30,6 +30,25 @@ class Known:
     def messages(self) -> list[Said]:
         """The messages that agents wrote, as they are looked at."""
         return read_all(self.trace)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {one.id: one.text for one in self.trace.sources(("messages", "patches", "outcome"))}
+
+    def text(self, span: Span) -> str:
+        """Return a passage."""
+        return self._texts.get(span.source, "")[span.start : span.end]
+
+    def partners(self, said: Said, text: str = "") -> tuple[str, ...]:
+        """Return to whom a message speaks: the agents that ``text`` names or that it is sent to, or
+        the only other one; none if that is not clear.
+        """
+        others = [agent for agent in self.trace.agents if agent != said.sender]
+        low = text.lower()
+        named = [agent for agent in others if agent.lower() in low]
+        sent = [agent for agent in others if agent in said.message.recipients]
+        found = named or sent or others
+        return tuple(found) if named or sent or len(others) == 1 else ()
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds, module by module in the order of the text."""

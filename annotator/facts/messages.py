@@ -9,13 +9,13 @@ from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
 
-_OWN_TYPES: Mapping[Type, tuple[str, ...]] = {
+OWN_TYPES: Mapping[Type, tuple[str, ...]] = {
     "plan": ("plan", "propose", "proposal", "claim", "intent", "survey", "revise", "draft"),
     "question": ("question", "ask", "query", "request", "clarify"),
     "update": ("status", "done", "update", "progress", "complete", "completed", "report"),
     "other": ("accept", "agree", "ack", "acknowledge", "confirm", "final", "reject", "echo"),
 }
-_KINDS = {name: type_ for type_, names in _OWN_TYPES.items() for name in names}
+_KINDS = {name: type_ for type_, names in OWN_TYPES.items() for name in names}
 
 _PLAN = re.compile(
     r"\b(?:i|we)(?:'ll|’ll| will| shall| plan to| intend to| propose| suggest| want to| need to)\b"

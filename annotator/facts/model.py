@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from annotator.text import one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -15,6 +17,11 @@ class Span:
     source: str
     start: int
     end: int
+
+
+def name_of(agent: str) -> str:
+    """Return an agent's name as a sentence shows it: a trace may call it anything."""
+    return one_line(agent, 64)
 
 
 @dataclass(frozen=True, slots=True)

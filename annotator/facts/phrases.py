@@ -34,7 +34,7 @@ class Statement:
 
 _HEDGE = re.compile(
     r"\b(should|might|may|probably|likely|i think|i don['’]t think|hopefully|expect(?:ed)?"
-    r"|presumably|ideally|perhaps|maybe|seems?|afaik|as far as i|unless|if|assuming|provided"
+    r"|presumably|ideally|perhaps|maybe|seems?|afaik|afaict|as far as i|unless|if|assuming|provided"
     r"|let me know|tell me|could|would|in theory|looks? like|appears?|try(?:ing)?|aim|almost"
     r"|as long as)\b",
 )

@@ -11,7 +11,7 @@ from typing import Literal
 
 from annotator.facts.known import Known
 from annotator.facts.mentions import Mention, paths_in, symbols_in
-from annotator.facts.model import Fact
+from annotator.facts.model import Fact, name_of
 from annotator.facts.prose import MOST_TEXT, Said, Sentence, points_at, span_of
 from annotator.text import count, one_line
 from annotator.traces import Trace
@@ -88,7 +88,7 @@ def _question(question: Question) -> Iterator[Fact]:
     said, status = question.asked, question.status
     span = span_of(said, question.sentence)
     shown = one_line(said.text[span.start : span.end], 160)
-    asker, partners = _name(said.sender), " and ".join(map(_name, question.partners))
+    asker, partners = name_of(said.sender), " and ".join(map(name_of, question.partners))
     about = {
         "message": said.n,
         "partners": list(question.partners),
@@ -105,13 +105,14 @@ def _question(question: Question) -> Iterator[Fact]:
     if status == "answered" and by:
         about["reply"] = by.n
         yield Fact(
-            "reply", f"{_name(by.sender)} answers {what} in message {by.n}.", agents, spans, about
+            "reply", f"{name_of(by.sender)} answers {what} in message {by.n}.", agents, spans, about
         )
     elif status == "no_reply":
         yield Fact("no_reply", f"No partner sends anything after {what}.", agents, spans, about)
     elif status == "not_addressed":
         sends = count(question.later, "message")
-        says = f"{partners} sends {sends} after {what}, and none touches it."
+        verb = "sends" if len(question.partners) == 1 else "send"
+        says = f"{partners} {verb} {sends} after {what}, and none touches it."
         yield Fact("not_addressed", says, agents, spans, about)
     elif status == "withdrawn" and by:
         yield Fact("withdrawn", f"{asker} takes back {what}.", agents, spans, about)
@@ -227,7 +228,3 @@ def _reply_topic(reply: Said) -> frozenset[str] | None:
     if _ANSWER_WORD.search(reply.kind) or _ANSWER_WORD.search(prose):
         return None
     return _topic(reply.text[:MOST_TEXT]) if len(prose.split(maxsplit=5)) > 5 else None
-
-
-def _name(agent: str) -> str:
-    return one_line(agent, 64)

@@ -9,6 +9,7 @@ from annotator.facts import (
     combined,
     conflicts,
     conversation,
+    merging,
     naming,
     outcome,
     patches,
@@ -23,7 +24,7 @@ from annotator.traces import Trace
 
 MODULES = (
     *(conversation, stated, questions, repeats, naming),
-    *(patches, symbols, conflicts, outcome),
+    *(patches, symbols, conflicts, merging, outcome),
     *(claims, combined, unread),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from annotator.facts.agreements import who
 from annotator.facts.conversation import assents
 from annotator.facts.known import Known
-from annotator.facts.model import Fact
+from annotator.facts.model import Fact, name_of
 from annotator.facts.naming import names_between
 from annotator.facts.phrases import Statement
 from annotator.facts.prose import Said, span_of
@@ -24,6 +24,7 @@ KINDS: Mapping[str, str] = {
 
 _AGREEMENTS = frozenset(["placement_agreement", "order_agreement"])
 _FOLLOWING = 5  # messages of the partners in which a place or an order may be accepted
+_AFTER = 100
 _SAYS = {
     "commitment": "commits itself",
     "completion_claim": "reports something as done",
@@ -56,22 +57,22 @@ def _statement(
         about["first"] = who(said, about["first"], agents)
     span = span_of(said, sentence, statement.start)
     shown = one_line(said.text[span.start : span.end], 160)
-    says = f'{one_line(said.sender, 64)} {_SAYS[statement.kind]} in message {said.n}: "{shown}"'
+    says = f'{name_of(said.sender)} {_SAYS[statement.kind]} in message {said.n}: "{shown}"'
     return Fact(statement.kind, says, (said.sender,), (span,), about)
 
 
 def _accepted(messages: Sequence[Said], at: int) -> int | None:
     """Return the number of the message in which a partner accepts what another says, or None.
 
-    It is one of the partners' next five, an acceptance by its own type or by how it begins.
+    It is one of the partners' next five in the 100 messages after it: an acceptance by its own type
+    or by how it begins, and that goes on with no "but".
     """
     replies = 0
-    for later in range(at + 1, len(messages)):
-        one = messages[later]
+    for one in messages[at + 1 : at + 1 + _AFTER]:
         if one.sender == messages[at].sender:
             continue
         if assents(one):
-            return one.n
+            return None if any("but" in x.words for x in one.sentences[:2]) else one.n
         replies += 1
         if replies == _FOLLOWING:
             break

@@ -89,7 +89,7 @@ _OWN_WORK = re.compile(
     r"|diff|three|two)\b|\bi(?:['’]d| had| have)? (?:announced|promised|reported|listed|told you)\b"
     r"|\bfor you\b|\bmy (?:edits|changes) to\b|\bmy patch(?:\.txt)? no longer\b"
     r"|\bno longer in my\b|\bwas yours\b|\bundone yours\b|\bi(?:['’]d| had)? added\b"
-    r"|\bi dropped\b|\bon your behalf\b"
+    r"|\bon your behalf\b"
     r"|\byour (?:\w{1,20} ){0,3}(?:code|changes?|feature|part|additions?)\b"
     r"|\brevert\w{0,3}\b[^.;]{0,80}\bfrom\b",
 )
@@ -172,7 +172,7 @@ def _verbs(
     """Yield a statement for the verb found and each that follows it by "and" or a comma."""
     text = sentence.low
     verb, start, at = match.group(1), match.start(1), match.end(1)
-    if verb.lower() in ("not", "never", "be", "have", "need"):
+    if verb.lower() in ("not", "never", "be", "have", "need") or text.startswith(" an eye", at):
         return
     stop = clause_end(text, at)
     for more in _AND_VERB.finditer(text, at, stop):

@@ -1,5 +1,6 @@
 """The rules judge, through its one method, on small runs made here."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -7,24 +8,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.evidence import check
-from annotator.judges.rules import RulesJudge
+from annotator.judges.rules import RulesJudge, comm_errors, emergent, symptoms
+from annotator.judges.rules.case import Case
 from annotator.rubrics import load_rubric
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
+from tests.conftest import ROOT
+from tests.judges.rule_cases import HITS, MISSES, ORDERS
+from tests.judges.rule_runs import (
+    ACCEPTED,
+    ALONE,
+    BACK,
+    CALL,
+    CHAT,
+    COUNTERED,
+    DID,
+    ELSEWHERE,
+    FACT,
+    GO_AHEAD,
+    LINE,
+    MINE,
+    MOON,
+    NOW,
+    ORDER,
+    OTHER_FILE,
+    OURS,
+    PROPOSED,
+    RENAMED,
+    SAFE,
+    SECOND,
+    STATUS,
+    TAKEN,
+    TESTS,
+    TEXT,
+    THEIRS,
+    WRITTEN,
+    YOURS,
+    alone,
+    both,
+    conflict,
+    dead,
+    good,
+    patch,
+    run,
+    talk,
+)
 
 COMM = load_rubric("comm_errors")
 SYMPTOMS = load_rubric("symptoms")
-
-
-def talk(*lines, to=()):
-    """Return messages from lines "sender: text"."""
-    pairs = [line.split(": ", 1) for line in lines]
-    return tuple(Message(n, sender, to, text) for n, (sender, text) in enumerate(pairs, 1))
-
-
-def run(*lines, patches=None, **outcome):
-    messages = lines if lines and isinstance(lines[0], Message) else talk(*lines)
-    outcome = Outcome(**outcome)
-    return Trace("run", "test", "", messages, patches or {}, outcome)
+EMERGENT = load_rubric("emergent")
 
 
 def decide(trace, rubric):
@@ -34,7 +65,8 @@ def decide(trace, rubric):
     assert rejected == []
     assert all(one.match == "exact" for finding in findings for one in finding.evidence)
     assert verdict.error is None
-    assert verdict.primary == (verdict.claims[0].code if verdict.claims else None)
+    one_stands_out = verdict.claims and rubric.choice != "many"
+    assert verdict.primary == (verdict.claims[0].code if one_stands_out else None)
     return verdict
 
 
@@ -50,6 +82,7 @@ def test_knows_its_rubrics_and_says_so_of_others():
     assert judge.id == "rules"
     assert judge.unsupported(COMM) is None
     assert judge.unsupported(SYMPTOMS) is None
+    assert judge.unsupported(EMERGENT) is None
     reason = judge.unsupported(load_rubric("causes"))
     assert "'causes'" in reason
     assert "comm_errors, symptoms and emergent" in reason
@@ -65,8 +98,6 @@ def test_a_rubric_without_one_of_its_codes_is_not_supported():
 
 # --- comm_errors -------------------------------------------------------------------------------
 
-STATUS = "Status of the harbour page: the tide table is finished.\nAll of its tests pass here."
-FACT = "The ferry table lists the harbour first, then the pier, and the lighthouse comes last."
 
 COMM_CASES = {
     # C1a
@@ -185,7 +216,9 @@ def test_the_question_alone_is_quoted_and_the_partners_last_word():
         ("message:2", "Which unit does your table store?"),
         ("message:1", "It is half drawn."),
     ]
-    assert verdict.claims[0].rationale == "No partner sends anything after what a asks in message 2."
+    assert (
+        verdict.claims[0].rationale == "No partner sends anything after what a asks in message 2."
+    )
 
 
 def test_the_askers_remark_on_the_silence_is_the_better_evidence():
@@ -240,61 +273,6 @@ def test_a_long_question_is_cut_between_words():
 
 # --- symptoms ----------------------------------------------------------------------------------
 
-BASE = [f"line {n}" for n in range(1, 21)]
-
-
-def patch(file, at, *added, removed=0):
-    """Return a diff that puts lines before base line ``at``, with one line of context around."""
-    gone = [f"-{line}" for line in BASE[at - 1 : at - 1 + removed]]
-    body = [
-        f" {BASE[at - 2]}",
-        *gone,
-        *(f"+{line}" for line in added),
-        f" {BASE[at - 1 + removed]}",
-    ]
-    old, new = 2 + removed, 2 + len(added)
-    head = [f"--- a/{file}", f"+++ b/{file}", f"@@ -{at - 1},{old} +{at - 1},{new} @@"]
-    return "\n".join([*head, *body]) + "\n"
-
-
-OURS = patch("tides.py", 5, "import re", "def tide(hour, unit):", "    return hour * unit")
-THEIRS = patch("tides.py", 5, "import re", "def tide(hour, moon):", "    look(moon)")
-ELSEWHERE = patch("tides.py", 15, "def moon(hour):", "    return None")
-OTHER_FILE = patch("moons.py", 5, "def tide(hour, moon):", "    look(moon)")
-TESTS = """E   KeyError: 'ebb' is not there
-FAILED tests/test_tides.py::test_ebb - KeyError
-FAILED tests/test_tides.py::test_flow - KeyError
-"""
-
-
-def both(one=OURS, two=THEIRS):
-    return {"a": one, "b": two}
-
-
-def conflict(*lines, patches=None, **more):
-    return run(*lines, patches=patches or both(), **{"passed": False, "merge": "conflicts"} | more)
-
-
-def alone(*results, output=TESTS):
-    """Return features a, b ... that failed after the merge, with their results alone."""
-    return tuple(
-        Feature(name, name, False, result, output=output)
-        for name, result in zip("ab", results, strict=False)
-    )
-
-
-def dead(*lines, error=None, status="Error", patches=None, features=None):
-    return run(
-        *lines,
-        patches=patches if patches is not None else both(one=""),
-        passed=False,
-        merge="clean",
-        features=alone(False, True) if features is None else features,
-        agents=(AgentEnd("a", status=status, error=error), AgentEnd("b", status="Submitted")),
-    )
-
-
-CHAT = ("a: I add a unit to the tide.", "b: I add the moon to it.")
 SYMPTOM_CASES = {
     # (a)
     "empty patch": (["implementation_failure"], dead(status="Submitted")),
@@ -306,6 +284,10 @@ SYMPTOM_CASES = {
     "done by type": (
         ["broken_commitment", "implementation_failure"],
         dead("a: type: DONE\nnote: Added the unit to every tide."),
+    ),
+    "done, but empty, alone it is not known": (
+        ["broken_commitment", "implementation_failure"],
+        dead("a: The tide unit is done and tested.", features=alone(None, True)),
     ),
     "will be done": (["implementation_failure"], dead("a: I will ping when the unit is done.")),
     "partner done": (["implementation_failure"], dead("b: The tide unit is done and tested.")),
@@ -370,7 +352,20 @@ SYMPTOM_CASES = {
     "other file": (["implementation_failure"], conflict(patches=both(two=OTHER_FILE))),
     "clean, same place": (
         [],
+        run(
+            patches=both(patch("tides.py", 5, "unit = hour"), patch("tides.py", 5, "moon = hour")),
+            passed=False,
+            merge="clean",
+            features=alone(True, True),
+        ),
+    ),
+    "clean, one name twice": (
+        ["work_overlap"],
         run(patches=both(), passed=False, merge="clean", features=alone(True, True)),
+    ),
+    "same place, and one fails alone": (
+        ["work_overlap", "implementation_failure"],
+        conflict(*CHAT, features=alone(False, True)),
     ),
     "open question": (
         ["unresponsiveness"],
@@ -469,11 +464,111 @@ def test_any_number_of_agents():
     ]
 
 
+# --- each rule by itself -----------------------------------------------------------------------
+
+RUBRICS = {"comm_errors": COMM, "symptoms": SYMPTOMS, "emergent": EMERGENT}
+RULES = {"comm_errors": comm_errors.RULES, "symptoms": symptoms.RULES, "emergent": emergent.RULES}
+
+
+def rubric_of(rule):
+    return rule.__module__.rpartition(".")[2]
+
+
+def named(rule):
+    return f"{rubric_of(rule)}.{rule.__name__}"
+
+
+@pytest.mark.parametrize("case", HITS)
+def test_a_rule_finds_its_code(case):
+    rule, code, trace, expected = HITS[case]
+    verdict = decide(trace, RUBRICS[rubric_of(rule)])
+    assert verdict.claims[0] == rule(Case(trace)), "another rule decides"
+    assert verdict.claims[0].code == code
+    assert quotes(verdict) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"), [(rule, why) for rule in MISSES for why in MISSES[rule]],
+    ids=lambda x: x if isinstance(x, str) else named(x),
+)  # fmt: skip
+def test_a_near_miss_of_a_rule(rule, why):
+    trace = MISSES[rule][why]
+    assert rule(Case(trace)) is None
+    decide(trace, RUBRICS[rubric_of(rule)])
+
+
+@pytest.mark.parametrize("rubric", RULES)
+def test_every_rule_and_code_has_cases(rubric):
+    names = {named(rule) for rule in RULES[rubric]}
+    own = [(rule, code) for rule, code, *_ in HITS.values() if rubric_of(rule) == rubric]
+    assert {named(rule) for rule, _ in own} == names
+    assert {named(rule) for rule in MISSES if rubric_of(rule) == rubric} == names
+    assert {code for _, code in own} == RulesJudge().codes(RUBRICS[rubric])
+
+
+def test_the_docs_list_every_rule_with_its_codes():
+    rows = re.findall(
+        r"^\| *`?(\w+)`? *\| *`(\w+)` *\|([^|]+)\|",
+        (ROOT / "docs" / "judges.md").read_text(),
+        re.MULTILINE,
+    )
+    shown = [(f"{rubric}.{rule}", re.findall(r"\w+", codes)) for rubric, rule, codes in rows]
+    assert [name for name, _ in shown] == [named(rule) for one in RULES.values() for rule in one]
+    # "C3" stands for C3a and C3b.
+    for name, codes in shown:
+        given = {code for rule, code, *_ in HITS.values() if named(rule) == name}
+        assert all(code.startswith(tuple(codes)) for code in given), name
+        assert all(any(code.startswith(one) for code in given) for one in codes), name
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_the_earlier_rule_decides(case):
+    first, second, trace = ORDERS[case]
+    rubric = rubric_of(first)
+    assert RULES[rubric].index(first) < RULES[rubric].index(second)
+    assert second(Case(trace)) is not None
+    assert decide(trace, RUBRICS[rubric]).claims[0] == first(Case(trace))
+
+
+def test_the_silence_is_told_where_nobody_spoke():
+    silent, spoken = (decide(one, SYMPTOMS).claims[0] for one in (conflict(), conflict(*CHAT)))
+    assert silent.rationale == f"{spoken.rationale} No message was exchanged."
+
+
+# --- emergent ----------------------------------------------------------------------------------
+
+ALL_THREE = [PROPOSED, COUNTERED, ACCEPTED, MINE, YOURS, TAKEN, GO_AHEAD]
+
+
+def test_each_kind_of_coordination_is_found_beside_the_others():
+    verdict = decide(good(*ALL_THREE), EMERGENT)
+    assert [claim.code for claim in verdict.claims] == [
+        "negotiation",
+        "resource_division",
+        "role_division",
+    ]
+
+
+@pytest.mark.parametrize("passed", [False, None])
+def test_nothing_is_found_in_a_run_that_is_not_known_to_have_passed(passed):
+    assert decide(good(*ALL_THREE, passed=passed), EMERGENT).claims == ()
+
+
+def test_nothing_is_found_in_what_no_agent_wrote():
+    lines = [Message(one.n, one.sender, (), one.text, tool=True) for one in talk(*ALL_THREE)]
+    assert decide(good(*lines), EMERGENT).claims == ()
+    assert decide(good(), EMERGENT).claims == ()
+
+
 # --- any input ---------------------------------------------------------------------------------
 
 FRAGMENTS = [
     *("Which unit does your table store?", "Please send the exact names.", "type: DONE", STATUS),
     *(FACT, "No reply so far.", "The table is done.", "Sound good?", OURS, THEIRS, "@@ -1 +1 @@"),
+    *(SAFE[3:], NOW[3:], WRITTEN[3:], TAKEN[3:], DID[3:], BACK[3:], ALONE[3:], ORDER[3:], LINE[3:]),
+    *("I did not touch tides.py.", "You own tides.py.", "Our patches do overlap.", SECOND[3:]),
+    *(PROPOSED[3:], COUNTERED[3:], ACCEPTED[3:], MINE[3:], YOURS[3:], GO_AHEAD[3:], RENAMED, CALL),
+    *("\n".join(["type: AGREE", "code:", *TEXT]), patch("tides.py", 5, *TEXT), MOON[3:]),
     *(
         "--- a/x",
         "+++ b/x",
@@ -526,7 +621,7 @@ def traces(draw):
 @given(traces())
 @settings(max_examples=300, deadline=None)
 def test_every_quote_stands_in_its_source_word_for_word(trace):
-    for rubric in (COMM, SYMPTOMS):
+    for rubric in (COMM, SYMPTOMS, EMERGENT):
         verdict = RulesJudge().decide(trace, rubric)
         assert verdict == RulesJudge().decide(trace, rubric)
         for claim in verdict.claims:
@@ -547,9 +642,11 @@ def refuse():
 
 def test_never_reads_steps_or_tasks():
     messages = talk("a: Which unit is it in here?")
-    trace = Trace("t", "test", "", messages, {}, read_steps=refuse, read_tasks=refuse)
-    assert decide(trace, COMM).primary is None
-    assert decide(trace, SYMPTOMS).primary is None
+    for passed in (None, False, True):
+        outcome = Outcome(passed, "conflicts")
+        trace = Trace("t", "test", "", messages, {}, outcome, read_steps=refuse, read_tasks=refuse)
+        for rubric in RUBRICS.values():
+            assert decide(trace, rubric).primary in (None, "implementation_failure")
 
 
 @pytest.mark.parametrize("text", ["a", "?", ".", " ", "\n", "a? ", "no ", "so ", ", ", "- ", "if "])
@@ -557,6 +654,7 @@ def test_long_messages_of_one_repeated_text(text):
     trace = run(*(Message(n, "ab"[n % 2], (), text * 100_000) for n in range(1, 4)))
     assert decide(trace, COMM).primary in (None, "C4a")
     assert decide(trace, SYMPTOMS).primary in (None, "repetition")
+    assert decide(good(*trace.messages), EMERGENT).claims == ()
 
 
 @pytest.mark.parametrize("senders", [1, 2, 1_000])
@@ -569,6 +667,18 @@ def test_a_thousand_messages(senders):
     assert set(verdict.truncated) == {f"message:{n}" for n in range(53, 1_001)}
 
 
+@pytest.mark.parametrize("senders", [1, 2, 1_000])
+def test_a_thousand_proposals_bounds_and_promises(senders):
+    lines = (
+        f"Ok, let's rather take table {n} instead. I won't touch t{n}.py. I'll implement your part."
+        for n in range(1, 1_001)
+    )
+    said = (Message(n, f"agent{n % senders}", (), line) for n, line in enumerate(lines, 1))
+    patches = {f"agent{n}": patch(f"sea{n}.py", 5, "x = 1") for n in range(3)}
+    codes = [claim.code for claim in decide(good(*said, patches=patches), EMERGENT).claims]
+    assert codes == (["negotiation", "resource_division", "role_division"] if senders > 1 else [])
+
+
 def test_a_patch_of_ten_million_characters():
     hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n:06})\n" for n in range(1, 330_000, 2))
     one = "--- a/x\n+++ b/x\n" + hunks
@@ -579,3 +689,4 @@ def test_a_patch_of_ten_million_characters():
         ("patch:a", "+call number(000001)"),
         ("patch:b", "+call number(000001)"),
     ]
+    assert decide(good(MINE, YOURS, patches=both(one, two)), EMERGENT).claims == ()

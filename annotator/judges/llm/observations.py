@@ -40,8 +40,10 @@ FIRST = (
 """Kinds of facts, those that say most first."""
 
 _MENTIONS = ("mention_path", "mention_lines", "mention_symbol")
-NEVER = frozenset([*_MENTIONS, "message_type", "symbol_added", "symbol_removed"])
-"""Kinds that repeat what everybody reads in the trace itself."""
+# What git says depends on the machine, and a prompt must not.
+_MERGES = ("merge_simulated", "merge_conflict", "merge_clean", "merge_unknown")
+NEVER = frozenset([*_MENTIONS, *_MERGES, "message_type", "symbol_added", "symbol_removed"])
+"""Kinds that repeat what everybody reads in the trace itself, or that differ by machine."""
 
 
 def observe(trace: Trace) -> Observations:

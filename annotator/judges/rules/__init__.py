@@ -26,7 +26,7 @@ class RulesJudge(LocalJudge):
 
     It decides by what a program can establish (:mod:`annotator.facts`): what agents state, promise
     and ask, what their patches do, what the harness reports. Its patterns are English. It never
-    says C2 or dependency_access, which need an understanding that rules do not have.
+    says C2, which needs an understanding that rules do not have.
 
     The same trace gives the same verdict. It reads messages, patches and outcome, never an agent's
     steps, and does bounded work; what it did not read stands in the verdict's ``truncated``.

@@ -2,11 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 
 from annotator.annotations import Claim, Quote
 from annotator.facts import Fact, Span
 from annotator.facts.registry import know
+from annotator.text import one_line
 from annotator.traces import Trace
+
+FEWEST_LINES = 2
+"""Lines of an agreed text that must be missing to say that it was not written."""
 
 
 class Case:
@@ -33,7 +38,13 @@ class Case:
     @property
     def meaning_lost(self) -> bool:
         """Whether a feature fails after a merge without a conflict and passes by itself."""
-        return self.failed and not self.clashes and bool(self.of("feature_lost"))
+        together = self.trace.outcome.merge in ("clean", "identical")
+        return self.failed and together and bool(self.of("feature_lost"))
+
+    @cached_property
+    def acceptances(self) -> dict[int, Fact]:
+        """The messages that accept something, by number."""
+        return {one.about["message"]: one for one in self.of("acceptance")}
 
     @property
     def unread(self) -> dict[str, int]:
@@ -45,15 +56,8 @@ class Case:
 
     def claim(self, code: str, rationale: str, *spans: Span) -> Claim:
         """Return a claim that rests on some passages, each quoted once."""
-        return Claim(code, rationale, tuple(map(self._quote, dict.fromkeys(spans))))
-
-    def text(self, span: Span) -> str:
-        """Return a passage."""
-        source = self.trace.source(span.source)
-        return source.text[span.start : span.end] if source else ""
-
-    def _quote(self, span: Span) -> Quote:
-        return Quote(self.text(span), span.source)
+        quotes = [Quote(self.known.text(one), one.source) for one in dict.fromkeys(spans)]
+        return Claim(code, one_line(rationale, 1_000), tuple(quotes))
 
 
 def spans(facts: Iterable[Fact]) -> list[Span]:

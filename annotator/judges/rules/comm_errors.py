@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact
-from annotator.judges.rules.case import Case
+from annotator.judges.rules.case import FEWEST_LINES, Case
 
 CODES = ("C3a", "C3b", "C1a", "C1b", "C4b", "C4a")
 
-_AS_AGREED = re.compile(r"\b(?:agreed|verbatim|as discussed|per (?:our|your|the))\b", re.IGNORECASE)
-_FEWEST_LINES = 2  # lines of an agreed text that must be missing to say that it was not written
+_AS_AGREED = re.compile(r"\b(?:agreed|verbatim|byte-identical|as discussed)\b", re.IGNORECASE)
 
 
 def no_clash_asserted(case: Case) -> Claim | None:
@@ -30,7 +29,8 @@ def no_clash_asserted(case: Case) -> Claim | None:
         if later.about["message"] > last.about["message"] and not later.about["hedged"]:
             says = f"{last.says} Message {later.about['message']} says the contrary."
             return case.claim("C3b", says, *last.spans[:1], *later.spans)
-    return case.claim("C3a", f"{last.says} The merge conflicts; nobody corrects it.", *last.spans)
+    says = f"{last.says} The merge conflicts; no correction was found."
+    return case.claim("C3a", says, *last.spans)
 
 
 def file_not_left_alone(case: Case) -> Claim | None:
@@ -52,11 +52,15 @@ def not_as_agreed(case: Case) -> Claim | None:
     for differs in case.of("agreed_text_differs") if case.clashes and case.failed else ():
         agent = differs.about["lacks"]
         took_back = any(one.agents[0] == agent for one in case.of("retraction"))
-        if differs.about["missing"] < _FEWEST_LINES or took_back:
+        if differs.about["missing"] < FEWEST_LINES or took_back:
             continue
         for claim in case.of("completion_claim"):
             later = claim.about["message"] > differs.about["message"]
-            if claim.agents[0] == agent and later and _AS_AGREED.search(case.text(claim.spans[0])):
+            if (
+                claim.agents[0] == agent
+                and later
+                and _AS_AGREED.search(case.known.text(claim.spans[0]))
+            ):
                 says = f"{claim.says} {differs.says}"
                 return case.claim("C3a", says, *claim.spans, *differs.spans)
     return None

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact
+from annotator.facts.diff import same_path
+from annotator.facts.sides import sides_of
 from annotator.judges.rules.case import Case
 
 CODES = ("negotiation", "resource_division", "role_division")
@@ -39,18 +41,27 @@ def plan_negotiated(case: Case) -> Claim | None:
 def bounds_kept(case: Case) -> Claim | None:
     """resource_division: two agents each bound their own edits by names, and the patches keep it.
 
-    A bound names files, lines or symbols that the agent leaves alone or keeps to. The patches must
-    not meet, and no file that was to be left alone may be changed.
+    A bound names files, lines or symbols that the agent leaves alone or keeps to. Both patches must
+    be known and not meet, no file that was to be left alone may be changed, and an agent that keeps
+    to files must change no other.
     """
-    if case.of("hunks_overlap", "hunks_adjoin", "promise_broken"):
+    if case.of("hunks_overlap", "hunks_adjoin", "promise_broken", "untouched_refuted"):
         return None
+    sides = sides_of(case.known)
     bounds: dict[str, Fact] = {}
     for one in case.of("assurance"):
-        about = one.about
+        about, agent = one.about, one.agents[0]
         named = about["files"] or about["lines"] or about["symbols"]
         planned = about["tense"] != "past" and not about["hedged"]
-        if about["claim"] in _BOUNDS and named and planned:
-            bounds.setdefault(one.agents[0], one)
+        if about["claim"] in _BOUNDS and named and planned and agent in sides:
+            changed = [file.path for file in sides[agent].patch.files]
+            kept = (
+                about["claim"] != "only"
+                or not about["files"]
+                or all(any(same_path(name, path) for name in about["files"]) for path in changed)
+            )
+            if kept:
+                bounds.setdefault(agent, one)
     if len(bounds) < 2:
         return None
     first, second = list(bounds.values())[:2]
@@ -91,11 +102,8 @@ def judge(case: Case) -> Verdict:
 def _acceptance(case: Case, proposal: Fact) -> Fact | None:
     """Return the acceptance of a proposal by a partner, in one of the next messages."""
     said = proposal.about["message"]
-    return next(
-        (
-            one
-            for one in case.of("acceptance")
-            if said < one.about["message"] <= said + _ANSWERING and one.agents != proposal.agents
-        ),
-        None,
-    )
+    for number in range(said + 1, said + 1 + _ANSWERING):
+        one = case.acceptances.get(number)
+        if one and one.agents != proposal.agents:
+            return one
+    return None

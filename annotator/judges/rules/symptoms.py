@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
+from annotator.facts.messages import OWN_TYPES
 from annotator.facts.python_code import parameters
 from annotator.facts.sides import sides_of
 from annotator.judges.rules import comm_errors
-from annotator.judges.rules.case import Case, spans
+from annotator.judges.rules.case import FEWEST_LINES, Case, spans
 
 CODES = (
     "broken_commitment",
@@ -28,8 +29,6 @@ CODES = (
     "repetition",
     "implementation_failure",
 )
-
-_FEWEST_LINES = 2  # lines of an agreed text that must be missing
 
 
 # --- nothing delivered -------------------------------------------------------------------------
@@ -85,7 +84,7 @@ def fails_alone(case: Case) -> Claim | None:
 def agreed_text_not_written(case: Case) -> Claim | None:
     """placeholder_misuse: both sent the same text to be written; one patch lacks lines of it."""
     for one in case.of("agreed_text_differs") if case.clashes else ():
-        if one.about["missing"] >= _FEWEST_LINES:
+        if one.about["missing"] >= FEWEST_LINES:
             return case.claim("placeholder_misuse", one.says, *one.spans)
     return None
 
@@ -93,22 +92,26 @@ def agreed_text_not_written(case: Case) -> Claim | None:
 def promise_taken_back(case: Case) -> Claim | None:
     """broken_commitment: an agent takes back what it had promised, or does not keep a promise.
 
-    It says that it takes work back after one of the two said that it does the other's part, or what
-    it had itself promised by name; the merge conflicts. The same for a promise to leave a file
-    alone that its patch does not keep.
+    It says that it takes work back after it said that it does its partner's part, or that it does
+    what it names again; the merge conflicts. The same for a promise to leave a file alone where the
+    patches meet in that file.
     """
     if not case.clashes:
         return None
-    for back in case.of("retraction"):
+    backs = [one for one in case.of("retraction") if not one.about["hedged"]]
+    promises = case.of("partner_work", "commitment") if backs else []
+    for back in backs[:_MOST_RETRACTIONS]:
         names = set(back.about["symbols"])
-        for taken in case.of("partner_work", "commitment"):
-            own = taken.agents == back.agents and not names.isdisjoint(taken.about["symbols"])
-            before = taken.about["message"] < back.about["message"]
-            if before and (own or taken.kind == "partner_work") and not back.about["hedged"]:
+        for taken in promises:
+            if taken.agents != back.agents or taken.about["message"] >= back.about["message"]:
+                continue
+            if taken.kind == "partner_work" or not names.isdisjoint(taken.about["symbols"]):
                 rationale = f"{taken.says} {back.says}"
                 return case.claim("broken_commitment", rationale, *taken.spans, *back.spans)
+    places = {one.about["path"] for one in case.of("hunks_overlap", "hunks_adjoin")}
     for one in case.of("promise_broken"):
-        return case.claim("broken_commitment", one.says, *one.spans)
+        if one.about["path"] in places:
+            return case.claim("broken_commitment", one.says, *one.spans)
     return None
 
 
@@ -119,29 +122,22 @@ def work_done_twice(case: Case) -> Claim | None:
     """
     if not case.clashes:
         return None
-    carried = case.of("work_carried")
-    if len({one.agents for one in carried}) > 1:
-        return case.claim("work_overlap", carried[0].says, *carried[0].spans)
-    met = _meeting(case)
-    for one in case.of("partner_work"):
-        if one.about["done"] and met:
-            rationale = f"{one.says} {met.says}"
-            return case.claim("work_overlap", rationale, *one.spans, *met.spans)
+    carried = {one.agents: one for one in case.of("work_carried")}
+    for (one, two), fact in carried.items():
+        if (two, one) in carried:
+            rationale = f"{fact.says} {carried[two, one].says}"
+            return case.claim("work_overlap", rationale, *fact.spans)
+    for done in case.of("partner_work"):
+        met = _meeting(case, done.agents[0])
+        if done.about["done"] and met:
+            return case.claim("work_overlap", f"{done.says} {met.says}", *done.spans, *met.spans)
     return None
 
 
 def order_not_kept(case: Case) -> Claim | None:
-    """timing_dependency: an order was agreed, and nothing in the patches keeps it.
-
-    The merge conflicts where both patches change the base, or merges cleanly and a feature is lost.
-    """
+    """timing_dependency: it was agreed who goes first; both patches are made against the base."""
     for one in case.of("order_lost") if case.clashes else ():
         return case.claim("timing_dependency", one.says, *one.spans)
-    lost = case.of("feature_lost") if case.meaning_lost else []
-    for one in case.of("order_agreement") if lost else ():
-        if one.about["agreed_in"] is not None and not one.about["hedged"] and lost[0].spans:
-            rationale = f"{one.says} {lost[0].says}"
-            return case.claim("timing_dependency", rationale, *one.spans, *lost[0].spans)
     return None
 
 
@@ -204,25 +200,24 @@ def old_contract_used(case: Case) -> Claim | None:
         if _only_defaults(str(one.about["before"]), str(one.about["text"])):
             continue
         shown = _naming(case, name)
-        for agent, call in _calls(case, name).items():
-            if agent not in one.agents and shown:
+        for agent, call in _calls(case, name).items() if shown else ():
+            if agent not in one.agents and shown and _may_be(one, case.known.text(call)):
                 rationale = f"{one.says} {agent}'s patch adds a call of it."
                 return case.claim("parameter_flow", rationale, shown, *one.spans, call)
     return None
 
 
 def two_designs(case: Case) -> Claim | None:
-    """divergent_architecture: the patches rewrite a definition that both agents speak of."""
+    """divergent_architecture: the patches rewrite, each in its way, what both agents speak of."""
     met = _meeting(case) if case.clashes else None
-    if met is None:
+    if met is None or met.about["same"]:
         return None
-    for name in _names_at(case, met):
+    for name in met.about["definitions"]:
         said = [_naming(case, name, agent) for agent in met.agents]
         if all(said):
-            rationale = f"{met.says} Both speak of {name}, and settle nothing."
-            return case.claim(
-                "divergent_architecture", rationale, *(one for one in said if one), *met.spans
-            )
+            shown = [one for one in said if one]
+            rationale = f"{met.says} Both speak of {name}."
+            return case.claim("divergent_architecture", rationale, *shown, *met.spans)
     return None
 
 
@@ -230,14 +225,22 @@ def two_designs(case: Case) -> Claim | None:
 
 
 def imports_tangled(case: Case) -> Claim | None:
-    """dependency_access: after the merge modules import each other; each patch alone works."""
-    circular = case.of("circular_import") if case.meaning_lost else []
-    imports = [one for one in case.of("symbol_added") if one.about["symbol"] == "import"]
-    if not circular or not imports:
-        return None
-    return case.claim(
-        "dependency_access", circular[0].says, *spans(circular[:1]), *spans(imports[:2])
-    )
+    """dependency_access: after the merge modules import each other; each patch alone works.
+
+    A patch adds an import of what the error names, and no message speaks of it.
+    """
+    for one in case.of("circular_import") if case.meaning_lost else ():
+        error = case.known.text(one.spans[0])
+        imports = [
+            x
+            for x in case.of("symbol_added")
+            if x.about["symbol"] == "import"
+            and re.search(rf"\b{re.escape(x.about['name'])}\b", error)
+        ]
+        warned = any("circular" in x.low for said in case.known.messages for x in said.sentences)
+        if imports and not warned:
+            return case.claim("dependency_access", one.says, one.spans[0], *spans(imports[:2]))
+    return None
 
 
 def written_twice(case: Case) -> Claim | None:
@@ -256,7 +259,7 @@ def same_place(case: Case) -> Claim | None:
     if case.trace.outcome.merge not in ("conflicts", None):
         return None
     met = _meeting(case)
-    if met is None:
+    if met is None or (met.about["same"] and not case.clashes):
         return None
     silent = "" if case.trace.spoken else " No message was exchanged."
     return case.claim("work_overlap", met.says + silent, *met.spans)
@@ -287,6 +290,8 @@ def unexplained(case: Case) -> Claim | None:
     return case.claim("implementation_failure", rationale, shown[0])
 
 
+_MOST_RETRACTIONS = 50
+
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     claimed_but_not_delivered,
     nothing_delivered,
@@ -314,7 +319,7 @@ def judge(case: Case) -> Verdict:
     """Return the first rule's claim as primary.
 
     Beside a coordination symptom stands the bare failure of an agent that delivered nothing, or of
-    a feature that fails by itself as well.
+    a feature that fails by itself as well. A run of unknown outcome is judged by its patches.
     """
     if case.trace.outcome.passed is True:
         return Verdict()
@@ -338,19 +343,23 @@ def _fails_by_itself(case: Case) -> Claim | None:
 def _without_result(case: Case) -> dict[str, str]:
     """Return the agents that handed in an empty patch or crashed, each with what happened.
 
-    An agent that the harness calls crashed but whose patch works alone did deliver.
+    An agent that the harness calls crashed but that handed in a patch did deliver, unless its patch
+    is known to fail alone.
     """
     trace = case.trace
-    works = {one.agent for one in trace.outcome.features if one.passed_alone}
-    crashed = {end.agent for end in trace.outcome.agents if end.crashed}
-    happened = dict.fromkeys(crashed - works, "it crashed")
+    fails = {one.agent for one in trace.outcome.features if one.passed_alone is False}
     empty = {agent for agent, patch in trace.patches.items() if not patch.strip()}
+    happened = {}
+    for agent in (end.agent for end in trace.outcome.agents if end.crashed):
+        if agent not in trace.patches or agent in empty or agent in fails:
+            happened[agent] = "it crashed"
     happened |= dict.fromkeys(empty, "its patch is empty")
     return {agent: happened[agent] for agent in trace.agents if agent in happened}
 
 
 def _plans(message: Fact) -> bool:
-    return bool(message.about["type"] == "plan")
+    """Whether a message calls itself a plan."""
+    return message.about["own_type"] in OWN_TYPES["plan"]
 
 
 def _own_work(claim: Fact) -> bool:
@@ -359,18 +368,17 @@ def _own_work(claim: Fact) -> bool:
 
 
 def _failure(case: Case, agent: str) -> Span | None:
-    """Return what the harness says about an agent that delivered nothing."""
-    crashed = case.of("agent_crashed")
-    features = case.of("feature_failed", "feature_lost")
-    own = [one for one in crashed if agent in one.agents]
-    own += [one for one in features if agent in one.agents]
-    shown = spans([*own, *features, *case.of("run_error")])
+    """Return what the harness says about an agent that delivered nothing, or of the whole run."""
+    facts = case.of("agent_crashed", "feature_failed", "feature_lost")
+    own = [one for one in facts if agent in one.agents]
+    shared = [one for one in facts if not one.agents]
+    shown = spans([*own, *case.of("run_error"), *shared])
     return shown[0] if shown else None
 
 
-def _meeting(case: Case) -> Fact | None:
-    """Return the place where two patches meet: in different ways, and overlapping, if they do."""
-    met = case.of("hunks_overlap", "hunks_adjoin")
+def _meeting(case: Case, agent: str | None = None) -> Fact | None:
+    """Return where patches (one agent's) meet: in different ways, and overlapping, if they do."""
+    met = [one for one in case.of("hunks_overlap", "hunks_adjoin") if agent in (None, *one.agents)]
     return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
 
 
@@ -383,6 +391,17 @@ def _naming(case: Case, name: str, agent: str | None = None) -> Span | None:
     return None
 
 
+def _may_be(change: Fact, call: str) -> bool:
+    """Whether a call can be one of a method or function: a method is called of something."""
+    name = re.escape(str(change.about["name"]))
+    dotted = re.search(rf"\.{name}\(", call) is not None
+    return dotted is (change.about["symbol"] == "method")
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+
+
 def _only_defaults(before: str, after: str) -> bool:
     """Whether a signature in Python only gains parameters that need not be given."""
     old, new = parameters(before), parameters(after)
@@ -392,16 +411,11 @@ def _only_defaults(before: str, after: str) -> bool:
 
 
 def _calls(case: Case, name: str) -> dict[str, Span]:
-    """Return for each agent a line that its patch adds and that calls a function."""
-    call = re.compile(rf"(?<!\w){re.escape(name)}\(")
+    """Return for each agent a line that its patch adds and that calls a function or method."""
+    call = re.compile(rf"(?<!def )(?<![\w]){re.escape(name)}\(")
     found = {}
     for agent, side in sides_of(case.known).items():
         line = next((line for line in side.added.values() if call.search(line.text)), None)
         if line:
             found[agent] = side.span([line])
     return found
-
-
-def _names_at(case: Case, met: Fact) -> list[str]:
-    """Return the definitions in which two patches meet."""
-    return list(met.about["definitions"])

@@ -1,0 +1,150 @@
+"""The rules judge on 200 real two-agent runs, 40 of them labelled; nothing of their text is here.
+
+The bounds are what the judge has to reach. What it does reach is in docs/judges.md.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from annotator.evidence import check
+from annotator.judges.rules import RulesJudge
+from annotator.rubrics import load_rubric
+from annotator.traces import Trace, read_traces
+from tests.conftest import ROOT
+from tests.real.test_calibration import kappa_of, primaries
+
+RUBRICS = {name: load_rubric(name) for name in ("comm_errors", "symptoms", "emergent")}
+
+
+@pytest.fixture(scope="session")
+def logs(shared_data):
+    folder = shared_data / "cooperbench" / "logs"
+    if not folder.is_dir():
+        pytest.skip(f"no CooperBench logs in {shared_data}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def runs(logs):
+    """The two-agent runs by id; whoever reads their steps or task texts fails."""
+
+    def refuse():
+        raise AssertionError("steps and task texts must not be read")
+
+    found = [one for one in read_traces([str(logs)]) if isinstance(one, Trace)]
+    return {
+        one.id: replace(one, read_steps=refuse, read_tasks=refuse)
+        for one in found
+        if one.attributes["setting"] == "coop"
+    }
+
+
+@pytest.fixture(scope="session")
+def verdicts(runs):
+    judge = RulesJudge()
+    return {
+        (name, trace_id): judge.decide(trace, rubric)
+        for name, rubric in RUBRICS.items()
+        for trace_id, trace in runs.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def rows(shared_data):
+    file = shared_data / "labels" / "cooperbench_dev.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no labels in {shared_data}")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def labelled(rows, verdicts, runs, rubric):
+    """Gold's labels and the judge's of the labelled runs that the rubric applies to."""
+    gold = primaries(rows, rubric, "gold")
+    assert len(gold) == 40
+    if rubric == "symptoms":
+        gold = {trace: code for trace, code in gold.items() if not runs[trace].outcome.passed}
+    return gold, {trace: verdicts[rubric, trace].primary or "none" for trace in gold}
+
+
+@pytest.mark.parametrize("rubric", ["comm_errors", "symptoms"])
+def test_it_agrees_with_the_labels(rows, verdicts, runs, rubric):
+    gold, judged = labelled(rows, verdicts, runs, rubric)
+    assert kappa_of(gold, judged) >= 0.60
+
+
+def test_what_it_labels_is_right(rows, verdicts, runs):
+    gold, judged = labelled(rows, verdicts, runs, "comm_errors")
+    found = [trace for trace, code in judged.items() if code != "none"]
+    right = sum(gold[trace] == judged[trace] for trace in found)
+    assert found
+    assert right / len(found) >= 0.80
+
+
+@pytest.mark.parametrize("rubric", RUBRICS)
+def test_all_of_its_evidence_stands_there(runs, verdicts, rubric):
+    assert len(runs) == 200
+    codes = Counter()
+    for trace_id, trace in runs.items():
+        verdict = verdicts[rubric, trace_id]
+        assert verdict.error is None
+        findings, rejected = check(verdict, trace, RUBRICS[rubric])
+        assert not rejected, (trace_id, rejected)
+        assert [one.code for one in findings] == [one.code for one in verdict.claims]
+        assert {e.match for one in findings for e in one.evidence} <= {"exact"}
+        codes.update(one.code for one in findings)
+    assert codes
+    assert codes.keys() <= RulesJudge().codes(RUBRICS[rubric])
+
+
+def test_the_same_runs_give_the_same_verdicts(runs, verdicts):
+    judge = RulesJudge()
+    for (rubric, trace_id), verdict in verdicts.items():
+        again = replace(runs[trace_id])
+        assert judge.decide(again, RUBRICS[rubric]) == verdict, (rubric, trace_id)
+
+
+JUDGE_ALL = """
+import sys
+from hashlib import sha256
+from annotator.judges.rules import RulesJudge
+from annotator.rubrics import load_rubric
+from annotator.traces import read_traces
+judge, digest = RulesJudge(), sha256()
+for name in ("comm_errors", "symptoms", "emergent"):
+    rubric = load_rubric(name)
+    for trace in sorted(read_traces(sys.argv[1:]), key=lambda one: one.id):
+        digest.update(repr((trace.id, judge.decide(trace, rubric))).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_another_process_gives_the_same_verdicts(logs):
+    """Sets of words have another order in every process, and no verdict may depend on it."""
+    folder = min(path.parent for path in logs.rglob("coop"))
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", JUDGE_ALL, str(folder)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
+
+
+def test_no_finding_where_a_rubric_does_not_apply(runs, verdicts):
+    for trace_id, trace in runs.items():
+        if trace.outcome.passed:
+            assert verdicts["symptoms", trace_id].claims == ()
+        else:
+            assert verdicts["emergent", trace_id].claims == ()
+        if not trace.spoken:
+            assert verdicts["comm_errors", trace_id].claims == ()
