@@ -115,7 +115,8 @@ _CLASH = re.compile(
     r"(?:conflicts?|overlaps?|collides?|collisions?|clash(?:es)?)\b"
     r"|\b(?:our|your|these|both|mine) (?:\w{1,20} ){0,4}(?:overlap|conflict|collide|clash)(?:es|s)?"
     r"\b(?!-| (?:handling|resolution|markers?|check|detection))"
-    r"|\bmerge (?:will|does|is going to) (?:fail|conflict)\b",
+    r"|\bmerge (?:will|does|is going to) (?:fail|conflict)\b|\bthey (?:conflict|overlap|collide)\b"
+    r"|\bgives? an? (?:merge )?conflict\b",
 )
 _DISJOINT = re.compile(
     r"\bdisjoint\b(?!\s(?:\w{1,20}\s)?split)|\bmutually exclusive\b|\borthogonal\b"

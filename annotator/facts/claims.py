@@ -9,6 +9,7 @@ from annotator.facts.known import Known
 from annotator.facts.messages import type_of_said
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import passage
+from annotator.facts.phrases import hedge_in
 from annotator.facts.prose import span_of
 from annotator.facts.sides import Side, sentences, sides_of
 from annotator.text import one_line
@@ -121,7 +122,8 @@ def _names(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
         for match in islice(_NOW.finditer(sentence.text), _MOST_NAMES):
             name = match.group(1)
             line = side.only_removed.get(name)
-            if line is None or not (match.group(2) or "_" in name or "=" in match.group()):
+            coded = match.group(2) or "_" in name or "=" in match.group()
+            if line is None or not coded or hedge_in(sentence, 0, match.end()):
                 continue
             says = (
                 f"{name_of(said.sender)} says in message {said.n} what {name} is now; its patch "

@@ -40,6 +40,7 @@ _CODE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\s?[(=\[]|[A-Za-z_]\w*\.\w+")
 _YOURS = re.compile(
     r"\byou(?: now| fully| already)? own\b( (?:this|the|that) file)?|\bowning (this)\b"
 )
+_HANDED_IN = re.compile(r"\.(?:txt|diff|patch)\Z", re.IGNORECASE)  # what a patch is kept in
 _IF = re.compile(r"\b(?:if|propose|proposal|suggest|should|would)\b")
 _NOT_WANTED = re.compile(r"\b(?:not|out|without|instead of|never)\b|n['’]t\b")
 _MOST_REQUESTS = 200  # different pieces of code that are looked for
@@ -50,7 +51,7 @@ def facts(known: Known) -> Iterator[Fact]:
     sides = sides_of(known)
     if len(sides) < 2 or not known.messages:
         return
-    yield from _assurances(known, sides)
+    yield from _assurances(known)
     yield from _orders(known)
     yield from _ownership(known, sides)
     yield from _requests(known, sides)
@@ -78,7 +79,7 @@ def _between(meetings: Sequence[Fact], agent: str, partners: Collection[str]) ->
             yield one
 
 
-def _assurances(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
+def _assurances(known: Known) -> Iterator[Fact]:
     """Yield each assurance to a partner whose patch changes the sender's lines in another way.
 
     One that names files is refuted in one of them only. That patches need not be combined is
@@ -87,13 +88,12 @@ def _assurances(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
     meetings = _meetings(known, same=False)
     by_number = {said.n: said for said in known.messages}
     conflicts = known.trace.outcome.merge == "conflicts"
-    changed = {file.path for side in sides.values() for file in side.patch.files}
     for one in known.of("assurance") if meetings else ():
         claim, agent = one.about["claim"], one.agents[0]
         if claim not in _CLASHING or (claim == "independent" and not conflicts):
             continue
         partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
-        files = [name for name in one.about["files"] if any(same_path(name, x) for x in changed)]
+        files = [name for name in one.about["files"] if not _HANDED_IN.search(name)]
         met = next(
             (
                 x

@@ -196,4 +196,5 @@ def _retractions(said: Said, sentence: Sentence) -> Iterator[Statement]:
         return
     match = _BACK.search(text)
     if match and _OWN_WORK.search(text):
-        yield Statement("retraction", sentence, match.start(), clause_end(text, match.end()))
+        hedge = hedge_in(sentence, 0, match.start())
+        yield Statement("retraction", sentence, match.start(), clause_end(text, match.end()), hedge)

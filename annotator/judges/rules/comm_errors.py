@@ -59,6 +59,7 @@ def not_as_agreed(case: Case) -> Claim | None:
             if (
                 claim.agents[0] == agent
                 and later
+                and not claim.about["hedged"]
                 and _AS_AGREED.search(case.known.text(claim.spans[0]))
             ):
                 says = f"{claim.says} {differs.says}"

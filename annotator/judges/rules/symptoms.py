@@ -5,7 +5,7 @@ the conversation shows of a merge that conflicts, and at last the patches alone.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
@@ -180,7 +180,8 @@ def signature_left_open(case: Case) -> Claim | None:
             return case.claim("parameter_flow", one.says, shown, *one.spans)
     for one in case.of("hunks_overlap"):
         if one.about["parameters"] and not one.about["same"]:
-            named = (_naming(case, name) for name in (*one.about["definitions"], "__init__"))
+            names = [*one.about["definitions"], "__init__"]
+            named = (_naming(case, name, inside=names) for name in names)
             if shown := next((span for span in named if span), None):
                 rationale = f"{one.says} Each adds parameters there."
                 return case.claim("parameter_flow", rationale, shown, *one.spans)
@@ -249,7 +250,8 @@ def written_twice(case: Case) -> Claim | None:
     A feature that passes by itself is lost: one of the two has no effect.
     """
     for one in case.of("symbol_added_by_both") if case.meaning_lost else ():
-        if one.about["symbol"] in ("function", "class", "method") and not one.about["same"]:
+        one_place = len(set(one.about["paths"])) == 1 and not one.about["same"]
+        if one.about["symbol"] in ("function", "class", "method") and one_place:
             return case.claim("work_overlap", one.says, *one.spans)
     return None
 
@@ -291,6 +293,7 @@ def unexplained(case: Case) -> Claim | None:
 
 
 _MOST_RETRACTIONS = 50
+_COMMENT = re.compile(r"\s*(?:#|//|\*|/\*|\"\"\"|''\')")
 
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     claimed_but_not_delivered,
@@ -382,11 +385,18 @@ def _meeting(case: Case, agent: str | None = None) -> Fact | None:
     return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
 
 
-def _naming(case: Case, name: str, agent: str | None = None) -> Span | None:
-    """Return where a message (of one agent) names something, or None."""
+def _naming(
+    case: Case, name: str, agent: str | None = None, inside: Collection[str] = ()
+) -> Span | None:
+    """Return where a message (of one agent) names something, or None.
+
+    ``inside``: what may stand around it ("Tide" in "Tide.__init__"), if that is to count.
+    """
     last = name.rpartition(".")[2]
     for one in case.of("mention_symbol"):
-        if one.about["symbol"].rpartition(".")[2] == last and agent in (None, one.agents[0]):
+        around, _, named = str(one.about["symbol"]).rpartition(".")
+        fits = not (inside and around) or around in inside
+        if named == last and fits and agent in (None, one.agents[0]):
             return one.spans[0]
     return None
 
@@ -415,7 +425,8 @@ def _calls(case: Case, name: str) -> dict[str, Span]:
     call = re.compile(rf"(?<!def )(?<![\w]){re.escape(name)}\(")
     found = {}
     for agent, side in sides_of(case.known).items():
-        line = next((line for line in side.added.values() if call.search(line.text)), None)
+        lines = (line for line in side.added.values() if call.search(line.text))
+        line = next((one for one in lines if not _COMMENT.match(one.text)), None)
         if line:
             found[agent] = side.span([line])
     return found
