@@ -1,5 +1,6 @@
 """What a message names, once for all who look at it: its paths, line numbers and symbols."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ KINDS: Mapping[str, str] = {
     "mention_lines": "a message names line numbers",
     "mention_symbol": "a message names a function, class, parameter or other name of the code",
 }
+
+# Every name has a mark, a capital inside or a word beside it that says what it is.
+_MAY_NAME = re.compile(
+    r"[._/(`=\d]|[a-z][A-Z]|[A-Z]{2}|\b(?:Makefile|Dockerfile|Jenkinsfile)\b"
+    r"|\s(?:kwargs?|param|arg|method|function|class|attr|dataclass|decorator|constant|keyword|fixture)"
+)
 
 MOST_NAMES = 200
 """Different names of one kind that are listed of one message or statement."""
@@ -57,6 +64,8 @@ def _moved(one: Mention, by: int) -> Mention:
 def names_between(said: Said, start: int, end: int) -> dict[str, list[str] | list[list[int]]]:
     """Return the files, lines and symbols that a passage of a message names, each once."""
     text = said.text[start:end]
+    if not _MAY_NAME.search(text):
+        return {"files": [], "lines": [], "symbols": []}
     paths = paths_in(text)
     lines = [(one.first, one.last) for one in lines_in(text)]
     return {

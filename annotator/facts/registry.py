@@ -12,6 +12,7 @@ from annotator.facts import (
     merging,
     naming,
     outcome,
+    partner,
     patches,
     questions,
     repeats,
@@ -25,7 +26,7 @@ from annotator.traces import Trace
 MODULES = (
     *(conversation, stated, questions, repeats, naming),
     *(patches, symbols, conflicts, merging, outcome),
-    *(claims, combined, unread),
+    *(claims, partner, combined, unread),
 )
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}

@@ -5,7 +5,7 @@ purposes ("so that we don't conflict") state nothing. Whether it is true is not 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from annotator.facts.actions import action_of
@@ -107,11 +107,11 @@ def statements(said: Said) -> Iterator[Statement]:
         later = said.position and said.kind not in _PLANNING
         if later and sentence.words.isdisjoint(_TELLTALE):
             continue
-        asks = sentence.asks is not None
-        for finder in (
-            _commitments, _completions, _retractions, assurances, clashes, placements, orders
-        ):  # fmt: skip
-            if asks and finder in (assurances, clashes, placements, orders):
+        planning = said.position == 0 or said.kind in _PLANNING
+        for finder, words, asked in _FINDERS:
+            if asked and sentence.asks is not None:
+                continue
+            if words.isdisjoint(sentence.words) and not (planning and finder is _commitments):
                 continue
             for statement in finder(said, sentence):
                 yield statement
@@ -198,3 +198,16 @@ def _retractions(said: Said, sentence: Sentence) -> Iterator[Statement]:
     if match and _OWN_WORK.search(text):
         hedge = hedge_in(sentence, 0, match.start())
         yield Statement("retraction", sentence, match.start(), clause_end(text, match.end()), hedge)
+
+
+_Finder = Callable[[Said, Sentence], Iterator[Statement]]
+# How each kind is found, a word of which a sentence must have, and whether not in a request.
+_FINDERS: tuple[tuple[_Finder, frozenset[str], bool], ...] = (
+    (_commitments, _WORDS["will"], False),
+    (_completions, _PAST_WORDS | _WORDS["pass"], False),
+    (_retractions, _WORDS["back"], False),
+    (assurances, frozenset().union(*ASSURING.values()), True),
+    (clashes, ASSURING["no_conflict"], True),
+    (placements, AGREEING["place"], True),
+    (orders, AGREEING["order"], True),
+)
