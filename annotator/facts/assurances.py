@@ -9,26 +9,45 @@ from annotator.facts.mentions import paths_in
 from annotator.facts.phrases import Statement, clause_end, clause_start, hedge_in
 from annotator.facts.prose import Said, Sentence
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # A sentence is searched for a kind of assurance only if one of these words is in it.
 WORDS = {
-    claim: frozenset(words.split())
+    claim: _words(words)
     for claim, words in {
         "untouched": "touch touching touched modify modified modifying change changed changing edit"
         " edited editing alter altered altering",
         "only": "only",
         "no_conflict": "conflict conflicts conflicting overlap overlaps overlapping collision"
-        " collisions collide collides clash clashes clashed clobber clobbering clobbered interfere"
-        " interference interferes cleanly clean fine nicely automatically untouched trivial"
-        " easy painless straightforward issues problems trouble needed compatible coexist"
-        " safe overwritten affect break impact merge rebase intersect intersects contention"
-        " share common shared contend simple low minimal minor little help interaction",
-        "independent": "independently independent standalone separately alone merged needed only"
-        " graded scored evaluated judged checked tested run applied need needn reconcile nothing"
-        " separate required necessary",
+        " collisions collide collides clash clashes clashed clobber clobbers clobbering clobbered"
+        " interfere interferes interference intersect intersects contend contention overwrite"
+        " overwrites overwritten compatible coexist coexists safe merge merges merging rebase"
+        " combines compose composes apply applies layer layers slot slots lands go goes affect"
+        " break impact shared common same risk",
+        "independent": "graded evaluated judged inspected tested scored checked grades evaluates"
+        " reads inspects checks merge merged rebase reconcile coordinate coordination sync"
+        " independent independently separate",
         "disjoint": "disjoint exclusive orthogonal independent separate different distinct"
         " overlapping",
     }.items()
 }
+CLASHING = frozenset(one for one in WORDS["no_conflict"] if one.startswith(("c", "o", "m")))
+# What a sentence of one of these words must say besides, for a long pattern to be worth a try.
+_SAYS_NO = _words(
+    "no not t never cannot zero nothing none neither cleanly fine nicely automatically"
+    " untouched itself themselves without easy simple trivial straightforward clean"
+    " painless low little minimal minor small non free impossible compatible coexist"
+    " coexists safe apart"
+)
+_SAYS_APART = _words(
+    "no not t don needn nothing never won independently separately standalone alone"
+    " individually isolation only own per time independent separate needed required"
+    " necessary"
+)
+_BESIDE = {"no_conflict": _SAYS_NO, "independent": _SAYS_APART}
 _UNTOUCHED = re.compile(
     r"\b(?:(?:i|we)\s)?(?:(will not|won['’]t|am not|['’]m not|not going to"
     r"|(?:i|we) do(?: not|n['’]t))"
@@ -207,7 +226,10 @@ def assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
         ("disjoint", _DISJOINT),
         ("independent", _INDEPENDENT),
     ):
-        if WORDS[claim].isdisjoint(sentence.words):
+        beside = _BESIDE.get(claim)
+        if WORDS[claim].isdisjoint(sentence.words) or (
+            beside and beside.isdisjoint(sentence.words)
+        ):
             continue
         for match in islice(pattern.finditer(text), _MOST_MATCHES):
             whole = claim not in ("untouched", "only")
@@ -242,8 +264,6 @@ def assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
 
 def clashes(said: Said, sentence: Sentence) -> Iterator[Statement]:
     """Yield that the sender says that the work does clash."""
-    if WORDS["no_conflict"].isdisjoint(sentence.words):
-        return
     if match := _CLASH.search(sentence.low):
         begin, end = _clause(sentence.low, match.start(), match.end())
         if _NO_CLASH.search(sentence.low, begin, end) or _PURPOSE.search(sentence.low, 0, end):

@@ -43,11 +43,6 @@ def _untouched(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
     makes nothing false: no claim counts whose sender names the file as changed later on.
     """
     every = {file.path for side in sides.values() for file in side.patch.files}
-    reported = [
-        (one.agents[0], one.about["message"], name)
-        for one in known.of("completion_claim")
-        for name in one.about["files"]
-    ]
     for one in known.of("assurance"):
         agent, message = one.agents[0], one.about["message"]
         if agent not in sides or one.about["hedged"]:
@@ -56,8 +51,10 @@ def _untouched(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
             if sum(same_path(name, path) for path in every) != 1:
                 continue
             later = any(
-                who == agent and n > message and same_path(name, other)
-                for who, n, other in reported
+                claim.agents[0] == agent
+                and claim.about["message"] > message
+                and any(same_path(name, other) for other in claim.about["files"])
+                for claim in known.of("completion_claim")
             )
             if found := _changed(sides[agent], name, one.about["tense"], later):
                 file, kind, what = found

@@ -40,13 +40,14 @@ def facts(known: Known) -> Iterator[Fact]:
 
     What a draft or a proposal says is done is what it shows, and still to be written.
     """
-    planning = {said.n for said in known.messages if type_of_said(said) == "plan"}
+    by_number = {said.n: said for said in known.messages}
     for one in known.of("commitment", "completion_claim"):
         if one.about["form"] == "tests" or one.about["hedged"]:
             continue
         span = one.spans[0]
         if _BOTH.search(known.text(span).lower()):
-            done = one.kind == "completion_claim" and one.about["message"] not in planning
+            said = by_number[one.about["message"]]
+            done = one.kind == "completion_claim" and type_of_said(said) != "plan"
             what = "did" if done else "will do"
             says = (
                 f"{name_of(one.agents[0])} says in message {one.about['message']} that it {what} "

@@ -16,15 +16,15 @@ from annotator.facts import (
     patches,
     questions,
     repeats,
-    stated,
     symbols,
     unread,
 )
 from annotator.facts.known import Known
+from annotator.facts.stated import agreed, assured, promises
 from annotator.traces import Trace
 
 MODULES = (
-    *(conversation, stated, questions, repeats, naming),
+    *(conversation, promises, assured, agreed, questions, repeats, naming),
     *(patches, symbols, conflicts, merging, outcome),
     *(claims, partner, combined, unread),
 )

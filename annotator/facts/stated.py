@@ -9,18 +9,8 @@ from annotator.facts.model import Fact, name_of
 from annotator.facts.naming import names_between
 from annotator.facts.phrases import Statement
 from annotator.facts.prose import Said, span_of
-from annotator.facts.statements import statements
+from annotator.facts.statements import AGREEMENTS, ASSURANCES, PROMISES, Finder, statements
 from annotator.text import one_line
-
-KINDS: Mapping[str, str] = {
-    "commitment": "an agent says what it will do or takes on",
-    "completion_claim": "an agent says that something is done, in place or passes",
-    "retraction": "an agent says that it takes back work that it had done or promised",
-    "assurance": "an agent says that there is no conflict, or what it leaves untouched",
-    "clash_stated": "an agent says that the work does conflict or overlap",
-    "placement_agreement": "an agent says where in the code something goes",
-    "order_agreement": "an agent says who goes first",
-}
 
 _AGREEMENTS = frozenset(["placement_agreement", "order_agreement"])
 _FOLLOWING = 5  # messages of the partners in which a place or an order may be accepted
@@ -36,12 +26,19 @@ _SAYS = {
 }
 
 
-def facts(known: Known) -> Iterator[Fact]:
-    """Yield the statements, message by message."""
-    for at, said in enumerate(known.messages):
-        for statement in statements(said):
-            accepted = _accepted(known.messages, at) if statement.kind in _AGREEMENTS else None
-            yield _statement(statement, said, accepted, known.trace.agents)
+class Stated:
+    """A module of facts: the statements of some kinds, message by message."""
+
+    def __init__(self, kinds: Mapping[str, str], finders: Sequence[Finder]) -> None:
+        self.KINDS = kinds
+        self._finders = finders
+
+    def facts(self, known: Known) -> Iterator[Fact]:
+        """Yield the statements."""
+        for at, said in enumerate(known.messages):
+            for statement in statements(said, self._finders):
+                accepted = _accepted(known.messages, at) if statement.kind in _AGREEMENTS else None
+                yield _statement(statement, said, accepted, known.trace.agents)
 
 
 def _statement(
@@ -77,3 +74,27 @@ def _accepted(messages: Sequence[Said], at: int) -> int | None:
         if replies == _FOLLOWING:
             break
     return None
+
+
+promises = Stated(
+    {
+        "commitment": "an agent says what it will do or takes on",
+        "completion_claim": "an agent says that something is done, in place or passes",
+        "retraction": "an agent says that it takes back work that it had done or promised",
+    },
+    PROMISES,
+)
+assured = Stated(
+    {
+        "assurance": "an agent says that there is no conflict, or what it leaves untouched",
+        "clash_stated": "an agent says that the work does conflict or overlap",
+    },
+    ASSURANCES,
+)
+agreed = Stated(
+    {
+        "placement_agreement": "an agent says where in the code something goes",
+        "order_agreement": "an agent says who goes first",
+    },
+    AGREEMENTS,
+)

@@ -5,14 +5,14 @@ purposes ("so that we don't conflict") state nothing. Whether it is true is not 
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from annotator.facts.actions import action_of
 from annotator.facts.agreements import WORDS as AGREEING
 from annotator.facts.agreements import orders, placements
+from annotator.facts.assurances import CLASHING, assurances, clashes
 from annotator.facts.assurances import WORDS as ASSURING
-from annotator.facts.assurances import assurances, clashes
 from annotator.facts.phrases import Kind, Statement, clause_end, clause_start, hedge_in
 from annotator.facts.prose import Said, Sentence, points_at
 
@@ -94,26 +94,24 @@ _OWN_WORK = re.compile(
     r"|\brevert\w{0,3}\b[^.;]{0,80}\bfrom\b",
 )
 
-# Some word of one of the kinds, without which no later message states anything.
-_TELLTALE = frozenset().union(*_WORDS.values(), *ASSURING.values(), *AGREEING.values(), _PAST_WORDS)
 
+def statements(said: Said, finders: Sequence["Finder"]) -> Iterator[Statement]:
+    """Yield what some finders find in a message, sentence by sentence, at most ``MOST_STATEMENTS``.
 
-def statements(said: Said) -> Iterator[Statement]:
-    """Yield the statements of a message, sentence by sentence, at most ``MOST_STATEMENTS``."""
+    Each looks only at sentences that have one of its words, or at all of a message that plans.
+    """
     found = 0
+    planning = said.position == 0 or said.kind in _PLANNING
     for sentence in said.sentences:
-        if sentence.text.endswith("?") or not points_at(sentence.text):
-            continue
-        later = said.position and said.kind not in _PLANNING
-        if later and sentence.words.isdisjoint(_TELLTALE):
-            continue
-        planning = said.position == 0 or said.kind in _PLANNING
-        for finder, words, asked in _FINDERS:
-            if asked and sentence.asks is not None:
+        words = sentence.words
+        for finder in finders:
+            if finder.words.isdisjoint(words) and not (planning and finder.plans):
                 continue
-            if words.isdisjoint(sentence.words) and not (planning and finder is _commitments):
+            if sentence.text.endswith("?") or not points_at(sentence.text):
+                break
+            if finder.told and sentence.asks is not None:
                 continue
-            for statement in finder(said, sentence):
+            for statement in finder.find(said, sentence):
                 yield statement
                 found += 1
                 if found == MOST_STATEMENTS:
@@ -200,14 +198,24 @@ def _retractions(said: Said, sentence: Sentence) -> Iterator[Statement]:
         yield Statement("retraction", sentence, match.start(), clause_end(text, match.end()), hedge)
 
 
-_Finder = Callable[[Said, Sentence], Iterator[Statement]]
-# How each kind is found, a word of which a sentence must have, and whether not in a request.
-_FINDERS: tuple[tuple[_Finder, frozenset[str], bool], ...] = (
-    (_commitments, _WORDS["will"], False),
-    (_completions, _PAST_WORDS | _WORDS["pass"], False),
-    (_retractions, _WORDS["back"], False),
-    (assurances, frozenset().union(*ASSURING.values()), True),
-    (clashes, ASSURING["no_conflict"], True),
-    (placements, AGREEING["place"], True),
-    (orders, AGREEING["order"], True),
+class Finder(NamedTuple):
+    """How one kind of statement is found: a word that a sentence must have, whether a plan needs
+    none, and whether a request states none.
+    """
+
+    find: Callable[[Said, Sentence], Iterator[Statement]]
+    words: frozenset[str]
+    plans: bool = False
+    told: bool = True
+
+
+PROMISES = (
+    Finder(_commitments, _WORDS["will"], plans=True, told=False),
+    Finder(_completions, _PAST_WORDS | _WORDS["pass"], told=False),
+    Finder(_retractions, _WORDS["back"], told=False),
 )
+ASSURANCES = (
+    Finder(assurances, frozenset().union(*ASSURING.values())),
+    Finder(clashes, CLASHING),
+)
+AGREEMENTS = (Finder(placements, AGREEING["place"]), Finder(orders, AGREEING["order"]))

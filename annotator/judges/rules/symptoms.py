@@ -11,8 +11,9 @@ from dataclasses import replace
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
 from annotator.facts.messages import OWN_TYPES
+from annotator.facts.prose import span_of
 from annotator.facts.python_code import parameters
-from annotator.facts.sides import sides_of
+from annotator.facts.sides import sentences, sides_of
 from annotator.judges.rules import comm_errors
 from annotator.judges.rules.case import FEWEST_LINES, Case, spans
 
@@ -40,6 +41,8 @@ def claimed_but_not_delivered(case: Case) -> Claim | None:
     What stands in a plan is not reported as done.
     """
     empty = _without_result(case)
+    if not empty:
+        return None
     plans = {one.about["message"] for one in case.of("message_type") if _plans(one)}
     for agent, what in empty.items():
         shown = _failure(case, agent)
@@ -388,16 +391,18 @@ def _meeting(case: Case, agent: str | None = None) -> Fact | None:
 def _naming(
     case: Case, name: str, agent: str | None = None, inside: Collection[str] = ()
 ) -> Span | None:
-    """Return where a message (of one agent) names something, or None.
+    """Return the sentence in which a message (of one agent) names something, or None.
 
     ``inside``: what may stand around it ("Tide" in "Tide.__init__"), if that is to count.
     """
     last = name.rpartition(".")[2]
-    for one in case.of("mention_symbol"):
-        around, _, named = str(one.about["symbol"]).rpartition(".")
-        fits = not (inside and around) or around in inside
-        if named == last and fits and agent in (None, one.agents[0]):
-            return one.spans[0]
+    named = re.compile(rf"(?:(\w+)\.)?(?<!\w){re.escape(last)}(?!\w)")
+    for said, sentence in sentences(case.known):
+        if last not in sentence.text or agent not in (None, said.sender):
+            continue
+        match = named.search(sentence.text)
+        if match and not (inside and match.group(1) and match.group(1) not in inside):
+            return span_of(said, sentence, match.start())
     return None
 
 
