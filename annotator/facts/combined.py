@@ -1,7 +1,7 @@
 """What agents say of each other's work, held against how their patches combine."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -11,11 +11,11 @@ from annotator.facts.known import Known
 from annotator.facts.mentions import paths_in
 from annotator.facts.model import Fact, Span, name_of
 from annotator.facts.prose import Said, Sentence, points_at, span_of
+from annotator.facts.refuted import between, meetings_of
 from annotator.facts.sides import TELLING, Side, sentences, sides_of
 from annotator.text import count, one_line
 
 KINDS: Mapping[str, str] = {
-    "assurance_refuted": "an agent says that the work does not clash, and the patches do",
     "agreed_text_differs": "both agreed on a text to write, and one patch lacks lines of it",
     "request_not_followed": "an agent asks for a line of code, and the partner's patch lacks it",
     "order_lost": "an order of work was agreed, and the patches still meet at the same lines",
@@ -23,11 +23,6 @@ KINDS: Mapping[str, str] = {
     "ownership_crossed": "two agents each tell the other that it owns a file that both change",
 }
 
-_CLASHING = {
-    "no_conflict": "the work does not clash",
-    "disjoint": "the places that they change are apart",
-    "independent": "the patches need not be combined",
-}
 _SAME_WORK = 0.5  # share of a patch's added lines from which another patch carries it
 _FEWEST = 2  # lines that say something, for "most of them" to mean anything
 _MOST_BLOCKS = 100  # blocks of code in messages that are compared
@@ -40,7 +35,6 @@ _CODE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\s?[(=\[]|[A-Za-z_]\w*\.\w+")
 _YOURS = re.compile(
     r"\byou(?: now| fully| already)? own\b( (?:this|the|that) file)?|\bowning (this)\b"
 )
-_HANDED_IN = re.compile(r"\.(?:txt|diff|patch)\Z", re.IGNORECASE)  # what a patch is kept in
 _IF = re.compile(r"\b(?:if|propose|proposal|suggest|should|would)\b")
 _NOT_WANTED = re.compile(r"\b(?:not|out|without|instead of|never)\b|n['’]t\b")
 _MOST_REQUESTS = 200  # different pieces of code that are looked for
@@ -51,69 +45,12 @@ def facts(known: Known) -> Iterator[Fact]:
     sides = sides_of(known)
     if len(sides) < 2 or not known.messages:
         return
-    yield from _assurances(known)
     yield from _orders(known)
     yield from _ownership(known, sides)
     yield from _requests(known, sides)
     blocks = _blocks(known)
     yield from _agreed_texts(_agreed(blocks), sides)
     yield from _carried(blocks, sides)
-
-
-def _meetings(known: Known, *, same: bool) -> list[Fact]:
-    """Return where patches meet, differing and overlapping places first; ``same``: equal ones too.
-
-    Where both write the same, nothing clashes; but where the merge conflicts all the same, the rest
-    of the place may.
-    """
-    met = known.of("hunks_overlap", "hunks_adjoin")
-    if not same or known.trace.outcome.merge != "conflicts":
-        met = [one for one in met if not one.about["same"]]
-    return sorted(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"))
-
-
-def _between(meetings: Sequence[Fact], agent: str, partners: Collection[str]) -> Iterator[Fact]:
-    """Yield the places where an agent's patch meets one of its partners'."""
-    for one in meetings:
-        if agent in one.agents and any(x in partners for x in one.agents if x != agent):
-            yield one
-
-
-def _assurances(known: Known) -> Iterator[Fact]:
-    """Yield each assurance to a partner whose patch changes the sender's lines in another way.
-
-    One that names files is refuted in one of them only. That patches need not be combined is
-    refuted where they are combined, and conflict.
-    """
-    meetings = _meetings(known, same=False)
-    by_number = {said.n: said for said in known.messages}
-    conflicts = known.trace.outcome.merge == "conflicts"
-    for one in known.of("assurance") if meetings else ():
-        claim, agent = one.about["claim"], one.agents[0]
-        if claim not in _CLASHING or (claim == "independent" and not conflicts):
-            continue
-        partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
-        files = [name for name in one.about["files"] if not _HANDED_IN.search(name)]
-        met = next(
-            (
-                x
-                for x in _between(meetings, agent, partners)
-                if not files or any(same_path(name, x.about["path"]) for name in files)
-            ),
-            None,
-        )
-        if met is None:
-            continue
-        other = next(x for x in met.agents if x != agent)
-        doubt = f' (with a doubt: "{one.about["hedge"]}")' if one.about["hedged"] else ""
-        says = (
-            f"{name_of(agent)} says in message {one.about['message']} that {_CLASHING[claim]}"
-            f"{doubt}; its patch and {name_of(other)}'s change the same place of "
-            f"{one_line(met.about['path'], 200)}."
-        )
-        details = {key: one.about[key] for key in ("message", "claim", "hedged", "hedge")}
-        details |= {"path": met.about["path"], "merge": known.trace.outcome.merge}
-        yield Fact("assurance_refuted", says, (agent, other), one.spans + met.spans, details)
 
 
 def _orders(known: Known) -> Iterator[Fact]:
@@ -128,14 +65,14 @@ def _orders(known: Known) -> Iterator[Fact]:
         if not one.about["hedged"]:
             alike.setdefault((one.about["first"], one.agents[0]), one)
     by_number = {said.n: said for said in known.messages}
-    meetings = _meetings(known, same=True)
+    meetings = meetings_of(known, same=True)
     for one in reversed(stated if meetings else []):
         first, sender = one.about["first"], one.agents[0]
         partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
         echo = next((alike[first, who] for who in partners if (first, who) in alike), None)
         if one.about["agreed_in"] is None and (echo is None or one.about["hedged"]):
             continue
-        met = next(_between(meetings, sender, partners), None)
+        met = next(between(meetings, sender, partners), None)
         if met is None:
             continue
         spans = (*one.spans, *(echo.spans if echo else ()), *met.spans)

@@ -28,7 +28,6 @@ KINDS: Mapping[str, str] = {
     "patch_malformed": "a hunk of a patch has other lines than its header announces",
     "hunks_overlap": "two patches change the same base lines, or insert at the same line",
     "hunks_adjoin": "two patches change base lines that follow each other directly",
-    "not_read": "a part of a text that no fact was drawn from",
 }
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -48,13 +47,11 @@ def facts(known: Known) -> Iterator[Fact]:
     """Yield the facts about the patches, agent by agent, then those about every two of them.
 
     Read are 10 patches, of each 2,000,000 characters and 100,000 lines, and told 200 files of a
-    patch and 50 meetings of a pair; a fact of kind ``not_read`` says what is left out.
+    patch and 50 meetings of a pair; what is left out is in :func:`left_out`.
     """
     patches = read_patches(known.trace)
     for agent, patch in patches.items():
         yield from _of_one(agent, patch)
-    for agent, text in list(known.trace.patches.items())[MOST_PATCHES:]:
-        yield unread(f"patch:{agent}", len(text), agent)
     for one, two in combinations(patches, 2):
         yield from _meetings(one, patches[one], two, patches[two])
 
@@ -62,6 +59,19 @@ def facts(known: Known) -> Iterator[Fact]:
 def read_patches(trace: Trace) -> dict[str, Patch]:
     """Return the patches of a trace by agent, in its order: the first 10."""
     return {agent: parse_patch(text) for agent, text in list(trace.patches.items())[:MOST_PATCHES]}
+
+
+def left_out(trace: Trace) -> Iterator[Fact]:
+    """Yield for each patch how much of it no fact was drawn from, of kind ``not_read``."""
+    patches = read_patches(trace)
+    for agent, patch in patches.items():
+        left = patch.files[MOST_FILES:]
+        told = left[0].start if left else len(patch.text)
+        if missing := min(patch.unread + len(patch.text) - told, len(patch.text)):
+            yield unread(f"patch:{agent}", missing, agent)
+    for agent, text in trace.patches.items():
+        if agent not in patches:
+            yield unread(f"patch:{agent}", len(text), agent)
 
 
 def passage(source: str, text: str, lines: Sequence[Line], hunk: Hunk) -> Span:
@@ -112,10 +122,6 @@ def _of_one(agent: str, patch: Patch) -> Iterator[Fact]:
         for hunk in file.hunks:
             if not hunk.whole:
                 yield _malformed(agent, name, source, patch, file, hunk)
-    left = patch.files[MOST_FILES:]
-    told = left[0].start if left else len(patch.text)
-    if missing := min(patch.unread + len(patch.text) - told, len(patch.text)):
-        yield unread(source, missing, agent)
 
 
 def _file_fact(agent: str, name: str, source: str, patch: Patch, file: File) -> Fact:

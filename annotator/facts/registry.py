@@ -15,6 +15,7 @@ from annotator.facts import (
     partner,
     patches,
     questions,
+    refuted,
     repeats,
     symbols,
     unread,
@@ -26,7 +27,7 @@ from annotator.traces import Trace
 MODULES = (
     *(conversation, promises, assured, agreed, questions, repeats, naming),
     *(patches, symbols, conflicts, merging, outcome),
-    *(claims, partner, combined, unread),
+    *(claims, refuted, partner, combined, unread),
 )
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}

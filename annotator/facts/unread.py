@@ -1,10 +1,11 @@
-"""What was too long to be looked at: messages and test outputs. Patches say it of themselves."""
+"""What was too long or too odd to be looked at: of messages, patches and test outputs."""
 
 from collections.abc import Iterator, Mapping
 
 from annotator.facts.known import Known
 from annotator.facts.model import Fact
 from annotator.facts.outcome import MOST_OUTPUT
+from annotator.facts.patches import left_out
 from annotator.facts.prose import MOST_MESSAGES, MOST_TEXT, MOST_TOTAL
 from annotator.text import count
 
@@ -12,7 +13,8 @@ KINDS: Mapping[str, str] = {"not_read": "text that was too long to be looked at"
 
 
 def facts(known: Known) -> Iterator[Fact]:
-    """Yield a fact for each message and test output of which a part was not read."""
+    """Yield a fact for each message, patch and test output of which a part was not read."""
+    yield from left_out(known.trace)
     spoken = known.trace.spoken
     lengths = [len(message.text) for message in spoken]
     if (

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.evidence import spans_in
-from annotator.facts import claims, combined
+from annotator.facts import claims, combined, partner, refuted
 from annotator.facts.registry import KINDS, know
 from annotator.traces import Message, Outcome, Trace
 from tests.facts.diffs import change
 
-WATCHED = frozenset({*claims.KINDS, *combined.KINDS})
+WATCHED = frozenset({*claims.KINDS, *partner.KINDS, *refuted.KINDS, *combined.KINDS})
 
 
 def run(lines, patches, kind=None, **outcome):

@@ -86,7 +86,7 @@ def test_a_malformed_part_does_not_lose_the_rest(text):
 
 
 def facts_of(one):
-    return know(one).of(*KINDS)
+    return know(one).of(*KINDS, "not_read")
 
 
 def test_malformed_hunks_are_told():

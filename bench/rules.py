@@ -1,0 +1,51 @@
+"""How fast the rules judge is: reading and deciding against reading alone, on real runs.
+
+    python -m bench.rules [TRACES]
+
+Times are CPU seconds of one process, the best of five rounds each, in one run.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+from annotator.judges.rules import RulesJudge
+from annotator.rubrics import Rubric, load_rubric
+from annotator.traces import Trace, read_traces
+
+ROUNDS = 5
+
+
+def best(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of the fastest round."""
+    times = []
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def main(source: str) -> None:
+    """Print for each rubric the runs a second, and how many times the reading that is."""
+    judge = RulesJudge()
+
+    def read() -> list[Trace]:
+        found = (one for one in read_traces([source]) if isinstance(one, Trace))
+        return [one for one in found if len(one.agents) > 1]
+
+    def decide(rubric: Rubric) -> None:
+        for one in read():
+            if not rubric.excludes(one):
+                judge.decide(one, rubric)
+
+    count, reading = len(read()), best(read)
+    print(f"{count} runs of several agents; reading alone {count / reading:.0f} a second")
+    for name in ("comm_errors", "symptoms", "emergent"):
+        rubric = load_rubric(name)
+        seconds = best(lambda rubric=rubric: decide(rubric))
+        print(f"{name:12} {count / seconds:4.0f} a second, {seconds / reading:4.1f} times reading")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "examples/traces")
