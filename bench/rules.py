@@ -8,6 +8,7 @@ Times are CPU seconds of one process, the best of five rounds each, in one run.
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from annotator.judges.rules import RulesJudge
 from annotator.rubrics import Rubric, load_rubric
@@ -43,7 +44,7 @@ def main(source: str) -> None:
     print(f"{count} runs of several agents; reading alone {count / reading:.0f} a second")
     for name in ("comm_errors", "symptoms", "emergent"):
         rubric = load_rubric(name)
-        seconds = best(lambda rubric=rubric: decide(rubric))
+        seconds = best(partial(decide, rubric))
         print(f"{name:12} {count / seconds:4.0f} a second, {seconds / reading:4.1f} times reading")
 
 

@@ -25,8 +25,8 @@ WORDS = {
         " collisions collide collides clash clashes clashed clobber clobbers clobbering clobbered"
         " interfere interferes interference intersect intersects contend contention overwrite"
         " overwrites overwritten compatible coexist coexists safe merge merges merging rebase"
-        " combine combines compose composes apply applies layer layers slot slots lands go goes affect"
-        " break impact shared common same risk",
+        " combine combines compose composes apply applies layer layers slot slots lands go goes"
+        " affect break impact shared common same risk",
         "independent": "graded evaluated judged inspected tested scored checked grades evaluates"
         " reads inspects checks merge merged rebase reconcile coordinate coordination sync"
         " independent independently separate",
