@@ -14,6 +14,11 @@ from annotator.traces import Trace
 
 __all__ = ["RulesJudge"]
 
+REVISION = 2
+"""Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
+the judge that it was made with.
+"""
+
 _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
     "comm_errors": (comm_errors.CODES, comm_errors.judge),
     "symptoms": (symptoms.CODES, symptoms.judge),
@@ -33,7 +38,7 @@ class RulesJudge(LocalJudge):
     """
 
     id = "rules"
-    settings = MappingProxyType({"version": __version__})
+    settings = MappingProxyType({"version": __version__, "rules": REVISION})
 
     def unsupported(self, rubric: Rubric) -> str | None:
         """Return why this judge cannot use a rubric, or None if it can."""
