@@ -1,5 +1,6 @@
 """The rules judge, through its one method, on small runs made here."""
 
+import hashlib
 import re
 from itertools import pairwise
 
@@ -8,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.evidence import check
-from annotator.judges.rules import RulesJudge, comm_errors, emergent, symptoms
+from annotator.judges.rules import REVISION, RulesJudge, comm_errors, emergent, symptoms
 from annotator.judges.rules.case import Case
 from annotator.rubrics import load_rubric
-from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace
-from tests.conftest import ROOT
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace, read_traces
+from tests.conftest import EXAMPLES, ROOT
 from tests.judges.rule_cases import HITS, MISSES, ORDERS
 from tests.judges.rule_runs import (
     ACCEPTED,
@@ -690,3 +691,19 @@ def test_a_patch_of_ten_million_characters():
         ("patch:b", "+call number(000001)"),
     ]
     assert decide(good(MINE, YOURS, patches=both(one, two)), EMERGENT).claims == ()
+
+
+# --- the revision ------------------------------------------------------------------------------
+
+FOUND = {2: "99aca4a9ec1a37a0"}
+
+
+def test_a_change_of_what_is_found_raises_the_revision():
+    """Another digest here: raise ``REVISION``, for old calibrations do not fit any more."""
+    digest = hashlib.sha256()
+    for trace in read_traces([str(EXAMPLES)]):
+        for rubric in (COMM, SYMPTOMS, EMERGENT):
+            verdict = RulesJudge().decide(trace, rubric)
+            claims = [(one.code, [quote.text for quote in one.quotes]) for one in verdict.claims]
+            digest.update(repr((trace.id, rubric.id, claims)).encode())
+    assert {REVISION: digest.hexdigest()[:16]} == {REVISION: FOUND[REVISION]}
