@@ -33,6 +33,7 @@ KINDS: Mapping[str, str] = {
     "symbol_added_by_both": "two patches add a symbol of one name, with the same or another body",
     "signature_changed_by_both": "two patches change the signature of one function",
     "representation_conflict": "two patches build one attribute, name or result as different types",
+    "attribute_names_differ": "two patches keep one value of a class under different names",
     "not_listed": "there are more facts of one kind than are listed",
     "class_shape_changed": "a patch changes what kind of class a class is, and the other uses it",
 }
@@ -57,6 +58,7 @@ _CLASS_KINDS = (
     ("protocol", re.compile(r"\bProtocol\b")),
 )
 _BASES = re.compile(r"class\s+\w+\s*(\(.*\))?\s*:", re.DOTALL)
+_NAMED_VALUE = re.compile(r"[A-Za-z_]\w*(?:\.\w+){0,3}")
 _SCATTERED = frozenset(["function", "class"])  # looked for in other files as well
 
 
@@ -88,6 +90,7 @@ def facts(known: Known) -> Iterator[Fact]:
         _added_by_both,
         _signatures,
         _representations,
+        _attribute_names,
         _class_shapes,
     )
     for one, two in combinations(sides, 2):
@@ -207,6 +210,39 @@ def _representations(one: Side, two: Side) -> Iterator[Fact]:
         details = {"path": path, "scope": scope, "name": name, "shapes": shapes}
         spans = _spans(one, left[0].symbol, two, right[0].symbol)
         yield Fact("representation_conflict", says, (one.agent, two.agent), spans, details)
+
+
+def _attribute_names(one: Side, two: Side) -> Iterator[Fact]:
+    """Yield the values that both patches newly keep in a class, each under its own name.
+
+    Only a value that names something (``unit``, ``config.unit``) is one role: ``[]`` may be many.
+    """
+    ours, theirs = _kept_values(one.changes), _kept_values(two.changes)
+    for key, kept in ours.items():
+        left, right = kept[0], theirs.get(key, kept)[0]
+        names = {x.name for x in kept}, {x.name for x in theirs.get(key, kept)}
+        if not names[0].isdisjoint(names[1]):
+            continue
+        path, scope, value = key
+        says = (
+            f"{one_line(one.agent, 80)} keeps {one_line(value, 80)} in {one_line(scope, 120)} of "
+            f"{one_line(path, 200)} as {one_line(left.name, 80)}, {one_line(two.agent, 80)} as "
+            f"{one_line(right.name, 80)}."
+        )
+        details = {"path": path, "scope": scope, "names": [left.name, right.name]}
+        spans = _spans(one, left, two, right)
+        yield Fact("attribute_names_differ", says, (one.agent, two.agent), spans, details)
+
+
+def _kept_values(changes: Changes) -> dict[tuple[str, str, str], list[Symbol]]:
+    """Return the new attributes of objects by path, class and the value that they are given."""
+    found: dict[tuple[str, str, str], list[Symbol]] = {}
+    for one in changes.added:
+        if one.kind == "attribute" and one.scope and one.name.startswith("self."):
+            value = one.text.partition("=")[2].strip()
+            if _NAMED_VALUE.fullmatch(value) and value not in ("None", "True", "False"):
+                found.setdefault((one.path, one.scope, value), []).append(one)
+    return found
 
 
 def _built(changes: Changes) -> dict[tuple[str, str, str], list[Built]]:

@@ -122,3 +122,32 @@ def test_class_shape(one, two, expected):
     assert found[0].agents == ("agent1", "agent2")
     (other_way,) = told(two, one, "class_shape_changed")
     assert other_way.agents == ("agent2", "agent1")
+
+
+NAMES = {
+    "two names": ("unit", "units", ["self.unit", "self.units"]),
+    "one name": ("unit", "unit", None),
+}
+
+
+@pytest.mark.parametrize(("left", "right", "names"), NAMES.values(), ids=NAMES)
+def test_one_value_under_two_names(left, right, names):
+    body = "         pass\n+        self.{} = unit"
+    found = told(
+        body.format(left), body.format(right), "attribute_names_differ", section="class A:"
+    )
+    assert [fact.about["names"] for fact in found] == ([] if names is None else [names])
+
+
+@pytest.mark.parametrize("value", ["[]", "None", "'m'", "3", "read(unit)"])
+def test_a_value_that_names_nothing_is_no_role(value):
+    body = f"         pass\n+        self.{{}} = {value}"
+    assert not told(
+        body.format("unit"), body.format("level"), "attribute_names_differ", section="class A:"
+    )
+
+
+def test_both_names_on_one_side_are_two_roles():
+    one = "         pass\n+        self.unit = unit\n+        self.units = unit"
+    two = "         pass\n+        self.units = unit"
+    assert not told(one, two, "attribute_names_differ", section="class A:")
