@@ -33,6 +33,7 @@ _BOTH = re.compile(
     r"|\byours (?:included|too|as well)\b|\byour half\b"
     r"|\b(?:assigned to|claimed by) you\b|\byour assignment\b"
 )
+_WORDS = frozenset(["both", "your", "yours", "mine", "you"])  # one of which it has
 
 
 def facts(known: Known) -> Iterator[Fact]:
@@ -40,8 +41,16 @@ def facts(known: Known) -> Iterator[Fact]:
 
     What a draft or a proposal says is done is what it shows, and still to be written.
     """
-    by_number = {said.n: said for said in known.messages}
+    by_number = {
+        said.n: said
+        for said in known.messages
+        if any(_BOTH.search(x.low) for x in said.sentences if not _WORDS.isdisjoint(x.words))
+    }
+    if not by_number:
+        return
     for one in known.of("commitment", "completion_claim"):
+        if one.about["message"] not in by_number:
+            continue
         if one.about["form"] == "tests" or one.about["hedged"]:
             continue
         span = one.spans[0]

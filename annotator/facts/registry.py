@@ -21,11 +21,11 @@ from annotator.facts import (
     unread,
 )
 from annotator.facts.known import Known
-from annotator.facts.stated import agreed, assured, promises
+from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.traces import Trace
 
 MODULES = (
-    *(conversation, promises, assured, agreed, questions, repeats, naming),
+    *(conversation, promises, retracted, assured, agreed, questions, repeats, naming),
     *(patches, symbols, conflicts, merging, outcome),
     *(claims, refuted, partner, combined, unread),
 )

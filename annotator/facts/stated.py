@@ -9,7 +9,14 @@ from annotator.facts.model import Fact, name_of
 from annotator.facts.naming import names_between
 from annotator.facts.phrases import Statement
 from annotator.facts.prose import Said, span_of
-from annotator.facts.statements import AGREEMENTS, ASSURANCES, PROMISES, Finder, statements
+from annotator.facts.statements import (
+    AGREEMENTS,
+    ASSURANCES,
+    PROMISES,
+    RETRACTIONS,
+    Finder,
+    statements,
+)
 from annotator.text import one_line
 
 _AGREEMENTS = frozenset(["placement_agreement", "order_agreement"])
@@ -80,9 +87,14 @@ promises = Stated(
     {
         "commitment": "an agent says what it will do or takes on",
         "completion_claim": "an agent says that something is done, in place or passes",
-        "retraction": "an agent says that it takes back work that it had done or promised",
     },
     PROMISES,
+)
+retracted = Stated(
+    {
+        "retraction": "an agent says that it takes back work that it had done or promised",
+    },
+    RETRACTIONS,
 )
 assured = Stated(
     {

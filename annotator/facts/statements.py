@@ -212,8 +212,8 @@ class Finder(NamedTuple):
 PROMISES = (
     Finder(_commitments, _WORDS["will"], plans=True, told=False),
     Finder(_completions, _PAST_WORDS | _WORDS["pass"], told=False),
-    Finder(_retractions, _WORDS["back"], told=False),
 )
+RETRACTIONS = (Finder(_retractions, _WORDS["back"], told=False),)
 ASSURANCES = (
     Finder(assurances, frozenset().union(*ASSURING.values())),
     Finder(clashes, CLASHING),

@@ -1,19 +1,20 @@
 """The symbols that a patch adds, removes or gives another signature.
 
-Python is read by :mod:`annotator.facts.python_code`; of Go, JavaScript and TypeScript, Rust and
-Java the lines that define functions, methods and types are recognised one by one, and neither
-parameters nor imports nor what encloses a line are known.
+Python is read by :mod:`annotator.facts.python_code`; Go, JavaScript and TypeScript, Rust and Java
+by :mod:`annotator.facts.languages`, without variables and attributes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import NamedTuple
 
 from annotator.facts.diff import File, Hunk, Line, Patch
+from annotator.facts.fragments import Fragments, grammar_of
 from annotator.facts.known import Known
+from annotator.facts.languages import Definition, definitions
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import passage, read_patches, unread
 from annotator.facts.python_code import Head, Parameter, heads, imported, parameters
@@ -27,53 +28,11 @@ KINDS: Mapping[str, str] = {
     "signature_changed": "a patch changes the parameters or the result of a function",
 }
 
-_C = r"^\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?"
-_JAVA = r"^\s*(?:(?:public|protected|private|static|final|abstract|sealed|synchronized)\s+)"
-_OTHERS: Mapping[tuple[str, ...], tuple[tuple[str, re.Pattern[str]], ...]] = {
-    (".go",): (
-        ("method", re.compile(r"^func\s*\(\s*(?:\w+\s+)?\*?(?P<scope>\w+)[^)]*\)\s*(?P<name>\w+)")),
-        ("function", re.compile(r"^func\s+(?P<name>\w+)")),
-        ("class", re.compile(r"^type\s+(?P<name>\w+)")),
-    ),
-    (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx"): (
-        ("function", re.compile(_C + r"(?:async\s+)?function\b[\s*]*(?P<name>[\w$]+)")),
-        ("class", re.compile(_C + r"(?:class|interface|enum)\s+(?P<name>[\w$]+)")),
-        ("class", re.compile(_C + r"type\s+(?P<name>[\w$]+)[^=]*=")),
-        (
-            "function",
-            re.compile(
-                _C + r"(?:const|let|var)\s+(?P<name>[\w$]+)\s*(?::[^=]+)?=\s*"
-                r"(?:async\s*)?(?:function\b|\w+\s*=>|\([^()]*\)[^=;]*=>)"
-            ),
-        ),
-    ),
-    (".rs",): (
-        (
-            "function",
-            re.compile(
-                r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:async|const|unsafe|default)\s+)*"
-                r"(?:extern\s+\S+\s+)?fn\s+(?P<name>\w+)"
-            ),
-        ),
-        (
-            "class",
-            re.compile(
-                r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?"
-                r"(?:struct|enum|trait|union|type)\s+(?P<name>\w+)"
-            ),
-        ),
-    ),
-    (".java",): (
-        ("class", re.compile(_JAVA + r"*(?:class|interface|enum|record)\s+(?P<name>\w+)")),
-        ("method", re.compile(_JAVA + r"+[\w<>\[\],.? ]+\s(?P<name>\w+)\s*\(")),
-    ),
-}
-_PATTERNS = {ending: rows for endings, rows in _OTHERS.items() for ending in endings}
-_LONGEST_LINE = 2_000  # longer lines of other languages define nothing that is read
-
 _STATED = ("assign", "return")
 _OWNERS = ("self.", "cls.")
 _ATTRIBUTE = re.compile(r"\b(?:self|cls)\.\w+")
+
+_Heads = Callable[[Hunk, str], Iterable[Head]]
 
 
 class Symbol(NamedTuple):
@@ -82,7 +41,7 @@ class Symbol(NamedTuple):
     ``kind``: ``function``, ``class``, ``method``, ``parameter``, ``import``, ``variable`` or
     ``attribute`` (of a class or, as ``self.x``, of its objects). ``scope``: the names around it,
     "" for the module, None if not known. ``text``: its head, or what an import stands for.
-    ``head`` is there for Python only.
+    ``head`` is None for parameters and for an import of several names.
     """
 
     name: str
@@ -114,16 +73,16 @@ class Signature:
 
     @property
     def readable(self) -> tuple[tuple[Parameter, ...], tuple[Parameter, ...]] | None:
-        """The parameters before and after, if both heads are Python that can be parsed."""
-        before, after = parameters(self.before.text), parameters(self.after.text)
+        """The parameters before and after, if those of both heads can be read."""
+        before, after = _read(self.before), _read(self.after)
         return None if before is None or after is None else (before, after)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What a patch does to symbols. ``classes``: classes whose head or decorators it changes;
-    ``statements``: the assignments and returns that it writes, in Python, as symbols of the kinds
-    ``assign`` and ``return``.
+    ``statements``: the assignments and returns that it writes, as symbols of the kinds ``assign``
+    and ``return``; both in Python. ``unread``: characters of other languages that were not read.
     """
 
     added: tuple[Symbol, ...]
@@ -131,6 +90,7 @@ class Changes:
     signatures: tuple[Signature, ...]
     classes: tuple[Signature, ...]
     statements: tuple[Symbol, ...]
+    unread: int
 
 
 def facts(known: Known) -> Iterator[Fact]:
@@ -153,13 +113,15 @@ def facts(known: Known) -> Iterator[Fact]:
         if left := [one for _, _, one in symbols[MOST_SYMBOLS:]]:
             first = min(one.lines[0].start for one in left)
             yield unread(f"patch:{agent}", len(patch.text) - first, agent)
+        if changes.unread:
+            yield unread(f"patch:{agent}", changes.unread, agent)
 
 
 def symbols_added(patch: Patch) -> dict[str, tuple[Symbol, ...]]:
     """Return the symbols that a patch adds by their plain name; ``self.x`` is ``x``."""
     found: dict[str, list[Symbol]] = {}
     for symbol in symbol_changes(patch).added:
-        name = symbol.name.removeprefix("self.").removeprefix("cls.").lstrip("*")
+        name = symbol.name.removeprefix("self.").removeprefix("cls.").lstrip("*.")
         found.setdefault(name, []).append(symbol)
     return {name: tuple(symbols) for name, symbols in found.items()}
 
@@ -191,8 +153,9 @@ def _changes(key: _ByText) -> Changes:
     signatures: list[Signature] = []
     classes: list[Signature] = []
     statements: list[Symbol] = []
+    fragments = Fragments()
     for path, files in _by_path(key.patch.files).items():
-        before, after = _sides(path, files)
+        before, after = _sides(path, files, fragments)
         statements += [_statement(one) for one in after if one.head and one.head.type in _STATED]
         _drop_unchanged(before, after)
         _drop_known_attributes(files, before, after)
@@ -208,8 +171,10 @@ def _changes(key: _ByText) -> Changes:
                     removed.append(one)
     for changed in (added, removed):
         changed.sort(key=lambda one: one.lines[0].start)
-    found = (added, removed, signatures, classes, statements)
-    return Changes(*map(tuple, found))  # type: ignore[arg-type]
+    return Changes(
+        tuple(added), tuple(removed), tuple(signatures), tuple(classes), tuple(statements),
+        fragments.unread,
+    )  # fmt: skip
 
 
 def _by_path(files: Iterable[File]) -> dict[str, list[File]]:
@@ -220,37 +185,40 @@ def _by_path(files: Iterable[File]) -> dict[str, list[File]]:
     return found
 
 
-def _sides(path: str, files: list[File]) -> tuple[list[Symbol], list[Symbol]]:
+def _sides(path: str, files: list[File], fragments: Fragments) -> tuple[list[Symbol], list[Symbol]]:
     """Return the symbols of a file before and after the patch, as far as its hunks show them."""
-    ending = path[path.rfind(".") :].lower() if "." in path else ""
     before: list[Symbol] = []
     after: list[Symbol] = []
+    read: _Heads = heads
+    if not path.lower().endswith((".py", ".pyi")):
+        grammar = grammar_of(path)
+        if grammar is None:
+            return before, after
+        read = partial(definitions, fragments, grammar)
     for hunk in (hunk for file in files for hunk in file.hunks):
-        if ending in (".py", ".pyi"):
-            old, new = _heads(hunk)
-            before += [_python(path, hunk, head) for head in old]
-            after += [_python(path, hunk, head) for head in new]
-        elif rows := _PATTERNS.get(ending):
-            before += _other(path, hunk, "-", rows)
-            after += _other(path, hunk, "+", rows)
+        for symbols, found in zip((before, after), _heads(hunk, read), strict=True):
+            symbols += [_symbol(path, hunk, head) for head in found]
     return before, after
 
 
-def _heads(hunk: Hunk) -> tuple[list[Head], list[Head]]:
+def _heads(hunk: Hunk, read: _Heads) -> tuple[Sequence[Head], Sequence[Head]]:
     """Return the heads of both sides. Where a hunk only adds or only removes, and whole heads at
     that, the other side need not be looked at, nor the unchanged ones of this.
     """
     signs = {line.sign for line in hunk.lines}
-    if not {"+", "-"} <= signs:
-        side = "+" if "+" in signs else "-"
-        here = list(heads(hunk, side))
-        if all(len(one.signs) == 1 for one in here):
-            changed = [one for one in here if one.signs == {side}]
-            return ([], changed) if side == "+" else (changed, [])
-    return list(heads(hunk, "-")), list(heads(hunk, "+"))
+    if {"+", "-"} <= signs:
+        return list(read(hunk, "-")), list(read(hunk, "+"))
+    side, other = ("+", "-") if "+" in signs else ("-", "+")
+    here = list(read(hunk, side))
+    there: list[Head] = []
+    if all(len(one.signs) == 1 for one in here):
+        here = [one for one in here if one.signs == {side}]
+    else:
+        there = list(read(hunk, other))
+    return (there, here) if side == "+" else (here, there)
 
 
-def _python(path: str, hunk: Hunk, head: Head) -> Symbol:
+def _symbol(path: str, hunk: Hunk, head: Head) -> Symbol:
     lines = tuple(head.lines[head.first : head.last])
     return Symbol(head.name, _kind(head), head.scope, path, head.text, lines, hunk, head)
 
@@ -269,20 +237,6 @@ def _kind(head: Head) -> str:
             return "attribute"
         return "attribute" if head.around == "class" else "variable" if head.scope == "" else ""
     return head.type if head.type in ("class", "import") else ""
-
-
-def _other(
-    path: str, hunk: Hunk, side: str, rows: tuple[tuple[str, re.Pattern[str]], ...]
-) -> Iterator[Symbol]:
-    for line in hunk.lines:
-        if line.sign not in (side, " ") or len(line.text) > _LONGEST_LINE:
-            continue
-        for kind, pattern in rows:
-            if match := pattern.match(line.text):
-                scope = match.groupdict().get("scope")
-                text = line.text.strip().removesuffix("{").rstrip()
-                yield Symbol(match.group("name"), kind, scope, path, text, (line,), hunk)
-                break
 
 
 def _drop_unchanged(before: list[Symbol], after: list[Symbol]) -> None:
@@ -309,10 +263,10 @@ def _drop_known_attributes(files: list[File], before: list[Symbol], after: list[
 
 
 def _grouped(symbols: list[Symbol]) -> dict[tuple[str, str | None, str], list[Symbol]]:
-    """Return the symbols of one side by what they are; an import is one for each name."""
+    """Return the symbols of one side by what they are; an import in Python is one for each name."""
     found: dict[tuple[str, str | None, str], list[Symbol]] = {}
     for symbol in symbols:
-        for one in _imports(symbol) if symbol.kind == "import" else (symbol,):
+        for one in (symbol,) if symbol.name else _imports(symbol):
             found.setdefault((one.kind, one.scope, one.name), []).append(one)
     return found
 
@@ -322,6 +276,13 @@ def _imports(symbol: Symbol) -> Iterator[Symbol]:
         word = re.compile(rf"\b{re.escape(name)}\b")
         line = next((one for one in symbol.lines if word.search(one.text)), symbol.lines[0])
         yield Symbol(name, "import", symbol.scope, symbol.path, target, (line,), symbol.hunk)
+
+
+def _read(symbol: Symbol) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a function, None if they cannot be read."""
+    if isinstance(symbol.head, Definition):
+        return symbol.head.parameters
+    return parameters(symbol.text)
 
 
 def _changed(
@@ -334,7 +295,8 @@ def _changed(
 ) -> None:
     """Compare a symbol that both sides define, with heads that differ as texts."""
     if one.kind == "class":
-        classes.append(Signature(one, two))
+        if not isinstance(two.head, Definition):
+            classes.append(Signature(one, two))
     elif one.kind in ("function", "method"):
         signature = Signature(one, two)
         both = signature.readable
@@ -357,7 +319,7 @@ def _parameters(
     known = {one.name for one in there} | {"->"}
     for one in here:
         if one.name not in known:
-            word = re.compile(rf"\b{re.escape(one.name.lstrip('*'))}\b")
+            word = re.compile(rf"\b{re.escape(one.name.lstrip('*.'))}\b")
             lines = [line for line in symbol.lines if line.sign != " "]
             line = next((line for line in lines if word.search(line.text)), symbol.lines[0])
             text = f"{one.name}: {one.annotation} = {one.default}"

@@ -12,7 +12,7 @@ from annotator.facts import conversation, naming, questions, repeats, unread
 from annotator.facts.mentions import lines_in, paths_in, symbols_in
 from annotator.facts.messages import type_of
 from annotator.facts.registry import know
-from annotator.facts.stated import agreed, assured, promises
+from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.traces import Message, Trace, read_traces
 
 
@@ -25,7 +25,7 @@ def talk(*lines, kind=None):
     return Trace("run", "test", "", messages)
 
 
-MODULES = (conversation, promises, assured, agreed, questions, repeats, naming, unread)
+MODULES = (conversation, promises, retracted, assured, agreed, questions, repeats, naming, unread)
 KINDS = {kind: what for module in MODULES for kind, what in module.KINDS.items()}
 
 

@@ -9,12 +9,12 @@ from annotator.evidence import spans_in
 from annotator.facts import assurances, conversation
 from annotator.facts.prose import read
 from annotator.facts.registry import know
-from annotator.facts.stated import agreed, assured, promises
+from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.facts.statements import MOST_STATEMENTS, PROMISES, statements
 from annotator.traces import Message, Trace
 from tests.facts.diffs import change
 
-STATED = (*promises.KINDS, *assured.KINDS, *agreed.KINDS)
+STATED = (*promises.KINDS, *retracted.KINDS, *assured.KINDS, *agreed.KINDS)
 
 
 def talk(*lines, kind=None):
