@@ -1,7 +1,7 @@
 """Where two patches give one thing two forms: names, signatures, shapes of values and classes.
 
 In the sense of "The Specification Gap" (arXiv 2603.24284): such patches may merge without a
-conflict and still not work together. Only Python is read for shapes of values and classes.
+conflict and still not work together. Values and kinds of classes are read in Python only.
 """
 
 import re

@@ -117,17 +117,11 @@ def parse_patch(text: str) -> Patch:
     return _Reader(text).patch()
 
 
-def touches(patch: Patch, path: str) -> bool:
-    """Whether a patch changes the file that somebody calls ``path``.
-
-    A name may be shorter than the patch's (``parser.py``) or longer (``/work/repo/shop/parser.py``)
-    by whole folders; a renamed file is touched under both names.
-    """
-    return any(same_path(path, name) for file in patch.files for name in (file.path, file.old_path))
-
-
 def same_path(one: str, two: str) -> bool:
-    """Whether two paths can name one file: equal, or one ends in the other by whole folders."""
+    """Whether two paths can name one file: equal, or one ends in the other by whole folders.
+
+    An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
+    """
     one, two = (path.strip().removeprefix("./").strip("/") for path in (one, two))
     return bool(one and two) and (one == two or one.endswith("/" + two) or two.endswith("/" + one))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from annotator.facts.diff import Edit, File, Hunk, Line, Patch, parse_patch, same_path, touches
+from annotator.facts.diff import Edit, File, Hunk, Line, Patch, parse_patch, same_path
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.text import count, one_line
@@ -13,7 +13,7 @@ from annotator.traces import Trace
 
 __all__ = [
     "KINDS", "Edit", "File", "Hunk", "Line", "Patch",
-    "facts", "parse_patch", "passage", "read_patches", "same_path", "touches", "unread",
+    "facts", "parse_patch", "passage", "read_patches", "same_path", "unread",
 ]  # fmt: skip
 
 MOST_PATCHES = 10  # patches of one trace that are read

@@ -117,15 +117,6 @@ def facts(known: Known) -> Iterator[Fact]:
             yield unread(f"patch:{agent}", changes.unread, agent)
 
 
-def symbols_added(patch: Patch) -> dict[str, tuple[Symbol, ...]]:
-    """Return the symbols that a patch adds by their plain name; ``self.x`` is ``x``."""
-    found: dict[str, list[Symbol]] = {}
-    for symbol in symbol_changes(patch).added:
-        name = symbol.name.removeprefix("self.").removeprefix("cls.").lstrip("*.")
-        found.setdefault(name, []).append(symbol)
-    return {name: tuple(symbols) for name, symbols in found.items()}
-
-
 def symbol_changes(patch: Patch) -> Changes:
     """Return what a patch does to symbols; a definition that only moves within a file does not
     count, nor does one whose body changes.

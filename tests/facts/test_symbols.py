@@ -3,8 +3,6 @@
 import pytest
 
 from annotator.facts import symbols
-from annotator.facts.patches import parse_patch
-from annotator.facts.symbols import symbols_added
 from tests.facts.diffs import change, checked, trace
 
 CLASS = "class Parser:"
@@ -90,12 +88,3 @@ def test_signatures(body, count):
 def test_a_string_that_begins_the_file():
     found = checked(trace(change('+"""\n+def read(a):\n+"""\n+def write(): ...')), [symbols])
     assert [fact.about["name"] for fact in found] == ["write"]
-
-
-def test_symbols_added_has_plain_names():
-    patch = parse_patch(change("+import re\n+def f(a):\n+    pass\n-def g(a):\n+def g(a, **kw):"))
-    assert {name: one[0].kind for name, one in symbols_added(patch).items()} == {
-        "re": "import",
-        "f": "function",
-        "kw": "parameter",
-    }
