@@ -5,17 +5,15 @@ the conversation shows of a merge that conflicts, and at last the patches alone.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
 from annotator.facts.messages import OWN_TYPES
-from annotator.facts.prose import span_of
-from annotator.facts.python_code import parameters
-from annotator.facts.sides import sentences, sides_of
 from annotator.judges.rules import comm_errors
 from annotator.judges.rules.case import FEWEST_LINES, Case, spans
+from annotator.judges.rules.code import calls, may_be, naming, only_defaults
 
 CODES = (
     "broken_commitment",
@@ -179,12 +177,12 @@ def signature_left_open(case: Case) -> Claim | None:
     if not case.clashes:
         return None
     for one in case.of("signature_changed_by_both"):
-        if not one.about["same"] and (shown := _naming(case, str(one.about["name"]))):
+        if not one.about["same"] and (shown := naming(case, str(one.about["name"]))):
             return case.claim("parameter_flow", one.says, shown, *one.spans)
     for one in case.of("hunks_overlap"):
         if one.about["parameters"] and not one.about["same"]:
             names = [*one.about["definitions"], "__init__"]
-            named = (_naming(case, name, inside=names) for name in names)
+            named = (naming(case, name, inside=names) for name in names)
             if shown := next((span for span in named if span), None):
                 rationale = f"{one.says} Each adds parameters there."
                 return case.claim("parameter_flow", rationale, shown, *one.spans)
@@ -201,11 +199,11 @@ def old_contract_used(case: Case) -> Claim | None:
         return None
     for one in case.of("signature_changed"):
         name = str(one.about["name"])
-        if _only_defaults(str(one.about["before"]), str(one.about["text"])):
+        if only_defaults(str(one.about["before"]), str(one.about["text"])):
             continue
-        shown = _naming(case, name)
-        for agent, call in _calls(case, name).items() if shown else ():
-            if agent not in one.agents and shown and _may_be(one, case.known.text(call)):
+        shown = naming(case, name)
+        for agent, call in calls(case, name).items() if shown else ():
+            if agent not in one.agents and shown and may_be(one, case.known.text(call)):
                 rationale = f"{one.says} {agent}'s patch adds a call of it."
                 return case.claim("parameter_flow", rationale, shown, *one.spans, call)
     return None
@@ -217,7 +215,7 @@ def two_designs(case: Case) -> Claim | None:
     if met is None or met.about["same"]:
         return None
     for name in met.about["definitions"]:
-        said = [_naming(case, name, agent) for agent in met.agents]
+        said = [naming(case, name, agent) for agent in met.agents]
         if all(said):
             shown = [one for one in said if one]
             rationale = f"{met.says} Both speak of {name}."
@@ -296,7 +294,6 @@ def unexplained(case: Case) -> Claim | None:
 
 
 _MOST_RETRACTIONS = 50
-_COMMENT = re.compile(r"\s*(?:#|//|\*|/\*|\"\"\"|''\')")
 
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     claimed_but_not_delivered,
@@ -386,52 +383,3 @@ def _meeting(case: Case, agent: str | None = None) -> Fact | None:
     """Return where patches (one agent's) meet: in different ways, and overlapping, if they do."""
     met = [one for one in case.of("hunks_overlap", "hunks_adjoin") if agent in (None, *one.agents)]
     return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
-
-
-def _naming(
-    case: Case, name: str, agent: str | None = None, inside: Collection[str] = ()
-) -> Span | None:
-    """Return the sentence in which a message (of one agent) names something, or None.
-
-    ``inside``: what may stand around it ("Tide" in "Tide.__init__"), if that is to count.
-    """
-    last = name.rpartition(".")[2]
-    named = re.compile(rf"(?:(\w+)\.)?(?<!\w){re.escape(last)}(?!\w)")
-    for said, sentence in sentences(case.known):
-        if last not in sentence.text or agent not in (None, said.sender):
-            continue
-        match = named.search(sentence.text)
-        if match and not (inside and match.group(1) and match.group(1) not in inside):
-            return span_of(said, sentence, match.start())
-    return None
-
-
-def _may_be(change: Fact, call: str) -> bool:
-    """Whether a call can be one of a method or function: a method is called of something."""
-    name = re.escape(str(change.about["name"]))
-    dotted = re.search(rf"\.{name}\(", call) is not None
-    return dotted is (change.about["symbol"] == "method")
-
-
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-
-
-def _only_defaults(before: str, after: str) -> bool:
-    """Whether a signature in Python only gains parameters that need not be given."""
-    old, new = parameters(before), parameters(after)
-    if old is None or new is None:
-        return False
-    return set(old) <= set(new) and all(one.default for one in set(new) - set(old))
-
-
-def _calls(case: Case, name: str) -> dict[str, Span]:
-    """Return for each agent a line that its patch adds and that calls a function or method."""
-    call = re.compile(rf"(?<!def )(?<![\w]){re.escape(name)}\(")
-    found = {}
-    for agent, side in sides_of(case.known).items():
-        lines = (line for line in side.added.values() if call.search(line.text))
-        line = next((one for one in lines if not _COMMENT.match(one.text)), None)
-        if line:
-            found[agent] = side.span([line])
-    return found
