@@ -7,7 +7,7 @@ Times are CPU seconds of one process, the best of five rounds each, in one run.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from annotator.judges.rules import RulesJudge
@@ -31,21 +31,25 @@ def main(source: str) -> None:
     """Print for each rubric the runs a second, and how many times the reading that is."""
     judge = RulesJudge()
 
-    def read() -> list[Trace]:
-        found = (one for one in read_traces([source]) if isinstance(one, Trace))
-        return [one for one in found if len(one.agents) > 1]
+    def read() -> Iterator[Trace]:
+        for one in read_traces([source]):
+            if isinstance(one, Trace) and len(one.agents) > 1:
+                yield one
+
+    def count() -> int:
+        return sum(1 for _ in read())
 
     def decide(rubric: Rubric) -> None:
         for one in read():
             if not rubric.excludes(one):
                 judge.decide(one, rubric)
 
-    count, reading = len(read()), best(read)
-    print(f"{count} runs of several agents; reading alone {count / reading:.0f} a second")
+    runs, reading = count(), best(count)
+    print(f"{runs} runs of several agents; reading alone {runs / reading:.0f} a second")
     for name in ("comm_errors", "symptoms", "emergent"):
         rubric = load_rubric(name)
         seconds = best(partial(decide, rubric))
-        print(f"{name:12} {count / seconds:4.0f} a second, {seconds / reading:4.1f} times reading")
+        print(f"{name:12} {runs / seconds:4.0f} a second, {seconds / reading:4.1f} times reading")
 
 
 if __name__ == "__main__":
