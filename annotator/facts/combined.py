@@ -64,11 +64,10 @@ def _orders(known: Known) -> Iterator[Fact]:
     for one in stated:
         if not one.about["hedged"]:
             alike.setdefault((one.about["first"], one.agents[0]), one)
-    by_number = {said.n: said for said in known.messages}
     meetings = meetings_of(known, same=True)
     for one in reversed(stated if meetings else []):
         first, sender = one.about["first"], one.agents[0]
-        partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
+        partners = known.partners_of(one)
         echo = next((alike[first, who] for who in partners if (first, who) in alike), None)
         if one.about["agreed_in"] is None and (echo is None or one.about["hedged"]):
             continue

@@ -32,6 +32,10 @@ class Known:
         return read_all(self.trace)
 
     @cached_property
+    def _by_number(self) -> dict[int, Said]:
+        return {said.n: said for said in self.messages}
+
+    @cached_property
     def _texts(self) -> dict[str, str]:
         return {one.id: one.text for one in self.trace.sources(("messages", "patches", "outcome"))}
 
@@ -49,6 +53,10 @@ class Known:
         sent = [agent for agent in others if agent in said.message.recipients]
         found = named or sent or others
         return tuple(found) if named or sent or len(others) == 1 else ()
+
+    def partners_of(self, fact: Fact) -> tuple[str, ...]:
+        """Return to whom the first passage of a fact speaks; the fact names its ``message``."""
+        return self.partners(self._by_number[fact.about["message"]], self.text(fact.spans[0]))
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds, module by module in the order of the text."""

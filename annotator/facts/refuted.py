@@ -27,13 +27,12 @@ def facts(known: Known) -> Iterator[Fact]:
     refuted where they are combined, and conflict.
     """
     meetings = meetings_of(known, same=False)
-    by_number = {said.n: said for said in known.messages}
     conflicts = known.trace.outcome.merge == "conflicts"
     for one in known.of("assurance") if meetings else ():
         claim, agent = one.about["claim"], one.agents[0]
         if claim not in _CLASHING or (claim == "independent" and not conflicts):
             continue
-        partners = known.partners(by_number[one.about["message"]], known.text(one.spans[0]))
+        partners = known.partners_of(one)
         files = [name for name in one.about["files"] if not _HANDED_IN.search(name)]
         met = next(
             (

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from annotator.facts.diff import Line, Patch
 from annotator.facts.known import Known
@@ -82,6 +82,7 @@ class Side:
         return passage(f"patch:{self.agent}", self.patch.text, lines, hunk)
 
 
+@lru_cache(maxsize=1)  # of one trace: its facts and the rules ask for the same
 def sides_of(known: Known) -> dict[str, Side]:
     """Return the agents that changed something, by name."""
     return {

@@ -62,7 +62,7 @@ RENAMED = {"a": change(" harbour\n-level = 2\n+height = 3", "harbour/tides.py")}
 OWN = {
     "I did not touch tides.py.": (TIDES, "untouched_refuted", "+tide = 1"),
     "I have not edited `harbour/tides.py`.": (TIDES, "untouched_refuted", "+tide = 1"),
-    "My patch does not change /work/harbour/tides.py.": (TIDES, "untouched_refuted", "+tide = 1"),
+    "My patch does not change /srv/harbour/tides.py.": (TIDES, "untouched_refuted", "+tide = 1"),
     "I won't touch tides.py.": (TIDES, "promise_broken", "+tide = 1"),
     "I'm going to draw it, and I will not modify tides.py.": (TIDES, "promise_broken", "+tide = 1"),
     "The level is now = 3.": (RENAMED, "name_not_in_patch", "-level = 2"),

@@ -69,7 +69,7 @@ PATHS = {
     "and/or get_row/put_row on team/agent1, e.g. v1.2": [],
     "https://example.org/x.py": [],
     "the `harbour/__init__.py`:12": ["harbour/__init__.py"],
-    "/work/app/main.go;../x.toml": ["/work/app/main.go", "../x.toml"],
+    "/srv/app/main.go;../x.toml": ["/srv/app/main.go", "../x.toml"],
     "Makefile and node.js": ["Makefile"],
 }
 

@@ -32,7 +32,7 @@ def naming(
 
 def calls(case: Case, name: str) -> dict[str, Span]:
     """Return for each agent a line that its patch adds and that calls a function or method."""
-    call = re.compile(rf"(?<!def )(?<![\w]){re.escape(name)}\(")
+    call = re.compile(rf"(?<!def )(?<!\w){re.escape(name)}\(")
     found = {}
     for agent, side in sides_of(case.known).items():
         lines = (line for line in side.added.values() if call.search(line.text))
