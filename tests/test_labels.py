@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from annotator.errors import AnnotatorError
 from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
+from annotator.labels.model import Passage
 from annotator.rubrics import load_rubric
 from annotator.text import one_line
 
@@ -176,10 +177,45 @@ def test_format_is_told_by_content_and_bom_and_blank_lines_do_not_matter(tmp_pat
     assert [one.trace_id for one in read_labels([odd], PRIMARY).labels] == ["t1", "t2"]
 
 
+def test_places_of_quotes_are_read(tmp_path):
+    span = {"quote": "a\nb", "source": "message:1", "start": 4, "end": 7, "code": "repetition"}
+    file = lines(tmp_path / "l.jsonl", row(evidence=["a\nb"], spans=[span, span | {"code": None}]))
+    assert only(read_labels([file], PRIMARY)).spans == (
+        Passage("a\nb", "message:1", 4, 7, "repetition"),
+        Passage("a\nb", "message:1", 4, 7),
+    )
+
+
+@pytest.mark.parametrize("codes", [ONE, PRIMARY, MANY])
+def test_a_skipped_trace_may_have_a_note(tmp_path, codes):
+    skipped = without("primary", trace_id="t2", skipped=True, note="?")
+    file = lines(tmp_path / "l.jsonl", row(), skipped | {"secondary": [], "evidence": []})
+    assert read_labels([file], codes).unlabelled == ("t2",)
+    header = "trace_id,rubric,annotator,primary,note,skipped,spans"
+    cells = ("t1,symptoms,ann,none,,False,[]", "t2,symptoms,ann,,?,True,[{'quote': 'a'}]")
+    assert read_labels([table(tmp_path / "l.csv", header, *cells)], codes).unlabelled == ("t2",)
+
+
 # Problems
 
 
+SPAN = {"quote": "abc", "source": "outcome", "start": 0, "end": 3}
 WRONG = [
+    (row(skipped=True), PRIMARY, "skipped", "true, but the trace has a label"),
+    (without("primary", skipped=1, note="n"), PRIMARY, "primary", "missing, but note is filled"),
+    (without("primary", skipped=True, confidence=3), ONE, "primary", "but confidence is filled"),
+    (without("primary", skipped=True, note=3), ONE, "note", "found 3, expected a text"),
+    (without("primary", spans=[SPAN]), MANY, "secondary", "missing, but spans is filled"),
+    (row(spans={}), PRIMARY, "spans", "found an object, expected a list of quotes with places"),
+    (row(spans=[SPAN, None]), PRIMARY, "spans", "number 2: expected the texts quote and source"),
+    (row(spans=[SPAN | {"start": "0"}]), PRIMARY, "spans", "the whole numbers start and end"),
+    (row(spans=[SPAN | {"start": False}]), PRIMARY, "spans", "the whole numbers start and end"),
+    (row(spans=[SPAN | {"quote": " "}]), PRIMARY, "spans", "expected the texts quote and source"),
+    (row(spans=[SPAN | {"end": 4}]), PRIMARY, "spans", "from 0 to 4, but the quote has 3"),
+    (row(spans=[SPAN | {"start": -1, "end": 2}]), PRIMARY, "spans", "from -1 to 2"),
+    (row(spans=[SPAN | {"end": 10**40}]), PRIMARY, "spans", "to a very large number"),
+    (row(spans=[SPAN | {"code": "zzz"}]), PRIMARY, "spans", "symptoms has no code 'zzz'"),
+    (row(spans=[SPAN | {"code": ["a"]}]), PRIMARY, "spans", "symptoms has no code a list"),
     (row(primary="work_overlapp"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
     (row(primary="WORK_OVERLAP"), PRIMARY, "primary", "did you mean 'work_overlap'?"),
     (row(primary="nan"), PRIMARY, "primary", "no code 'nan'"),

@@ -13,9 +13,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
-from annotator.text import storable
+from annotator.text import one_line, storable
+from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample
+_PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Design:
     """How labels were drawn. ``traces`` says to which stratum each drawn trace belongs.
 
     This is kept apart from the sheet: the strata are the judge's codes, and who labels must not
-    see them. ``judge_sha256`` is None where no judge was asked.
+    see them. ``judge_sha256`` is None where no judge was asked. ``sources`` and ``format`` say
+    where the traces are, as in ``run.json``; None in designs of before they were kept.
     """
 
     rubric: str
@@ -58,6 +61,8 @@ class Design:
     strata: dict[str, Stratum]
     traces: dict[str, str] = field(repr=False)
     schema: Literal["design/1"] = "design/1"
+    sources: tuple[str, ...] | None = None
+    format: str | None = None
 
     @property
     def frame(self) -> int:
@@ -66,8 +71,9 @@ class Design:
 
     @property
     def id(self) -> str:
-        """A short hash that tells this design from others."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """A short hash that tells this design from others, wherever the traces are."""
+        drawn = {name: one for name, one in asdict(self).items() if name not in _PLACES}
+        text = json.dumps(drawn, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -230,6 +236,40 @@ def read_design(file: Path) -> Design:
     if unknown := set(found.traces.values()) - found.strata.keys():
         raise AnnotatorError(f"{file}: traces of an unknown stratum {min(unknown)!r}")
     return found
+
+
+def design_file(sheet: Path) -> Path:
+    """Return where the design of a sheet stands, beside it."""
+    return sheet.with_name(f"{sheet.name}.design.json")
+
+
+def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
+    """Return the sources and the format of the traces in a sheet; None if they are not known.
+
+    Nothing else of the design is looked at: who labels must not learn the judge's codes, not even
+    from what is wrong with it.
+
+    Raises:
+        AnnotatorError: the design is there and cannot be read.
+    """
+    file = design_file(sheet)
+    name = one_line(str(file))
+    try:
+        value = parse(file.read_bytes().decode(), name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise AnnotatorError(f"{name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise AnnotatorError(f"{name}: not UTF-8; is this a design of a sample?") from error
+    design = value if isinstance(value, dict) else {}
+    sources, format = map(design.get, _PLACES)
+    if sources is None or format is None:
+        return None
+    texts = isinstance(sources, list) and all(isinstance(one, str) for one in sources)
+    if not sources or not texts or not isinstance(format, str):
+        raise AnnotatorError(f"{name}: sources and format do not say where the traces are")
+    return tuple(sources), format
 
 
 def doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:

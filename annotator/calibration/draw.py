@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from annotator.calibration.design import (
@@ -11,6 +11,7 @@ from annotator.calibration.design import (
     Design,
     Stratum,
     allocate,
+    design_file,
     doubles,
     draw,
     read_design,
@@ -22,6 +23,7 @@ from annotator.calibration.frame import DEFAULT_CLUSTER, rubrics_of
 from annotator.calibration.sheets import Population, Split, of_run, of_traces, rows, write_sheet
 from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
+from annotator.runs.manifest import absolute, read_manifest
 from validation import expected_half_widths
 
 PLANNED = (50, 100, 200, 400)
@@ -103,16 +105,18 @@ def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
     else:
         design, chosen = _drawn(population, what, split)
         twice = doubles(chosen, what.double, what.seed)
+    where, format = _places(sources, what)
+    design = replace(design, sources=where, format=format)
     sheet = rows(chosen, twice, design, split)
-    design_file = out.with_name(f"{out.name}.design.json")
-    write_design(design_file, design)  # first: a sheet without its design is worth nothing
+    beside = design_file(out)
+    write_design(beside, design)  # first: a sheet without its design is worth nothing
     try:
         write_sheet(out, sheet)
     except AnnotatorError:
-        design_file.unlink()
+        beside.unlink()
         raise
     tasks = len({one.task for one in chosen}) if population.tasks_known else None
-    return Sheet(out, design_file, design, len(chosen), len(sheet), tasks, population.left_out)
+    return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)
 
 
 def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
@@ -195,6 +199,17 @@ def _effective(
 
 def _is_run(sources: Sequence[str]) -> bool:
     return len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
+
+
+def _places(sources: Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return where the traces are and their format: of a run, as its manifest says."""
+    if not _is_run(sources):
+        return tuple(absolute(source) for source in sources), what.format
+    manifest = read_manifest(Path(sources[0]))
+    where, format = manifest.get("sources"), manifest.get("format")
+    if not isinstance(where, list) or not isinstance(format, str):
+        return None, None
+    return tuple(str(one) for one in where), format
 
 
 def _population(sources: Sequence[str], what: Draw, split: Split, *, stratify: bool) -> Population:

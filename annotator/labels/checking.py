@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.errors import LabelsError
-from annotator.labels.model import Codes, Label, Row
+from annotator.labels.model import Codes, Label, Passage, Row
 from annotator.rubrics import NONE
 from annotator.text import one_line, storable
 from annotator.traces.document import kind
@@ -66,24 +66,29 @@ def trace_of(row: Row, codes: Codes, problems: Problems) -> str | None:
     """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
 
     What stands beside a label that is missing is a problem too: whether "no code" was meant or
-    nothing yet cannot be told.
+    nothing yet cannot be told. Only a trace that was ``skipped`` may have a note: why.
     """
-    check = _Check(row, problems)
-    extra = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
+    check = Check(row, problems)
+    allowed = ("note",) if row.fields.get("skipped") is True else ()
+    beside = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
+    extra = [name for name in beside if name not in allowed]
     if extra:
         field = "secondary" if codes.choice == "many" else "primary"
         filled = f"{' and '.join(extra)} {'are' if len(extra) > 1 else 'is'} filled"
         check.wrong(field, f"missing, but {filled}; write {NONE} or a code")
+    check.text("note")
     trace_id = check.name("trace_id")
     return None if check.failed else trace_id
 
 
-_BESIDE = ("secondary", "evidence", "note", "confidence")
+_BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 
 def checked(row: Row, codes: Codes, problems: Problems) -> Label | None:
     """Return the label of a labelled row, or None if it has problems, which are recorded."""
-    check = _Check(row, problems)
+    check = Check(row, problems)
+    if row.fields.get("skipped") is True:
+        check.wrong("skipped", "true, but the trace has a label; take one of them out")
     primary, secondary = check.codes(codes)
     label = Label(
         trace_id=check.name("trace_id"),
@@ -99,12 +104,13 @@ def checked(row: Row, codes: Codes, problems: Problems) -> Label | None:
         task=check.text("task"),
         split=check.text("split"),
         design=check.text("design"),
+        spans=check.spans(codes),
         where=row.where,
     )
     return None if check.failed else label
 
 
-class _Check:
+class Check:
     """The fields of one row. A wrong one is a problem, and reads as if it were empty."""
 
     def __init__(self, row: Row, problems: Problems) -> None:
@@ -114,10 +120,12 @@ class _Check:
         self.failed = False
 
     def wrong(self, field: str, message: str) -> None:
+        """Record a problem with a field."""
         self.failed = True
         self._problems.add(f"{self._row.where}: {field}: {message}")
 
     def text(self, field: str) -> str | None:
+        """Return a text, None if there is none."""
         value = self._fields.get(field)
         if value is None or isinstance(value, str):
             return storable(value) if value else None
@@ -125,6 +133,7 @@ class _Check:
         return None
 
     def name(self, field: str) -> str:
+        """Return a text that has to be there."""
         value = self._fields.get(field)
         if value is None or (isinstance(value, str) and not value.strip()):
             self.wrong(field, "missing; a label says which trace it is of, and who gave it")
@@ -132,6 +141,7 @@ class _Check:
         return self.text(field) or ""
 
     def texts(self, field: str, of: str) -> tuple[str, ...]:
+        """Return a list of texts, none of them blank; ``of`` says what they are."""
         value = self._fields.get(field)
         if value is None:
             return ()
@@ -144,7 +154,35 @@ class _Check:
             return ()
         return tuple(storable(one) for one in value)
 
+    def spans(self, codes: Codes) -> tuple[Passage, ...]:
+        """Return the quotes with their places. Whether they stand there only the trace can tell."""
+        value = self._fields.get("spans")
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.wrong("spans", f"found {found(value)}, expected a list of quotes with places")
+            return ()
+        spans = (self._span(one, f"number {n}", codes) for n, one in enumerate(value, 1))
+        return tuple(one for one in spans if one)
+
+    def _span(self, value: Any, which: str, codes: Codes) -> Passage | None:
+        fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
+        quote, source, start, end, code = map(fields.get, Passage.__dataclass_fields__)
+        texts = all(isinstance(one, str) and one.strip() for one in (quote, source))
+        if not texts or type(start) is not int or type(end) is not int:
+            problem = "expected the texts quote and source, and the whole numbers start and end"
+        elif start < 0 or end - start != len(str(quote)):
+            length = len(str(quote))
+            problem = f"from {found(start)} to {found(end)}, but the quote has {length} characters"
+        elif code is not None and code not in codes.ids:
+            problem = f"{codes.rubric} has no code {found(code)}"
+        else:
+            return Passage(storable(str(quote)), storable(str(source)), start, end, code)
+        self.wrong("spans", f"{which}: {problem}")
+        return None
+
     def codes(self, codes: Codes) -> tuple[str | None, tuple[str, ...]]:
+        """Return the primary code and the others, as in a :class:`Label`."""
         primary = self._primary(codes)
         secondary = tuple(one.strip() for one in self.texts("secondary", "codes"))
         named = (*primary, *secondary)
@@ -196,6 +234,7 @@ class _Check:
             self.wrong("secondary", f"{codes.rubric} has one code per trace; leave it empty")
 
     def confidence(self) -> int | None:
+        """Return how sure the annotator was, 1 to 5."""
         value = self._fields.get("confidence")
         low, high = CONFIDENCE
         if value is None:
@@ -208,6 +247,7 @@ class _Check:
         return None
 
     def probability(self) -> float | None:
+        """Return the chance that the trace had to be drawn, above 0 and at most 1."""
         value = self._fields.get("inclusion_probability")
         if value is None:
             return None
@@ -219,6 +259,7 @@ class _Check:
         return None
 
     def sha256(self, codes: Codes) -> str | None:
+        """Return the hash of the rubric's version; another version is a problem."""
         value = self.text("rubric_sha256")
         if value and codes.sha256 and value != codes.sha256:
             self.wrong(

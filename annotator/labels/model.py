@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from annotator.rubrics import Rubric
+
 # The fields of the contract's labels file that this package reads; others are ignored.
 FIELDS = (
     "trace_id",
@@ -19,6 +21,8 @@ FIELDS = (
     "task",
     "split",
     "design",
+    "spans",
+    "skipped",
 )
 
 
@@ -35,6 +39,26 @@ class Codes:
     choice: Literal["one", "primary", "many"]
     sha256: str | None = None
 
+    @classmethod
+    def of(cls, rubric: Rubric) -> "Codes":
+        """Return what labels by a rubric are checked against."""
+        ids = tuple(code.id for code in rubric.codes)
+        return cls(rubric.id, ids, rubric.choice, rubric.sha256 or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A quote with its place: ``source_text[start:end] == quote``, offsets in characters.
+
+    ``code`` is the code that it shows, None if it was marked for none in particular.
+    """
+
+    quote: str
+    source: str
+    start: int
+    end: int
+    code: str | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -42,8 +66,9 @@ class Label:
 
     It exists for what was labelled only: without ``primary`` and ``secondary`` the annotator says
     that no code applies. A rubric of ``many`` codes has no primary one, all stand in ``secondary``.
-    ``design`` names the drawing of the trace that the inclusion probability is of. ``where`` is the
-    place in the file, ``labels.jsonl, line 7``.
+    ``design`` names the drawing of the trace that the inclusion probability is of. ``spans`` are
+    the places of those quotes whose place is known. ``where`` is the place in the file,
+    ``labels.jsonl, line 7``.
     """
 
     trace_id: str
@@ -59,6 +84,7 @@ class Label:
     task: str | None = None
     split: str | None = None
     design: str | None = None
+    spans: tuple[Passage, ...] = ()
     where: str = ""
 
     @property
@@ -94,7 +120,8 @@ class Row:
     """One row of any format in the names of the contract, not checked yet.
 
     A field that is absent was left empty by the annotator: without ``primary`` the row is not
-    labelled yet, with ``primary`` None its annotator says that no code applies.
+    labelled yet, with ``primary`` None its annotator says that no code applies. ``skipped`` True:
+    not labelled yet either, because its annotator could not say, or not now.
     """
 
     where: str

@@ -44,7 +44,7 @@ def read_labels(files: Sequence[Path], codes: Codes) -> Labels:
     problems = Problems()
     reading = _Reading(codes, problems)
     for path in _files(files, problems):
-        for row in _rows(path, codes, problems):
+        for row in rows_in(path, codes, problems):
             reading.take(row)
     problems.raise_if_any()
     return reading.done(files)
@@ -62,7 +62,7 @@ def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
     anything = Codes("", (), "many")
     counts: Counter[str] = Counter()
     for path in _files(files, problems):
-        for row in _rows(path, anything, problems):
+        for row in rows_in(path, anything, problems):
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
@@ -171,7 +171,7 @@ def _below(folder: Path, problems: Problems) -> list[Path]:
     return potatoes or own
 
 
-def _rows(path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
+def rows_in(path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     name = _shown(path)
     try:

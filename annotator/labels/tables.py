@@ -49,6 +49,17 @@ def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Itera
                 yield from _rows(row, columns, where, codes, problems)
 
 
+def columns_of(path: Path) -> list[str]:
+    """Return the names of a table's columns, in the table's order; none if it is no table.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        _, header = next(_lines(file, "", Problems()), (1, []))
+    return [_column(cell) for cell in header]
+
+
 def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     """Yield the filled lines with the number each begins at."""
     first = next((line for line in file if line.strip()), "")
@@ -127,6 +138,9 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
             del fields["secondary"]  # "none" for "no further one": clear, and often written
     if "evidence" in row:
         fields["evidence"] = _list(row["evidence"], r"\n")
+    if row.get("skipped", "").lower() == "true":
+        fields["skipped"] = True
+    fields.pop("spans", None)  # a cell holds no places; the quotes stand in evidence
     return fields
 
 

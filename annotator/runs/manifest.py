@@ -117,7 +117,7 @@ def new_manifest(
         ],
         "prompt_sha256": settings.pop("prompt_sha256", None),
         "judge": {"id": judge.id, **settings},
-        "sources": [_absolute(source) for source in sources],
+        "sources": [absolute(source) for source in sources],
         "format": format,
         "only": only,
         "limit": limit,
@@ -129,6 +129,6 @@ def new_manifest(
     }
 
 
-def _absolute(source: str) -> str:
+def absolute(source: str) -> str:
     """Return a source as it is known from any folder."""
     return source if source.startswith("hf://") else storable(os.path.abspath(source))

@@ -1,0 +1,132 @@
+"""Two annotators' labels of the same traces, and the one label they agree on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from annotator.errors import AnnotatorError
+from annotator.labels.decisions import Decision, unplaced
+from annotator.labels.model import Label, Labels
+from annotator.labels.store import LabelStore
+from annotator.text import one_line
+
+# What both labels of a trace carry along from its drawing; it has to be the same.
+_DRAWN = ("task", "split", "inclusion_probability", "design")
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A trace that two annotators labelled differently."""
+
+    trace_id: str
+    first: Label
+    second: Label
+
+
+class Compared(NamedTuple):
+    """Two annotators' labels, in the order of the first one's.
+
+    ``agreed``: the same primary code and the same others. ``only_one``: traces that one of the two
+    has not labelled.
+    """
+
+    agreed: list[tuple[Label, Label]]
+    differing: list[Disagreement]
+    only_one: list[str]
+
+
+def compare(labels: Labels, first: str, second: str) -> Compared:
+    """Return where two annotators agree and where they do not.
+
+    Raises:
+        AnnotatorError: one of them has no labels, they are the same one, no trace was labelled by
+            both, or the labels of a trace say different things of how it was drawn.
+    """
+    for name in (first, second):
+        if name not in labels.annotators:
+            known = ", ".join(one_line(one, 60) for one in labels.annotators)
+            raise AnnotatorError(f"no labels of {one_line(name, 60)!r}, only of {known}")
+    if first == second:
+        raise AnnotatorError(f"two annotators are needed, and {one_line(first, 60)!r} is one")
+    one, other = labels.of(first), labels.of(second)
+    found = Compared([], [], [])
+    for trace_id, label in one.items():
+        if trace_id not in other:
+            found.only_one.append(trace_id)
+            continue
+        extra_of(label, other[trace_id])  # before anything is written
+        if _said(label) == _said(other[trace_id]):
+            found.agreed.append((label, other[trace_id]))
+        else:
+            found.differing.append(Disagreement(trace_id, label, other[trace_id]))
+    found.only_one.extend(trace_id for trace_id in other if trace_id not in one)
+    if not found.agreed and not found.differing:
+        names = f"{one_line(first, 60)} and {one_line(second, 60)}"
+        raise AnnotatorError(f"{names} labelled no trace in common")
+    return found
+
+
+def _said(label: Label) -> tuple[str | None, frozenset[str]]:
+    return label.primary, frozenset(label.secondary)
+
+
+def extra_of(first: Label, second: Label) -> dict[str, Any]:
+    """Return how the trace of two labels was drawn, for the label that is made of them.
+
+    What only one of them says holds.
+
+    Raises:
+        AnnotatorError: they contradict each other.
+    """
+    extra: dict[str, Any] = {}
+    for name in _DRAWN:
+        values = [getattr(label, name) for label in (first, second)]
+        known = {value for value in values if value is not None}
+        if len(known) > 1:
+            said = " and ".join(
+                f"{one_line(str(value), 80)} ({label.where})"
+                for value, label in zip(values, (first, second), strict=True)
+            )
+            raise AnnotatorError(
+                f"{name} of {one_line(first.trace_id, 120)!r}: {said}; one trace was drawn in one"
+                " way only, make them the same"
+            )
+        if known:
+            extra[name] = known.pop()
+    return extra
+
+
+def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
+    """Return the decision that two labels of the same codes come to, and its extra columns.
+
+    Its evidence is that of both; a quote has its place where one of the two marked it.
+
+    Raises:
+        AnnotatorError: the labels contradict each other in how the trace was drawn.
+    """
+    spans = tuple(dict.fromkeys((*first.spans, *second.spans)))
+    quotes = dict.fromkeys((*first.evidence, *second.evidence))
+    names = f"{one_line(first.annotator, 60)} and {one_line(second.annotator, 60)}"
+    decision = Decision(
+        trace_id=first.trace_id,
+        primary=first.primary,
+        secondary=first.secondary,
+        evidence=spans,
+        quotes=unplaced(list(quotes), spans),
+        note=f"agreed by {names}",
+    )
+    return decision, extra_of(first, second)
+
+
+def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> int:
+    """Write what two annotators agree on, and return how many; what is decided already stays.
+
+    Raises:
+        AnnotatorError: as :meth:`LabelStore.decide`.
+    """
+    written = 0
+    for first, second in agreed:
+        if first.trace_id not in store.decisions:
+            store.decide(*gold_of_agreed(first, second))
+            written += 1
+    return written

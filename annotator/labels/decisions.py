@@ -1,0 +1,141 @@
+"""What an annotator decided about one trace, as the person made it and as a line of a file."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.labels.checking import Problems, checked, found, is_labelled, is_none, trace_of
+from annotator.labels.model import Codes, Passage, Row
+from annotator.rubrics import Rubric
+from annotator.text import one_line, storable
+from annotator.traces import Trace
+
+# The columns of a sheet that go from the question to its answer.
+COLUMNS = ("order", "task", "split", "inclusion_probability", "design", "rater")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an annotator decided about a trace, or that it is ``skipped``: not labelled for now.
+
+    No code at all, and not skipped: the annotator says that none applies. Of a rubric of ``many``
+    codes all stand in ``secondary``. ``evidence`` are quotes with their places, ``quotes`` those
+    whose place is not known. ``confidence`` is 1 to 5; ``seconds`` the time that it took.
+    """
+
+    trace_id: str
+    primary: str | None = None
+    secondary: tuple[str, ...] = ()
+    evidence: tuple[Passage, ...] = ()
+    quotes: tuple[str, ...] = ()
+    note: str = ""
+    confidence: int | None = None
+    skipped: bool = False
+    seconds: float | None = None
+
+
+def decision_of(row: Row, codes: Codes, problems: Problems) -> Decision | None:
+    """Return the decision in a row; None if there is none yet, or if it is wrong.
+
+    What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.
+    """
+    seconds = row.fields.get("seconds")
+    if seconds is not None and not _is_time(seconds):
+        problems.add(
+            f"{row.where}: seconds: found {found(seconds)}, expected a number of at least 0"
+        )
+        return None
+    if not is_labelled(row.fields, codes):
+        trace_id = trace_of(row, codes, problems)
+        if trace_id is None or row.fields.get("skipped") is not True:
+            return None
+        note = storable(row.fields.get("note") or "")
+        return Decision(trace_id, note=note, skipped=True, seconds=seconds)
+    label = checked(row, codes, problems)
+    if label is None:
+        return None
+    return Decision(
+        trace_id=label.trace_id,
+        primary=label.primary,
+        secondary=label.secondary,
+        evidence=label.spans,
+        quotes=unplaced(label.evidence, label.spans),
+        note=label.note,
+        confidence=label.confidence,
+        seconds=seconds,
+    )
+
+
+def _is_time(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and value >= 0 and math.isfinite(value)
+
+
+def unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]:
+    """Return the quotes that no passage stands for, each as often as it is left over."""
+    return tuple((Counter(quotes) - Counter(one.quote for one in spans)).elements())
+
+
+def fields_of(decision: Decision, codes: Codes, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a decision in a labels file, beside those that say whose it is.
+
+    ``extra``: of a row of a sheet, of which :data:`COLUMNS` are kept.
+    """
+    kept = {name: extra[name] for name in COLUMNS if extra.get(name) is not None}
+    fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
+    codes_ = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
+    if codes.choice == "many":
+        fields |= {"primary": None, "secondary": codes_}
+    else:
+        primary = None if is_none(decision.primary) else decision.primary
+        fields |= {"primary": primary, "secondary": list(decision.secondary)}
+    if decision.skipped and not codes_:
+        del fields["primary"]
+    spans = [
+        {name: getattr(one, name) for name in Passage.__dataclass_fields__}
+        for one in decision.evidence
+    ]
+    return fields | {
+        "evidence": [*(one.quote for one in decision.evidence), *decision.quotes],
+        "note": decision.note,
+        "confidence": decision.confidence,
+        **kept,
+        "spans": spans,
+        "seconds": decision.seconds,
+    }
+
+
+def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) -> str | None:
+    """Return why a passage is no evidence, or None if all are.
+
+    Each has to stand in a source of the trace that the rubric accepts, character for character at
+    its offsets, in one piece, and must not be blank.
+    """
+    for one in passages:
+        if problem := _problem(trace, rubric, one):
+            return f'quote "{one_line(one.quote, 80)}" of {one_line(one.source, 80)}: {problem}'
+    return None
+
+
+def _problem(trace: Trace, rubric: Rubric, one: Passage) -> str | None:
+    try:
+        source = trace.source(one.source)
+    except UnreadableTrace as error:
+        return str(error)
+    if source is None:
+        return "the trace has no such text"
+    if source.origin not in rubric.quote_from:
+        accepted = ", ".join(rubric.quote_from)
+        return f"{rubric.id} takes no quotes from the {source.origin}, only from {accepted}"
+    if not one.quote.strip():
+        return "nothing but white space"
+    if not 0 <= one.start < one.end <= len(source.text):
+        return f"no place from {one.start} to {one.end} in {len(source.text)} characters"
+    if source.text[one.start : one.end] != one.quote:
+        return f"other words stand from {one.start} to {one.end}"
+    if any(one.start <= at < one.end for at in source.breaks):
+        return "it runs across two pieces that only stand one after the other; quote one of them"
+    return None

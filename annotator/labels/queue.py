@@ -1,0 +1,125 @@
+"""What is to be labelled: the traces of a sheet, in its order."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.labels.checking import Check, Problems, found, number_in
+from annotator.labels.lines import shown
+from annotator.labels.model import Codes, Row
+from annotator.labels.reading import rows_in
+from annotator.labels.tables import columns_of
+from annotator.rubrics import Rubric
+from annotator.text import one_line
+from annotator.traces.document import parse
+from annotator.traces.formats import DOCUMENT_FORMATS
+
+_TABLES = (".csv", ".tsv")
+_JSON = (".jsonl", ".ndjson")
+_NEEDED = ("trace_id", "rubric")
+_OWN = ("order", "rater")  # of the row; the others are of the trace
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A trace to be labelled, and the columns of its row that go along with its label."""
+
+    trace_id: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_sheet(file: Path) -> bool:
+    """Whether a file lists traces to be labelled by a rubric, rather than holding traces.
+
+    It does if it is a table or JSON lines, the first of which has ``trace_id`` and ``rubric``.
+    """
+    suffix = file.suffix.lower()
+    try:
+        if not file.is_file():
+            return False
+        if suffix in _TABLES:
+            return set(_NEEDED) <= set(columns_of(file))
+        if suffix not in _JSON:
+            return False
+        with file.open("rb") as lines:
+            first = next((line for line in lines if line.strip()), b"")
+        record = parse(first.decode("utf-8-sig"), "")
+    except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
+        return False
+    if not isinstance(record, dict) or any(one.matches(record) for one in DOCUMENT_FORMATS):
+        return False
+    return all(isinstance(record.get(name), str) for name in _NEEDED)
+
+
+def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
+    """Return the traces of a sheet that the first or second person (``rater``) is to label.
+
+    They come in the order of the sheet's ``order``, each once; rows without a rater are the first
+    person's. Labels that stand in the sheet already are not looked at.
+
+    Raises:
+        AnnotatorError: it cannot be read, was drawn for another rubric or another version of it, a
+            row is wrong or repeats a trace with other columns, or it has no rows for this person.
+    """
+    problems = Problems()
+    ordered: list[tuple[float, Item]] = []
+    first: dict[str, tuple[str, dict[str, Any]]] = {}
+    raters: set[int] = set()
+    for where, order, item in _items(file, rubric, problems):
+        raters.add(item.extra["rater"])
+        if item.extra["rater"] != rater:
+            continue
+        drawn = {name: value for name, value in item.extra.items() if name not in _OWN}
+        place, before = first.setdefault(item.trace_id, (where, drawn))
+        if place == where:
+            ordered.append((order, item))
+        elif before != drawn:
+            shown_id = one_line(item.trace_id, 120)
+            problems.add(f"{where}: {shown_id!r} stands in {place} too, with other columns")
+    problems.raise_if_any()
+    if not ordered:
+        others = f"only for rater {min(raters)}" if raters else "nor for anybody"
+        raise AnnotatorError(f"{shown(file)}: no rows for rater {rater}, {others}")
+    return [item for _, item in sorted(ordered, key=lambda pair: pair[0])]
+
+
+def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str, float, Item]]:
+    """Yield what is in the rows: where each stands, its number in the order, and its trace."""
+    codes = Codes.of(rubric)
+    for row in rows_in(file, codes, problems):
+        check = Check(row, problems)
+        named = check.name("rubric").strip()
+        if named and named != codes.rubric:
+            check.wrong(
+                "rubric",
+                f"the sheet is for {one_line(named, 64)!r}, not for {codes.rubric!r}; give that"
+                " rubric with --rubric",
+            )
+        check.sha256(codes)
+        order = _whole(row, "order", check)
+        extra = {
+            "order": order,
+            "task": check.text("task"),
+            "split": check.text("split"),
+            "inclusion_probability": check.probability(),
+            "design": check.text("design"),
+            "rater": _whole(row, "rater", check) or 1,
+        }
+        trace_id = check.name("trace_id")
+        if not check.failed:
+            known = {name: value for name, value in extra.items() if value is not None}
+            yield row.where, math.inf if order is None else order, Item(trace_id, known)
+
+
+def _whole(row: Row, name: str, check: Check) -> int | None:
+    value = number_in(row.fields.get(name))
+    if value is None:
+        return None
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and 1 <= value < 1e9 and value == int(value):
+        return int(value)
+    check.wrong(name, f"found {found(value)}, expected a whole number of at least 1")
+    return None

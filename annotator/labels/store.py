@@ -1,0 +1,271 @@
+"""One annotator's decisions in a file of labels: what was acknowledged is on the disk."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.labels.checking import Problems
+from annotator.labels.decisions import Decision, decision_of, fields_of
+from annotator.labels.lines import LineFile, shown
+from annotator.labels.model import Codes, Row
+from annotator.rubrics import Rubric
+from annotator.text import one_line, storable
+from annotator.traces.document import parse
+
+_SUFFIXES = (".jsonl", ".ndjson")
+_BEGIN = b'{"trace_id": '  # of each line that is written here
+_NAME = 100  # characters of an annotator's name
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A change that was taken back: the decision that ``was``, and the one that holds ``now``; None
+    where the trace was, or is, undecided.
+    """
+
+    trace_id: str
+    was: Decision | None
+    now: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The line and the decision that a trace had before a change, None if it had none."""
+
+    trace_id: str
+    line: bytes | None = None
+    decision: Decision | None = None
+
+
+class LabelStore:
+    """One annotator's decisions by one rubric, in JSON lines that may be of others too.
+
+    Lines of other annotators and rubrics stay as they are, byte for byte. A decision is one line,
+    appended, or put in the place of the line of an earlier one. A process killed at any moment
+    leaves a file with all that was acknowledged and at most one torn end, which is mended when it
+    is opened again: ``notes`` says so. One process at a time holds the file, and in it one thread.
+    """
+
+    def __init__(self, file: Path, annotator: str, rubric: Rubric) -> None:
+        """Use :meth:`open`."""
+        self.annotator = annotator
+        self.notes: tuple[str, ...] = ()
+        self._codes = Codes.of(rubric)
+        self._decisions: dict[str, Decision] = {}
+        self._at: dict[str, int] = {}  # trace -> the number of its line
+        self._history: list[_Change] = []
+        self._lines = LineFile(file)
+        try:
+            self._load()
+        except BaseException:
+            self._lines.close()
+            raise
+
+    @classmethod
+    def open(cls, file: Path, annotator: str, rubric: Rubric) -> "LabelStore":
+        """Open a file of labels, or make it; a torn last line is mended.
+
+        Raises:
+            AnnotatorError: the annotator has no proper name, the file holds anything but labels (a
+                sheet in CSV, say) or wrong ones of this annotator, another process labels into it,
+                or it cannot be written.
+        """
+        if not annotator or annotator != one_line(annotator, _NAME):
+            raise AnnotatorError(
+                f"annotator {one_line(annotator, _NAME)!r}: expected a name, on one line and of at"
+                f" most {_NAME} characters"
+            )
+        if file.suffix.lower() not in _SUFFIXES:
+            raise AnnotatorError(
+                f"{shown(file)}: labels are written as JSON lines; label into a .jsonl file"
+            )
+        return cls(file, annotator, rubric)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._lines.close()
+
+    def __enter__(self) -> "LabelStore":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        """What is decided, traces that are skipped too, by trace id. It changes with the store."""
+        return MappingProxyType(self._decisions)
+
+    def decide(self, decision: Decision, extra: Mapping[str, Any] = _NOTHING) -> Decision:
+        """Write a decision, in place of an earlier one of the same trace; return what was written.
+
+        ``extra`` are the columns of the trace's row of the sheet. When it returns, the decision is
+        on the disk. That its passages stand in the trace is for the caller to see to
+        (:func:`annotator.labels.decisions.check_passages`).
+
+        Raises:
+            AnnotatorError: it is no decision by this rubric, it cannot be written (a full disk,
+                say), or another program has changed the file. The file is as before.
+        """
+        line, written = self._line(decision, extra)
+        self._history.append(self._put(written.trace_id, line, written))
+        return written
+
+    def withdraw(self, trace_id: str) -> None:
+        """Take a trace's decision away, whichever session it is of; without one nothing happens.
+
+        Raises:
+            AnnotatorError: the file cannot be written, or another program has changed it.
+        """
+        if trace_id in self._decisions:
+            self._history.append(self._put(trace_id, None, None))
+
+    def undo(self, among: Collection[str] | None = None) -> Undone | None:
+        """Take back the last change and return it; None if there is none left.
+
+        Those of this session one by one, each giving back the decision it replaced; then the
+        decisions of earlier sessions, the latest first: what they had replaced is not known any
+        more, and the trace is undecided. Lines that were not written here are never taken away.
+        ``among``: only changes of these traces.
+
+        Raises:
+            AnnotatorError: the file cannot be written, or another program has changed it.
+        """
+        last = next(
+            (
+                n
+                for n in reversed(range(len(self._history)))
+                if among is None or self._history[n].trace_id in among
+            ),
+            None,
+        )
+        if last is None:
+            return None
+        change = self._history[last]
+        undone = self._put(change.trace_id, change.line, change.decision)
+        del self._history[last]
+        return Undone(change.trace_id, undone.decision, change.decision)
+
+    def _put(self, trace_id: str, line: bytes | None, decision: Decision | None) -> _Change:
+        """Write the line of a trace, or take it out; return what there was before."""
+        before = _Change(trace_id, None, self._decisions.get(trace_id))
+        if trace_id in self._at:
+            before = replace(before, line=self._lines.replace(self._at[trace_id], line))
+            if line is None:
+                gone = self._at.pop(trace_id)
+                self._at = {one: at - (at > gone) for one, at in self._at.items()}
+        elif line is not None:
+            self._at[trace_id] = self._lines.append(line)
+        if decision is None:
+            self._decisions.pop(trace_id, None)
+        else:
+            self._decisions[trace_id] = decision
+        return before
+
+    def _line(self, decision: Decision, extra: Mapping[str, Any]) -> tuple[bytes, Decision]:
+        """Return the line of a decision, and the decision as it will be read."""
+        fields = {
+            "trace_id": decision.trace_id,
+            "rubric": self._codes.rubric,
+            "annotator": self.annotator,
+            **fields_of(decision, self._codes, extra),
+            "rubric_sha256": self._codes.sha256,
+            "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
+        problems = Problems()
+        row = Row(repr(one_line(decision.trace_id, 120)), fields)
+        written = decision_of(row, self._codes, problems)
+        problems.raise_if_any()
+        assert written, "a row without a problem holds a decision"  # noqa: S101
+        line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
+        return line.encode() + b"\n", written
+
+    def _load(self) -> None:
+        """Read what is in the file; mend its end once all else is found to be labels."""
+        *lines, last = self._lines.read().split(b"\n")
+        torn = _is_torn(last)
+        problems = Problems()
+        times: dict[str, str] = {}
+        for n, line in enumerate(lines if torn else [*lines, last]):
+            if line.strip():
+                self._take(n, line, times, problems)
+        problems.raise_if_any()
+        self._history = [_Change(one) for one in sorted(times, key=lambda one: times[one])]
+        where = f"{self._lines.name}, line {len(lines) + 1}"
+        if torn:
+            self._lines.cut(len(last))
+            self.notes = (f"{where}: cut off while it was written, {len(last)} bytes; taken out",)
+        elif last.strip():
+            self._lines.append(b"\n")
+            self.notes = (f"{where}: had no line end; it has one now",)
+
+    def _take(self, n: int, line: bytes, times: dict[str, str], problems: Problems) -> None:
+        """Take note of a line, and of its time, if it is of this annotator and rubric."""
+        where = f"{self._lines.name}, line {n + 1}"
+        try:
+            fields = _label(line, self._lines.name, n + 1)
+        except AnnotatorError as error:
+            problems.add(str(error))
+            return
+        mine = fields.get("annotator") == self.annotator
+        if not mine or fields["rubric"].strip() != self._codes.rubric:
+            return
+        decision = decision_of(Row(where, fields), self._codes, problems)
+        trace_id = storable(fields["trace_id"])
+        if decision is None:
+            self._at.setdefault(trace_id, n)
+        elif trace_id in self._decisions:
+            first = self._at[trace_id] + 1
+            problems.add(
+                f"{where}: trace_id: {one_line(trace_id, 120)!r} is decided by"
+                f" {self.annotator!r} in line {first} already; keep one of them"
+            )
+        else:
+            self._at[trace_id] = n
+            self._decisions[trace_id] = decision
+            if isinstance(time := fields.get("labelled_at"), str):
+                times[trace_id] = time
+
+
+def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
+    """Return the fields of a line that is a label or a row of a sheet.
+
+    Raises:
+        AnnotatorError: it is neither.
+    """
+    try:
+        fields = parse(line.decode("utf-8-sig"), name, line=n)
+    except UnicodeDecodeError as error:
+        raise AnnotatorError(f"{name}, line {n}: not UTF-8; is this a file of labels?") from error
+    named = isinstance(fields, dict) and all(
+        isinstance(fields.get(name), str) for name in ("trace_id", "rubric")
+    )
+    if not named:
+        raise AnnotatorError(
+            f"{name}, line {n}: no label (a JSON object with trace_id and rubric); label into a"
+            " .jsonl file of its own"
+        )
+    label: dict[str, Any] = fields
+    return label
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a last line without its end is the beginning of one that was being written here."""
+    if not line or not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
+        return False
+    try:
+        parse(line.decode(), "")
+    except (UnicodeDecodeError, AnnotatorError):
+        return True
+    return False

@@ -1,0 +1,216 @@
+"""Two annotators: where they agree, where not, and the gold that comes of it."""
+
+import pytest
+
+from annotator.calibration.join import GOLD
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, read_labels
+from annotator.labels.adjudication import compare, extra_of, gold_of_agreed, write_agreed
+from annotator.labels.decisions import Decision
+from annotator.labels.model import Passage
+from annotator.labels.store import LabelStore
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+
+DRAWN = {"task": "p/1", "split": "dev", "inclusion_probability": 0.25, "design": "d1"}
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+def span(quote, source="message:1", start=0, code=None):
+    return {
+        "quote": quote,
+        "source": source,
+        "start": start,
+        "end": start + len(quote),
+        "code": code,
+    }
+
+
+def labels_of(tmp_path, rubric, *rows):
+    return read_labels([write_labels(tmp_path / "l.jsonl", rows)], Codes.of(rubric))
+
+
+def pair_of(tmp_path, rubric, ann, bob):
+    rows = [
+        label("t1", rubric, "alpha", by="ann") | ann,
+        label("t1", rubric, "alpha", by="bob") | bob,
+    ]
+    labels = labels_of(tmp_path, rubric, *rows)
+    return labels.of("ann")["t1"], labels.of("bob")["t1"]
+
+
+def test_who_agrees_on_what(tmp_path, rubric):
+    """t1: same codes in another order; t2: the same none; t3, t4, t5: not; t6, t7: one of them."""
+    said_by = {
+        "ann": {
+            "t1": ("alpha", "beta", "gamma"),
+            "t2": (),
+            "t3": ("alpha",),
+            "t4": ("alpha", "beta"),
+            "t5": ("beta", "alpha"),
+            "t6": ("alpha",),
+        },
+        "bob": {
+            "t7": ("alpha",),
+            "t5": ("alpha", "beta"),
+            "t4": ("alpha",),
+            "t3": (),
+            "t2": (),
+            "t1": ("alpha", "gamma", "beta"),
+        },
+        "zoe": {"t8": ()},
+    }
+    labels = labels_of(
+        tmp_path,
+        rubric,
+        *(
+            label(t, rubric, *codes, by=who)
+            for who, own in said_by.items()
+            for t, codes in own.items()
+        ),
+    )
+    agreed, differing, only_one = compare(labels, "ann", "bob")
+    assert [one.trace_id for one, _ in agreed] == ["t1", "t2"]
+    assert [(one.annotator, other.annotator) for one, other in agreed] == [("ann", "bob")] * 2
+    assert [(one.trace_id, one.first.annotator, one.second.annotator) for one in differing] == [
+        (trace_id, "ann", "bob") for trace_id in ("t3", "t4", "t5")
+    ]
+    assert only_one == ["t6", "t7"]
+
+
+def test_sets_of_many_codes(tmp_path):
+    many = make_rubric(tmp_path, "many")
+    rows = [
+        label("t1", many, "alpha", "beta", by="ann"),
+        label("t1", many, "beta", "alpha", by="bob"),
+        label("t2", many, "alpha", by="ann"),
+        label("t2", many, by="bob"),
+    ]
+    agreed, differing, _ = compare(labels_of(tmp_path, many, *rows), "ann", "bob")
+    assert [one.trace_id for one, _ in agreed] == ["t1"]
+    assert [one.trace_id for one in differing] == ["t2"]
+    assert gold_of_agreed(*agreed[0])[0].secondary == ("alpha", "beta")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("ann", "eve"), "no labels of 'eve', only of ann, bob, zoe"),
+        (("ann", "ann"), "two annotators are needed, and 'ann' is one"),
+        (("ann", "zoe"), "ann and zoe labelled no trace in common"),
+    ],
+)
+def test_who_cannot_be_compared(tmp_path, rubric, names, message):
+    rows = [
+        label("t1", rubric, by="ann"),
+        label("t1", rubric, by="bob"),
+        label("t2", rubric, by="zoe"),
+    ]
+    with pytest.raises(AnnotatorError, match=message):
+        compare(labels_of(tmp_path, rubric, *rows), *names)
+
+
+def test_a_trace_that_was_skipped_is_of_one_only(tmp_path, rubric):
+    skipped = {
+        "trace_id": "t2",
+        "rubric": "faults",
+        "annotator": "bob",
+        "skipped": True,
+        "note": "?",
+    }
+    rows = [label(t, rubric, by=by) for t, by in [("t1", "ann"), ("t2", "ann"), ("t1", "bob")]]
+    assert compare(labels_of(tmp_path, rubric, *rows, skipped), "ann", "bob").only_one == ["t2"]
+
+
+# The gold of two labels
+
+
+def test_the_evidence_of_both_and_no_quote_twice(tmp_path, rubric):
+    first, second = pair_of(
+        tmp_path,
+        rubric,
+        {"evidence": ["one", "two", "three"], "spans": [span("one"), span("two", start=9)]},
+        {
+            "evidence": ["two", "three", "four"],
+            "spans": [span("two", start=9), span("four", code="alpha")],
+        },
+    )
+    decision, extra = gold_of_agreed(first, second)
+    assert decision == Decision(
+        "t1",
+        "alpha",
+        evidence=(
+            Passage("one", "message:1", 0, 3),
+            Passage("two", "message:1", 9, 12),
+            Passage("four", "message:1", 0, 4, "alpha"),
+        ),
+        quotes=("three",),
+        note="agreed by ann and bob",
+    )
+    assert extra == {}
+
+
+def test_evidence_without_places_stays_text(tmp_path, rubric):
+    pair = pair_of(tmp_path, rubric, {"evidence": ["one", "two"]}, {"evidence": ["two", "six"]})
+    decision, _ = gold_of_agreed(*pair)
+    assert (decision.evidence, decision.quotes) == ((), ("one", "two", "six"))
+
+
+def test_columns_are_carried_over(tmp_path, rubric):
+    assert extra_of(*pair_of(tmp_path, rubric, DRAWN, DRAWN)) == DRAWN
+    assert extra_of(*pair_of(tmp_path, rubric, DRAWN, {})) == DRAWN
+    assert extra_of(*pair_of(tmp_path, rubric, {}, {"split": "dev"})) == {"split": "dev"}
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "said"),
+    [
+        ("inclusion_probability", 0.5, r"0\.25 \(.*line 1\) and 0\.5 \(.*line 2\)"),
+        ("split", "test", r"dev \(.*line 1\) and test \(.*line 2\)"),
+        ("task", "p/\x1b2", "p/1 .* and p/\ufffd2 "),
+        ("design", "d2", "d1 .* and d2 "),
+    ],
+)
+def test_columns_must_not_contradict_each_other(tmp_path, rubric, name, other, said):
+    """Nothing is shown or written before it is known how the traces were drawn."""
+    first, second = pair_of(tmp_path, rubric, DRAWN, DRAWN | {name: other})
+    labels = read_labels([tmp_path / "l.jsonl"], Codes.of(rubric))
+    for act in (lambda: extra_of(first, second), lambda: compare(labels, "ann", "bob")):
+        with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
+            act()
+
+
+def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_path, rubric):
+    """Three agreed and one settled: the judge, who says alpha of all, is right in 3 of 4."""
+    rows = [
+        label(f"t{n}", rubric, code, by=by, **DRAWN | {"task": f"p/{n}"})
+        for by, codes in [("ann", "alpha alpha alpha beta"), ("bob", "alpha alpha alpha gamma")]
+        for n, code in enumerate(codes.split())
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    before = file.read_bytes()
+    compared = compare(read_labels([file], Codes.of(rubric)), "ann", "bob")
+    with LabelStore.open(file, GOLD, rubric) as store:
+        assert write_agreed(store, compared.agreed) == 3
+        (open_,) = compared.differing
+        store.decide(Decision("t3", "beta"), extra_of(open_.first, open_.second))
+        store.decide(Decision("t0", "alpha", note="looked at again"), DRAWN | {"task": "p/0"})
+    with LabelStore.open(file, GOLD, rubric) as store:  # another day
+        assert write_agreed(store, compared.agreed) == 0
+        assert store.decisions["t0"].note == "looked at again"
+        assert store.decisions["t1"].note == "agreed by ann and bob"
+        assert store.undo({one.trace_id for one in compared.differing}).trace_id == "t3"
+        store.decide(Decision("t3", "beta"), extra_of(open_.first, open_.second))
+    assert file.read_bytes().startswith(before)
+    run = make_run(
+        tmp_path / "run",
+        rubric,
+        [said(f"t{n}", "alpha", project="p", task=str(n)) for n in range(4)],
+    )
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    assert "labels: 4 of gold, design uniform, split dev" in done.out
+    assert "agreement (primary code, none is a code)  3/4" in done.out

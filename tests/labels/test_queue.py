@@ -1,0 +1,260 @@
+"""Sheets as queues: who labels what in which order, and where the traces are."""
+
+import csv
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from annotator.calibration.design import read_design, sheet_sources
+from annotator.calibration.sheets import FIELDS, write_sheet
+from annotator.errors import AnnotatorError
+from annotator.labels.queue import Item, is_sheet, read_sheet
+from tests.calibration.build import make_rubric, make_run, said, write_labels
+from tests.conftest import EXAMPLES
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    traces = [said(f"=r/{n}", *(["alpha"] * (n % 2)), project="p", task=str(n)) for n in range(40)]
+    return make_run(tmp_path / "run", rubric, traces)
+
+
+def row(rubric, n, **fields):
+    return {
+        "order": n,
+        "trace_id": f"t{n}",
+        "rubric": rubric.id,
+        "rubric_sha256": rubric.sha256,
+        "task": f"p/{n}",
+        "split": "dev",
+        "inclusion_probability": 0.5,
+        "design": "d1",
+        "rater": 1,
+    } | fields
+
+
+def problem(file, rubric, rater=1):
+    with pytest.raises(AnnotatorError) as error:
+        read_sheet(file, rubric, rater)
+    return str(error.value)
+
+
+# Sheets
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_drawn_sheet_is_a_queue_for_each_person(annotate_cli, tmp_path, rubric, run, suffix):
+    """Ids like =r/3 are guarded against spreadsheets in the file, and are themselves here."""
+    file = tmp_path / f"s.{suffix}"
+    done = annotate_cli(*("sample", run, "-n", 10, "--double", 4, "--split", "all", "--out", file))
+    assert done.code == 0, done.err
+    assert is_sheet(file)
+    first, second = read_sheet(file, rubric), read_sheet(file, rubric, 2)
+    design = read_design(tmp_path / f"s.{suffix}.design.json")
+    assert len(first) == 10
+    assert len(second) == 4
+    assert {one.trace_id for one in second} < {one.trace_id for one in first}
+    assert {one.trace_id: one.extra["inclusion_probability"] for one in first} == pytest.approx(
+        design.probabilities
+    )
+    assert [one.extra["order"] for one in first] == list(range(1, 11))
+    assert [one.extra["order"] for one in second] == list(range(11, 15))
+    assert {one.extra["design"] for one in first} == {design.id}
+    assert first[0].extra.keys() == {"order", "task", "inclusion_probability", "design", "rater"}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_rows_come_in_their_order_with_their_columns(tmp_path, rubric, suffix):
+    rows = [row(rubric, n) for n in range(1, 13)]
+    random.Random(0).shuffle(rows)
+    file = tmp_path / f"s.{suffix}"
+    write_sheet(file, rows)
+    items = read_sheet(file, rubric)
+    assert [one.trace_id for one in items] == [f"t{n}" for n in range(1, 13)]
+    extra = {
+        "order": 1,
+        "task": "p/1",
+        "split": "dev",
+        "inclusion_probability": 0.5,
+        "design": "d1",
+    }
+    assert items[0] == Item("t1", extra | {"rater": 1})
+
+
+def test_a_sheet_as_a_spreadsheet_saves_it_and_half_labelled(tmp_path, rubric):
+    file = tmp_path / "s.csv"
+    lines = [
+        ";".join(FIELDS),
+        f"2;t2;faults;{rubric.sha256};p;dev;0,25;d1;1;ann;alpha;;;;3",
+        f"1;'=t1;faults;{rubric.sha256};p;dev;0,25;d1;1;;;;;;",
+    ]
+    file.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+    assert is_sheet(file)
+    assert [
+        (one.trace_id, one.extra["inclusion_probability"]) for one in read_sheet(file, rubric)
+    ] == [
+        ("=t1", 0.25),
+        ("t2", 0.25),
+    ]
+
+
+def test_a_list_of_traces_is_enough(tmp_path, rubric):
+    rows = [{"trace_id": f"t{n}", "rubric": "faults"} for n in (2, 1, 2)]
+    file = write_labels(tmp_path / "s.jsonl", rows)
+    assert read_sheet(file, rubric) == [Item("t2", {"rater": 1}), Item("t1", {"rater": 1})]
+    assert problem(file, rubric, 2) == f"{file}: no rows for rater 2, only for rater 1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rubric": "causes"}, "rubric: the sheet is for 'causes', not for 'faults'"),
+        ({"rubric_sha256": "0" * 64}, "another version of the rubric: 000000000000, not {sha}"),
+        ({"trace_id": " "}, "trace_id: missing"),
+        ({"trace_id": None}, "trace_id: missing"),
+        ({"inclusion_probability": 0}, "inclusion_probability: found 0, expected a number above 0"),
+        ({"inclusion_probability": float("nan")}, "inclusion_probability: found nan"),
+        ({"inclusion_probability": 1.5}, "inclusion_probability: found 1.5"),
+        ({"order": "first"}, "order: found 'first', expected a whole number"),
+        ({"order": 1e300}, "order: found 1e+300"),
+        ({"rater": 0}, "rater: found 0"),
+        ({"rater": True}, "rater: found a boolean"),
+        ({"task": ["p"]}, "task: found a list, expected a text"),
+        ({"trace_id": "t1", "task": "q"}, "'t1' stands in {file}, line 1 too, with other columns"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path, rubric, fields, message):
+    file = write_labels(tmp_path / "s.jsonl", [row(rubric, 1), row(rubric, 2) | fields])
+    text = problem(file, rubric)
+    assert text.startswith(f"{file}, line 2: ")
+    assert message.format(sha=rubric.sha256[:12], file=file) in text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("s.csv", b"a,b\n1,2\n", "neither JSON nor a table of labels"),
+        ("s.csv", b"PK\x03\x04", "binary data"),
+        ("s.jsonl", b"", "empty"),
+        ("s.jsonl", b"{\n", "line 1: not valid JSON"),
+        ("s.csv", b"trace_id,rubric,annotator,primary\n", "no rows for rater 1, nor for anybody"),
+    ],
+)
+def test_what_is_no_sheet_is_said(tmp_path, rubric, name, data, message):
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert message in problem(file, rubric)
+
+
+def test_a_missing_sheet(tmp_path, rubric):
+    assert "No such file" in problem(tmp_path / "no.csv", rubric)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("s.csv", b"trace_id,rubric\n", True),
+        ("s.CSV", b'\xef\xbb\xbf"order";"Trace_ID";"rubric"\n', True),
+        ("s.tsv", b"order\ttrace_id\trubric\n", True),
+        ("s.ndjson", b'\n{"trace_id": "t", "rubric": "r"}\n{', True),
+        ("s.csv", b"trace_id,other\n", False),
+        ("s.csv", b"\xff\xfet\x00", False),
+        ("s.csv", b'"trace_id', False),
+        ("s.csv", b"", False),
+        ("s.jsonl", b"", False),
+        ("s.jsonl", b"\xff\n", False),
+        ("s.jsonl", b"[" * 9999, False),
+        ("s.jsonl", b'{"trace_id": "t", "rubric": null}', False),
+        ("s.jsonl", b'{"trace_id": "t", "rubric": "r", "messages": []}', False),
+        ("s.jsonl", b'{"role": "user", "content": "hi"}', False),
+        ("s.json", b'{"trace_id": "t", "rubric": "r"}', False),
+        ("s.txt", b"trace_id,rubric\n", False),
+    ],
+)
+def test_sheets_are_told_from_traces(tmp_path, name, data, expected):
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert is_sheet(file) is expected
+
+
+def test_folders_and_missing_files_are_no_sheets(tmp_path):
+    folder = tmp_path / "s.csv"
+    folder.mkdir()
+    for path in (folder, tmp_path / "no.jsonl", EXAMPLES, Path("hf://org/name.jsonl")):
+        assert not is_sheet(path)
+
+
+# Where the traces are
+
+
+def test_the_design_says_where_the_traces_are(annotate_cli, tmp_path):
+    """For a run what its manifest says; for traces what was named, as seen from any folder."""
+    done = annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "run", "--judge", "rules")
+    assert done.code == 0, done.err
+    options = ("-n", 3, "--split", "all", "--double", 0, "--floor", 1, "--out")
+    assert annotate_cli("sample", "run", "--uniform", *options, "run.csv").code == 0
+    assert sheet_sources(tmp_path / "run.csv") == ((str(EXAMPLES),), "auto")
+    (tmp_path / "here").symlink_to(EXAMPLES)
+    done = annotate_cli(
+        *("sample", "here", "--rubric", "symptoms", "--format", "cooperbench", *options, "t.jsonl")
+    )
+    assert done.code == 0, done.err
+    assert sheet_sources(tmp_path / "t.jsonl") == ((str(tmp_path / "here"),), "cooperbench")
+
+
+def test_sources_are_no_part_of_what_a_design_is(annotate_cli, tmp_path, run):
+    """By hand: the id of a design of before is the hash of all its fields, sorted."""
+    assert annotate_cli("sample", run, "-n", 10, "--split", "all", "--out", "s.csv").code == 0
+    file = tmp_path / "s.csv.design.json"
+    new = read_design(file)
+    value = json.loads(file.read_text())
+    assert value.pop("sources") == [str(tmp_path / "logs")]
+    assert value.pop("format") == "auto"
+    file.write_text(json.dumps(value))
+    old = read_design(file)
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+    assert old.id == new.id == digest
+    with (tmp_path / "s.csv").open(newline="") as text:
+        assert {one["design"] for one in csv.DictReader(text)} == {digest}
+    assert sheet_sources(tmp_path / "s.csv") is None
+    # A round on top of it knows where the traces are.
+    done = annotate_cli(
+        *("sample", run, "--from", file, "--top-up", "alpha=2", "--out", "more.csv")
+    )
+    assert done.code == 0, done.err
+    assert sheet_sources(tmp_path / "more.csv") == ((str(tmp_path / "logs"),), "auto")
+
+
+def test_no_design_no_sources(tmp_path):
+    assert sheet_sources(tmp_path / "s.csv") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ('"alpha', "not valid JSON"),
+        ("[]", None),
+        ('{"sources": ["a"]}', None),
+        ('{"sources": [], "format": "auto"}', "do not say where the traces are"),
+        ('{"sources": "a", "format": "auto"}', "do not say where the traces are"),
+        ('{"sources": [1], "format": "auto"}', "do not say where the traces are"),
+        ('{"sources": ["a"], "format": 1, "strata": {"alpha": 1}}', "do not say where the traces"),
+    ],
+)
+def test_a_damaged_design_tells_nothing_of_its_strata(tmp_path, text, message):
+    (tmp_path / "s.csv.design.json").write_text(text)
+    if message is None:
+        assert sheet_sources(tmp_path / "s.csv") is None
+        return
+    with pytest.raises(AnnotatorError, match=message) as error:
+        sheet_sources(tmp_path / "s.csv")
+    assert "alpha" not in str(error.value)
