@@ -1,7 +1,7 @@
 """What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -233,16 +233,34 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
     Raises:
         AnnotatorError: the file is missing, or a line is no annotation (with its number).
     """
-    path = Path(path)
-    file = path / "annotations.jsonl" if path.is_dir() else path
+    file = annotations_file(path)
     try:
         with file.open("rb") as lines:
-            for n, line in enumerate(lines, 1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    yield Annotation.from_json(line)
-                except ValueError as error:
-                    raise AnnotatorError(f"{file}, line {n}: {error}") from error
+            for _, _, annotation in annotated_lines(lines, file):
+                yield annotation
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+
+
+def annotations_file(path: Path | str) -> Path:
+    """Return the file of annotations of a run directory; a path that is none is that file."""
+    path = Path(path)
+    return path / "annotations.jsonl" if path.is_dir() else path
+
+
+def annotated_lines(
+    lines: Iterable[bytes], file: Path
+) -> Iterator[tuple[int, bytes, "Annotation"]]:
+    """Yield the number, from 1, the bytes and the annotation of every line that has an end.
+
+    Raises:
+        AnnotatorError: a line is no annotation (with its number).
+    """
+    for n, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            annotation = Annotation.from_json(line)
+        except ValueError as error:
+            raise AnnotatorError(f"{file}, line {n}: {error}") from error
+        yield n, line, annotation

@@ -38,6 +38,18 @@ def one_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def unprintable_escaped(json_text: str) -> str:
+    """Return JSON with control characters, direction marks and lone surrogates escaped.
+
+    It stays the same value: outside of its strings JSON has none of them.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        return f"\\u{ord(match[0]):04x}"
+
+    return _SURROGATES.sub(escaped, _UNPRINTABLE.sub(escaped, json_text))
+
+
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, which takes an s but for 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -197,21 +197,63 @@ def read_checked(folder: Path, rubric: RubricInfo) -> Iterator[Annotation]:
         AnnotatorError: a line is damaged, of another rubric version, or has a code that the rubric
             does not have; or a trace stands twice.
     """
-    codes = set(rubric.codes)
-    seen: set[int] = set()
+    checks = Checks({rubric.id: rubric})
     for annotation in read_annotations(folder):
-        if annotation.rubric != rubric.id:
-            continue
-        key = hash(annotation.trace_id)
-        if key in seen:
-            raise AnnotatorError(f"{folder}: {annotation.trace_id!r} stands twice for {rubric.id}")
-        seen.add(key)
+        if annotation.rubric == rubric.id:
+            checks.hold(annotation, folder)
+            yield annotation
+
+
+def read_whole(folder: Path) -> Iterator[Annotation]:
+    """Yield the annotations of a run by all its rubrics.
+
+    Raises:
+        AnnotatorError: as :func:`read_checked`; or a line is by no rubric of the run, or lines of a
+            finished run are lost.
+    """
+    manifest, checks = read_manifest(folder), Checks(rubrics_of(folder))
+    for annotation in read_annotations(folder):
+        checks.hold(annotation, folder)
+        yield annotation
+    checks.end(manifest, folder)
+
+
+class Checks:
+    """What the annotations of one run by some rubrics must be, held against one after another."""
+
+    def __init__(self, rubrics: Mapping[str, RubricInfo]) -> None:
+        self._rubrics = rubrics
+        self._seen: set[int] = set()
+
+    def hold(self, annotation: Annotation, where: object) -> RubricInfo:
+        """Return the rubric of the next annotation, which stands at ``where``.
+
+        Raises:
+            AnnotatorError: it is by none of the rubrics, by another version, or has a code that the
+                rubric does not have; or the trace stands twice.
+        """
+        trace_id, rubric = annotation.trace_id, self._rubrics.get(annotation.rubric)
+        if rubric is None:
+            raise AnnotatorError(
+                f"{where}: {trace_id}: rubric {annotation.rubric!r} is not one of the run"
+            )
+        key = hash((trace_id, rubric.id))
+        if key in self._seen:
+            raise AnnotatorError(f"{where}: {trace_id!r} stands twice for {rubric.id}")
+        self._seen.add(key)
         if annotation.rubric_sha256 != rubric.sha256:
             raise AnnotatorError(
-                f"{folder}: {annotation.trace_id} was judged by another version of {rubric.id}"
+                f"{where}: {trace_id} was judged by another version of {rubric.id}"
             )
-        if unknown := set(annotation.codes) - codes:
+        if unknown := [code for code in annotation.codes if code not in rubric.codes]:
+            raise AnnotatorError(f"{where}: {trace_id}: {min(unknown)!r} is no code of {rubric.id}")
+        return rubric
+
+    def end(self, manifest: Mapping[str, Any], where: object) -> None:
+        """Raise :class:`AnnotatorError` if a finished run has recorded another number of them."""
+        recorded = manifest.get("totals", {}).get("annotations")
+        if manifest["status"] == "finished" and len(self._seen) != recorded:
             raise AnnotatorError(
-                f"{folder}: {annotation.trace_id}: {min(unknown)!r} is no code of {rubric.id}"
+                f"{where}: the finished run recorded {recorded} annotations,"
+                f" {len(self._seen)} are left"
             )
-        yield annotation

@@ -15,10 +15,10 @@ import click
 from annotator.cli.judges import Chosen, choose, judge_options
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
+from annotator.cli.tables import say_tables
 from annotator.errors import AnnotatorError, BudgetReached, Interrupted
 from annotator.judges.base import Judge
 from annotator.reports.frequency import FrequencyTable, frequency_tables
-from annotator.reports.writers import WRITERS
 from annotator.rubrics import Rubric, built_in, load_rubric
 from annotator.runs.execute import Only, Plan, Seen, execute_in_batches, forecast
 from annotator.runs.manifest import new_manifest, now, read_manifest
@@ -144,14 +144,14 @@ def command(
     try:
         seen = _execute(plan, run, chosen, quiet, notice)
     except BudgetReached as error:
-        say(WRITERS["json" if as_json else "table"](frequency_tables(folder)))
+        say_tables(frequency_tables(folder), "json" if as_json else "table")
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
     _notices(seen, folder, notice)
     if seen.pending and chosen.outbox:
         _say_where(chosen.outbox, folder, notice)
         return
     tables = frequency_tables(folder)
-    say(WRITERS["json" if as_json else "table"](tables))
+    say_tables(tables, "json" if as_json else "table")
     if any(table.failed for table in tables):
         _failures(tables, folder)
         raise SystemExit(1)

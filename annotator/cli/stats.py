@@ -1,9 +1,12 @@
 """``annotate stats``."""
 
+from pathlib import Path
+
 import click
 
-from annotator.cli.output import attributes, say
+from annotator.cli.output import attributes, drawn, say
 from annotator.errors import AnnotatorError
+from annotator.reports import figures
 from annotator.reports.stats import WRITERS, Counted, statistics
 from annotator.text import one_line
 from annotator.traces import Unreadable, read_traces
@@ -14,12 +17,22 @@ from annotator.traces import Unreadable, read_traces
 @click.option("--format", "format_", type=click.Choice(list(WRITERS)), default="table")
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
 @click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
-def command(traces: tuple[str, ...], format_: str, cluster: str, by: str | None) -> None:
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw success by difficulty, too: a .svg, .png or .pdf.",
+)
+def command(
+    traces: tuple[str, ...], format_: str, cluster: str, by: str | None, figure: Path | None
+) -> None:
     """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty, and what cooperation retains of it.
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """
+    if figure:
+        figures.check(figure)
     counted = Counted(cluster=attributes(cluster), by=by)
     for found in read_traces(traces):
         counted.add(found)
@@ -30,5 +43,6 @@ def command(traces: tuple[str, ...], format_: str, cluster: str, by: str | None)
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     say(WRITERS[format_](stats))
+    drawn(figures.DIFFICULTY, figures.Source(stats=stats), figure)
     if counted.unreadable:
         raise SystemExit(1)

@@ -17,6 +17,7 @@ from annotator.calibration.frame import (
     cluster_of,
     empty_frame,
     found,
+    judge_sha256,
     read_checked,
     read_frame,
     rubrics_of,
@@ -65,12 +66,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two groups by one rubric. ``kind`` says how they belong together: ``paired`` by trace,
-    ``same tasks`` without a partner for each trace, or ``independent``. ``alone``: the judged
-    traces of each side that have no partner and are left out of a paired comparison.
+    """Two groups by one rubric, judged by ``judges`` (id and hash of each).
+
+    ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
+    for each trace, or ``independent``. ``alone``: the judged traces of each side that have no
+    partner and are left out of a paired comparison.
     """
 
     rubric: RubricInfo
+    judges: tuple[tuple[str, str], ...]
     attribute: str
     first: str
     second: str
@@ -132,7 +136,8 @@ def compare(
     if first == second:
         raise AnnotatorError(f"--compare {first} {second}: both sides are the same")
     known = [rubrics_of(run) for run in runs]
-    ids = [read_manifest(run)["id"] for run in runs]
+    manifests = [read_manifest(run) for run in runs]
+    ids = [one["id"] for one in manifests]
     for run, one in zip(runs, ids, strict=True):
         if ids.count(one) > 1:
             raise AnnotatorError(f"{run}: this run was given twice")
@@ -143,13 +148,14 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
+    judges = tuple(dict.fromkeys((one["judge"]["id"], judge_sha256(one)) for one in manifests))
     names = (attribute, first, second)
     found_ = []
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
         sides, terms = _sides(runs, info, names, stored)
         judged = [other[info.id].judged for other in known]
-        found_.append(_compared(info, sides, names, judged, terms, calibrated=bool(stored)))
+        found_.append(_compared(info, judges, sides, names, judged, terms, calibrated=bool(stored)))
     return found_
 
 
@@ -257,6 +263,7 @@ def _seen(
 
 def _compared(
     info: RubricInfo,
+    judges: tuple[tuple[str, str], ...],
     sides: _Sides,
     names: tuple[str, str, str],
     judged: Sequence[frozenset[str]],
@@ -288,6 +295,7 @@ def _compared(
     left = [code for code in info.labels if code not in codes]
     return Compared(
         info,
+        judges,
         *names,
         kind,
         (len(sides[0]), len(sides[1])),

@@ -2,12 +2,13 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from annotator.reports import latex
 from annotator.reports.compare import Compared
-from annotator.reports.writers import UNDEFINED, percent, piped, ruled
+from annotator.reports.markdown import escape, piped
+from annotator.reports.writers import UNDEFINED, dumped, percent, ruled
 from annotator.text import harmless, one_line
 from validation import Estimate
 
@@ -52,8 +53,10 @@ def _p(value: float | None) -> str:
 def _title(one: Compared) -> str:
     name = one_line(one.attribute, 60)
     sides = f"first {one_line(one.first, 80)} (n={one.n[0]}), second {one_line(one.second, 80)}"
+    judges = ", ".join(f"{one_line(judge, 120)} ({sha256[:12]})" for judge, sha256 in one.judges)
     return (
-        f"{one.rubric.id} v{one.rubric.version} ({one.rubric.sha256[:12]})  by {name}:"
+        f"{one_line(one.rubric.id)} v{one.rubric.version} ({one.rubric.sha256[:12]})"
+        f"  judge {judges}  by {name}:"
         f" {sides} (n={one.n[1]}); {one.kind}, Holm over {one.tests} tests"
     )
 
@@ -63,7 +66,7 @@ def as_table(compared: Sequence[Compared]) -> str:
     parts = []
     for one in compared:
         header, rows = _rows(one)
-        parts.append("\n".join([_title(one), "", *ruled([header, *rows]), "", *one.notes]))
+        parts.append("\n".join([_title(one), "", *ruled([header, *rows]), "", *_notes(one)]))
     return "\n\n".join(parts)
 
 
@@ -73,8 +76,23 @@ def as_markdown(compared: Sequence[Compared]) -> str:
     for one in compared:
         header, rows = _rows(one)
         lines = piped([header, *rows])
-        parts.append("\n".join([f"**{_title(one)}**", "", *lines, "", " ".join(one.notes)]))
+        title, below = escape(_title(one)), escape(" ".join(_notes(one)))
+        parts.append("\n".join([f"**{title}**", "", *lines, "", below]))
     return "\n\n".join(parts)
+
+
+def as_latex(compared: Sequence[Compared]) -> str:
+    """Return comparisons for a paper."""
+    sheets = []
+    for one in compared:
+        name = "-".join((one.rubric.id, one.attribute, one.first, one.second))
+        caption = [f"{_title(one)}; differences in percentage points.", *_notes(one)]
+        sheets.append(latex.Sheet(name, caption, *_rows(one)))
+    return latex.document(sheets)
+
+
+def _notes(one: Compared) -> list[str]:
+    return [one_line(note, 2000) for note in one.notes]
 
 
 def as_csv(compared: Sequence[Compared]) -> str:
@@ -83,7 +101,9 @@ def as_csv(compared: Sequence[Compared]) -> str:
     write = csv.writer(out, lineterminator="\n")
     write.writerow(_COLUMNS)
     for one in compared:
-        names = (one.rubric.id, one.attribute, one.first, one.second, one.kind)
+        judges = "; ".join(f"{judge} {sha256}" for judge, sha256 in one.judges)
+        about = (one.rubric.id, one.rubric.sha256, judges)
+        names = (*about, one.attribute, one.first, one.second, one.kind)
         common = [harmless(one_line(name)) for name in names]
         for row in one.rows:
             numbers: list[object] = [row.first.k, row.first.n, row.second.k, row.second.n]
@@ -93,16 +113,16 @@ def as_csv(compared: Sequence[Compared]) -> str:
                 numbers += ["" if cell == UNDEFINED else cell for cell in (value, low, high)]
             tests = [row.difference.method, row.test.name, row.test.p, row.adjusted]
             method = row.corrected.method if row.corrected else ""
-            more = [one.confidence, method, " ".join(one.notes)]
-            write.writerow([*common, row.code, *numbers, *tests, *more])
+            more = [one.confidence, method, " ".join(_notes(one))]
+            write.writerow([*common, harmless(one_line(row.code)), *numbers, *tests, *more])
     return out.getvalue().rstrip("\n")
 
 
 _COLUMNS = (
-    *("rubric", "attribute", "first", "second", "kind", "code", "first_count", "first_n"),
-    *("second_count", "second_n", "difference", "low", "high", "corrected_difference"),
-    *("corrected_low", "corrected_high", "method", "test", "p", "p_holm", "confidence"),
-    *("corrected_method", "notes"),
+    *("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind", "code"),
+    *("first_count", "first_n", "second_count", "second_n", "difference", "low", "high"),
+    *("corrected_difference", "corrected_low", "corrected_high", "method", "test", "p", "p_holm"),
+    *("confidence", "corrected_method", "notes"),
 )
 
 
@@ -113,8 +133,9 @@ def as_json(compared: Sequence[Compared]) -> str:
         value = asdict(one)
         value["rubric"] = one.rubric.id
         value["rubric_sha256"] = one.rubric.sha256
+        value["judges"] = [{"judge": judge, "judge_sha256": own} for judge, own in one.judges]
         values.append(value)
-    return json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False)
+    return dumped(values)
 
 
 WRITERS: dict[str, Callable[[Sequence[Compared]], str]] = {
@@ -122,4 +143,5 @@ WRITERS: dict[str, Callable[[Sequence[Compared]], str]] = {
     "csv": as_csv,
     "json": as_json,
     "md": as_markdown,
+    "latex": as_latex,
 }

@@ -14,6 +14,7 @@ from annotator.calibration.frame import (
     RubricInfo,
     cluster_of,
     empty_frame,
+    judge_sha256,
     rubrics_of,
 )
 from annotator.errors import AnnotatorError
@@ -61,6 +62,7 @@ class FrequencyTable:
     rubric_sha256: str
     choice: str
     judge: str
+    judge_sha256: str
     run: str
     status: str
     limit: int | None
@@ -301,6 +303,7 @@ def _table(
         rubric_sha256=rubric["sha256"],
         choice=rubric["choice"],
         judge=manifest["judge"]["id"],
+        judge_sha256=judge_sha256(manifest),
         run=manifest["id"],
         status=manifest["status"],
         limit=manifest.get("limit"),

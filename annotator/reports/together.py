@@ -2,15 +2,17 @@
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
 
-from annotator.calibration.frame import read_checked, rubrics_of
-from annotator.reports.writers import UNDEFINED, piped, ruled
+from annotator.calibration.frame import judge_sha256, read_checked, rubrics_of
+from annotator.reports import latex
+from annotator.reports.markdown import escape, piped
+from annotator.reports.writers import UNDEFINED, dumped, ruled
+from annotator.runs.manifest import read_manifest
 from annotator.text import harmless, one_line
 
 
@@ -24,6 +26,10 @@ class CoOccurrence:
 
     run: str
     rubric: str
+    version: int
+    rubric_sha256: str
+    judge: str
+    judge_sha256: str
     codes: tuple[str, ...]
     counts: tuple[tuple[int | None, ...], ...]
     judged: int
@@ -35,6 +41,8 @@ def co_occurrence(run: Path) -> list[CoOccurrence]:
     Raises:
         AnnotatorError: there is no run, or a line of it is damaged.
     """
+    manifest = read_manifest(run)
+    judge = manifest["judge"]["id"], judge_sha256(manifest)
     counted = []
     for info in rubrics_of(run).values():
         if info.choice == "one":
@@ -52,7 +60,8 @@ def co_occurrence(run: Path) -> list[CoOccurrence]:
             )
             for one in info.codes
         )
-        counted.append(CoOccurrence(run.name, info.id, info.codes, counts, judged))
+        about = run.name, info.id, info.version, info.sha256, *judge
+        counted.append(CoOccurrence(*about, info.codes, counts, judged))
     return counted
 
 
@@ -60,43 +69,74 @@ def _shown(count: int | None) -> str:
     return UNDEFINED if count is None else str(count)
 
 
+_NONE = "no rubric of this run allows more than one code"
+
+
+def _title(one: CoOccurrence) -> str:
+    return (
+        f"{one_line(one.rubric)} v{one.version} ({one.rubric_sha256[:12]})"
+        f"  judge {one_line(one.judge, 120)} ({one.judge_sha256[:12]})"
+        f"  {one_line(one.run, 80)}: judged traces with both codes, primary or secondary"
+        f" (n={one.judged})"
+    )
+
+
+def _numbered(one: CoOccurrence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the heading and the rows; columns are numbered as the rows."""
+    names = [f"{n} {one_line(code, 64)}" for n, code in enumerate(one.codes, 1)]
+    header = ("code", *(str(n) for n in range(1, len(names) + 1)))
+    return header, [(name, *map(_shown, row)) for name, row in zip(names, one.counts, strict=True)]
+
+
 def as_table(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts as aligned text; columns are numbered as the rows."""
+    """Return the counts as aligned text."""
     parts = []
     for one in counted:
-        names = [f"{n} {one_line(code, 64)}" for n, code in enumerate(one.codes, 1)]
-        header = ("code", *(str(n) for n in range(1, len(names) + 1)))
-        rows = [(name, *map(_shown, row)) for name, row in zip(names, one.counts, strict=True)]
-        title = (
-            f"{one.rubric}  {one_line(one.run, 80)}: judged traces with both codes, primary or"
-            f" secondary (n={one.judged})"
-        )
-        parts.append("\n".join([title, "", *ruled([header, *rows], last=False)]))
-    return "\n\n".join(parts) or "no rubric of this run allows more than one code"
+        header, rows = _numbered(one)
+        parts.append("\n".join([_title(one), "", *ruled([header, *rows], last=False)]))
+    return "\n\n".join(parts) or _NONE
 
 
 def as_markdown(counted: Sequence[CoOccurrence]) -> str:
     """Return the counts in Markdown."""
     parts = []
     for one in counted:
-        rows = [(code, *map(_shown, row)) for code, row in zip(one.codes, one.counts, strict=True)]
-        lines = piped([("code", *one.codes), *rows])
-        parts.append("\n".join([f"**{one.rubric}** (n={one.judged})", "", *lines]))
-    return "\n\n".join(parts)
+        codes = [one_line(code, 64) for code in one.codes]
+        rows = [(code, *map(_shown, row)) for code, row in zip(codes, one.counts, strict=True)]
+        lines = piped([("code", *codes), *rows])
+        parts.append("\n".join([f"**{escape(_title(one))}**", "", *lines]))
+    return "\n\n".join(parts) or _NONE
+
+
+def as_latex(counted: Sequence[CoOccurrence]) -> str:
+    """Return the counts for a paper."""
+    return latex.document(
+        [
+            latex.Sheet(f"{one.rubric}-co-occurrence", [f"{_title(one)}."], *_numbered(one))
+            for one in counted
+        ],
+        notes=() if counted else (_NONE,),
+    )
 
 
 def as_csv(counted: Sequence[CoOccurrence]) -> str:
     """Return the counts as CSV, a row for each pair of codes."""
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n")
-    write.writerow(("run", "rubric", "code", "other", "count", "n"))
+    write.writerow(_COLUMNS)
     for one in counted:
+        about = (one.run, one.rubric, one.rubric_sha256, one.judge, one.judge_sha256)
         for code, row in zip(one.codes, one.counts, strict=True):
             for other, count in zip(one.codes, row, strict=True):
-                write.writerow(
-                    (harmless(one_line(one.run)), one.rubric, code, other, count, one.judged)
-                )
+                names = [harmless(one_line(name)) for name in (*about, code, other)]
+                write.writerow((*names, count, one.judged))
     return out.getvalue().rstrip("\n")
+
+
+_COLUMNS = (
+    *("run", "rubric", "rubric_sha256", "judge", "judge_sha256"),
+    *("code", "other", "count", "n"),
+)
 
 
 def as_json(counted: Sequence[CoOccurrence]) -> str:
@@ -105,13 +145,17 @@ def as_json(counted: Sequence[CoOccurrence]) -> str:
         {
             "run": one.run,
             "rubric": one.rubric,
+            "version": one.version,
+            "rubric_sha256": one.rubric_sha256,
+            "judge": one.judge,
+            "judge_sha256": one.judge_sha256,
             "codes": one.codes,
             "counts": one.counts,
             "n": one.judged,
         }
         for one in counted
     ]
-    return json.dumps(values, ensure_ascii=False, indent=2)
+    return dumped(values)
 
 
 WRITERS: dict[str, Callable[[Sequence[CoOccurrence]], str]] = {
@@ -119,4 +163,5 @@ WRITERS: dict[str, Callable[[Sequence[CoOccurrence]], str]] = {
     "csv": as_csv,
     "json": as_json,
     "md": as_markdown,
+    "latex": as_latex,
 }

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from annotator.reports import latex
 from annotator.reports.frequency import FrequencyTable, Row
+from annotator.reports.markdown import escape, piped
 from annotator.reports.votes import Votes
-from annotator.text import harmless, one_line
+from annotator.text import harmless, one_line, unprintable_escaped
 from validation import Agreement, Interval
 
 if TYPE_CHECKING:
@@ -40,17 +42,24 @@ def limits(share: "Interval | Estimate | None") -> str:
     return f"[{low}, {high}]"
 
 
-def heading(table: FrequencyTable) -> str:
-    """Return the line over a table: rubric, judge, hash and how many traces there were."""
-    group = ""
+def about(table: FrequencyTable) -> list[str]:
+    """Return what a table is of, in parts: rubric, group, judge, and how many traces there were."""
+    group = []
     if table.group:
-        group = f"  {one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"
-    return (
-        f"{table.rubric} v{table.version} ({table.rubric_sha256[:12]}){group}"
-        f"  judge {one_line(table.judge, 120)}  "
-        f"judged {table.judged} (labelled {table.labelled}, none {table.none})  "
-        f"skipped {table.skipped}  failed {table.failed}"
-    )
+        group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
+    return [
+        f"{one_line(table.rubric)} v{table.version} ({table.rubric_sha256[:12]})",
+        *group,
+        f"judge {one_line(table.judge, 120)} ({table.judge_sha256[:12]})",
+        f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
+        f"skipped {table.skipped}",
+        f"failed {table.failed}",
+    ]
+
+
+def heading(table: FrequencyTable) -> str:
+    """Return the line over a table."""
+    return "  ".join(about(table))
 
 
 HEADER = ("code", "count", "n", "%", "95 % interval")
@@ -90,11 +99,12 @@ def as_table(tables: Sequence[FrequencyTable]) -> str:
 
 def _text(table: FrequencyTable) -> str:
     lines = ruled([header(table), *(cells(row, table) for row in table.rows)])
-    votes = ["", *_votes(table.votes)] if table.votes else []
-    return "\n".join([heading(table), "", *lines, *votes, "", *_notes(table)])
+    votes = ["", *votes_lines(table.votes)] if table.votes else []
+    return "\n".join([heading(table), "", *lines, *votes, "", *notes(table)])
 
 
-def _notes(table: FrequencyTable) -> list[str]:
+def notes(table: FrequencyTable) -> list[str]:
+    """Return what a reader must know of a table, each note one line."""
     return [one_line(note, 2000) for note in table.notes]
 
 
@@ -115,16 +125,7 @@ def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
     return lines
 
 
-def piped(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown, the first row its heading; ``|`` in a cell is
-    escaped.
-    """
-    rule = ("---", *["---:"] * (len(rows[0]) - 1))
-    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (escaped[0], rule, *escaped[1:])]
-
-
-def _votes(votes: Votes) -> list[str]:
+def votes_lines(votes: Votes) -> list[str]:
     """Return how far the votes agree, a line each."""
     lines = [f"votes unanimous  {_share(votes.unanimous)} of the judged traces"]
     for pair in votes.pairs:
@@ -136,9 +137,11 @@ def _votes(votes: Votes) -> list[str]:
         "flips: traces where some votes have the code and some have not, of those with any"
     )
     lines += [
-        f"  {code}  {_share(flip)}" for code, flip in votes.flips.items() if flip.value is not None
+        f"  {one_line(code, 64)}  {_share(flip)}"
+        for code, flip in votes.flips.items()
+        if flip.value is not None
     ]
-    never = [code for code, flip in votes.flips.items() if flip.value is None]
+    never = [one_line(code, 64) for code, flip in votes.flips.items() if flip.value is None]
     return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
 
 
@@ -155,26 +158,32 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
     parts = []
     for table in tables:
         lines = piped([header(table), *(cells(row, table) for row in table.rows)])
-        notes = " ".join(_notes(table))
-        votes = [f"- {line.strip()}" for line in _votes(table.votes)] if table.votes else []
-        votes = ["", *votes] if votes else []
-        parts.append("\n".join([f"**{heading(table)}**", "", *lines, *votes, "", notes]))
+        votes = votes_lines(table.votes) if table.votes else []
+        items = ["", *(f"- {escape(line.strip())}" for line in votes)] if votes else []
+        title, below = escape(heading(table)), escape(" ".join(notes(table)))
+        parts.append("\n".join([f"**{title}**", "", *lines, *items, "", below]))
     return "\n\n".join(parts)
 
 
+def as_latex(tables: Sequence[FrequencyTable]) -> str:
+    """Return the tables for a paper."""
+    sheets = []
+    for table in tables:
+        votes = [f"{line}." for line in votes_lines(table.votes)] if table.votes else []
+        caption = [f"{heading(table)}.", f"Counted: {table.counted}.", *notes(table)]
+        rows = [cells(row, table) for row in table.rows]
+        name = "-".join((table.rubric, *(table.group or ())))
+        sheets.append(latex.Sheet(name, [*caption, *votes], header(table), rows, last=True))
+    return latex.document(sheets)
+
+
 _CSV = (
-    *("rubric", "rubric_sha256", "judge", "run", "run_status", "limit", "code", "name", "count"),
-    *("n", "percent", "low", "high", "method", "confidence", "primary_or_secondary", "labelled"),
-    *("none", "skipped", "failed", "flips", "flips_n", "attribute", "value", "corrected_percent"),
-    *(
-        "corrected_low",
-        "corrected_high",
-        "corrected_method",
-        "corrected_confidence",
-        "labels_flagged",
-        "labels_missed",
-    ),
-    *("mark", "notes"),
+    *("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit", "code"),
+    *("name", "count", "n", "percent", "low", "high", "method", "confidence"),
+    *("primary_or_secondary", "labelled", "none", "skipped", "failed", "flips", "flips_n"),
+    *("attribute", "value", "corrected_percent", "corrected_low", "corrected_high"),
+    *("corrected_method", "corrected_confidence", "labels_flagged", "labels_missed", "mark"),
+    "notes",
 )
 
 
@@ -185,9 +194,10 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
     write.writeheader()
     for table in tables:
         common = {
-            "rubric": table.rubric,
+            "rubric": _cell(table.rubric),
             "rubric_sha256": table.rubric_sha256,
-            "judge": harmless(one_line(table.judge)),
+            "judge": _cell(table.judge),
+            "judge_sha256": table.judge_sha256,
             "run": table.run,
             "run_status": table.status,
             "limit": table.limit,
@@ -196,15 +206,14 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             "none": table.none,
             "skipped": table.skipped,
             "failed": table.failed,
-            "notes": " ".join(_notes(table)),
+            "notes": " ".join(notes(table)),
         }
         if table.group:
-            shown = [harmless(one_line(one)) for one in table.group]
-            common |= dict(zip(("attribute", "value"), shown, strict=True))
+            common |= dict(zip(("attribute", "value"), map(_cell, table.group), strict=True))
         for row in table.rows:
             own: dict[str, object] = {
-                "code": harmless(row.code),
-                "name": harmless(row.name),
+                "code": _cell(row.code),
+                "name": _cell(row.name),
                 "primary_or_secondary": row.anywhere,
             }
             if flip := table.votes and table.votes.flips.get(row.code):
@@ -218,6 +227,10 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             filled = {key: "" if value == UNDEFINED else value for key, value in own.items()}
             write.writerow(common | filled)
     return out.getvalue().rstrip("\n")
+
+
+def _cell(text: str) -> object:
+    return harmless(one_line(text))
 
 
 def _corrected_cells(labels: "CodeEstimates") -> dict[str, object]:
@@ -234,9 +247,8 @@ def _corrected_cells(labels: "CodeEstimates") -> dict[str, object]:
     }
 
 
-_NOT_JUDGED = dict.fromkeys(field.name for field in fields(Interval)) | {
-    "reason": "the judge has no rule for this code"
-}
+NO_RULE = "the judge has no rule for this code"
+_NOT_JUDGED = dict.fromkeys(field.name for field in fields(Interval)) | {"reason": NO_RULE}
 
 
 def as_json(tables: Sequence[FrequencyTable]) -> str:
@@ -248,6 +260,7 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "rubric_sha256": table.rubric_sha256,
             "choice": table.choice,
             "judge": table.judge,
+            "judge_sha256": table.judge_sha256,
             "run": table.run,
             "run_status": table.status,
             "limit": table.limit,
@@ -284,7 +297,13 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
         }
         for table in tables
     ]
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return dumped(value)
+
+
+def dumped(value: object) -> str:
+    """Return JSON that is safe on a terminal and in UTF-8: what is not, is escaped in it."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    return unprintable_escaped(text)
 
 
 def _corrected_value(labels: "CodeEstimates") -> dict[str, object]:
@@ -320,4 +339,5 @@ WRITERS: dict[str, Callable[[Sequence[FrequencyTable]], str]] = {
     "csv": as_csv,
     "json": as_json,
     "md": as_markdown,
+    "latex": as_latex,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import storable
 from annotator.traces.formats import FOLDER_FORMATS
 
@@ -45,6 +45,7 @@ class Place:
     reader: ModuleType | None = None  # of a run folder
     names: frozenset[str] = frozenset()  # of all that lies in a run folder
     bad_link: str | None = None  # what is wrong with a link among the files
+    inside: Path | None = None  # the folder that links of a run folder must not leave
 
 
 class _Names(NamedTuple):
@@ -124,10 +125,33 @@ def _document(path: Path, root: Path) -> Place:
 
 def _run(folder: str, names: _Names, reader: ModuleType, root: Path, inside: Path) -> Place:
     """Return the place of a run folder, whose files must not be links out of ``inside``."""
-    bad_links = (_link(Path(folder, name), inside) for name in sorted(names.links))
-    bad_link = next(filter(None, bad_links), None)
     trace_id = _run_id(folder, root)
-    return Place(folder, trace_id, trace_id, reader, names.files.union(names.folders), bad_link)
+    bad_link = _bad_link(folder, names, inside)
+    held = names.files.union(names.folders)
+    return Place(folder, trace_id, trace_id, reader, held, bad_link, inside)
+
+
+def listed(place: Place) -> Place:
+    """Return the place of a run folder with what lies in the folder now.
+
+    Raises:
+        UnreadableTrace: it is gone, or no run folder any more.
+    """
+    folder = place.path
+    try:
+        names = _names(folder)
+    except OSError as error:
+        raise UnreadableTrace(f"folder: {error.strerror or error}") from error
+    if not place.reader or not place.reader.claims(Path(folder).name, names.files | names.links):
+        raise UnreadableTrace("folder: there is no run in it any more")
+    bad_link = _bad_link(folder, names, place.inside or Path(folder))
+    return replace(place, names=names.files.union(names.folders), bad_link=bad_link)
+
+
+def _bad_link(folder: str, names: _Names, inside: Path) -> str | None:
+    """Return what is wrong with the first of the links in a folder, if anything is."""
+    bad_links = (_link(Path(folder, name), inside) for name in sorted(names.links))
+    return next(filter(None, bad_links), None)
 
 
 def _link(path: Path, inside: Path) -> str | None:

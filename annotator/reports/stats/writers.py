@@ -2,12 +2,13 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+from annotator.reports import latex
+from annotator.reports.markdown import escape, piped
 from annotator.reports.stats.model import Bucket, Communication, Curve, Group, Stats
-from annotator.reports.writers import UNDEFINED, limits, percent, piped, ruled
+from annotator.reports.writers import UNDEFINED, dumped, limits, percent, ruled
 from annotator.text import harmless, one_line
 from validation import Estimate, Interval
 
@@ -37,17 +38,26 @@ def as_table(stats: Stats) -> str:
 
 def as_markdown(stats: Stats) -> str:
     """Return the statistics in Markdown."""
-    parts = [_heading(stats)]
+    parts = [escape(_heading(stats))]
     for block in blocks(stats):
         lines = piped([block.header, *block.rows])
-        below = ["", *(f"- {line}" for line in block.below)] if block.below else []
-        parts.append("\n".join([f"**{block.title}**", "", *lines, *below]))
-    return "\n\n".join([*parts, " ".join(stats.notes)])
+        below = ["", *(f"- {escape(line)}" for line in block.below)] if block.below else []
+        parts.append("\n".join([f"**{escape(block.title)}**", "", *lines, *below]))
+    return "\n\n".join([*parts, escape(" ".join(stats.notes))])
+
+
+def as_latex(stats: Stats) -> str:
+    """Return the statistics for a paper: the traces and the notes on all tables stand below."""
+    sheets = []
+    for block in blocks(stats):
+        caption = [f"{line}." for line in (block.title, *block.below)]
+        sheets.append(latex.Sheet(f"stats-{block.title}", caption, block.header, block.rows))
+    return latex.document(sheets, notes=(f"{_heading(stats)}.", *stats.notes))
 
 
 def as_json(stats: Stats) -> str:
     """Return the statistics as JSON, with all that is needed to compute each number again."""
-    return json.dumps(asdict(stats), ensure_ascii=False, indent=2, allow_nan=False)
+    return dumped(asdict(stats))
 
 
 _CSV = (
@@ -78,6 +88,7 @@ WRITERS: dict[str, Callable[[Stats], str]] = {
     "json": as_json,
     "md": as_markdown,
     "csv": as_csv,
+    "latex": as_latex,
 }
 
 
@@ -193,7 +204,7 @@ def _curves(stats: Stats) -> Iterator[Block]:
     curves = found.by_model if len(found.by_model) > 1 else ()
     columns = ("model", "pairs", "solo", "n", "coop", "n", "AUC solo", "AUC coop", "gap")
     named = [(_model(curve), curve.retention) for curve in (*curves, found.pooled)]
-    rows = tuple(_retention(curve) for curve in (*curves, found.pooled))
+    rows = tuple(retention_cells(curve) for curve in (*curves, found.pooled))
     yield Block("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
 
 
@@ -204,7 +215,8 @@ def _bucket(one: Bucket) -> Row:
     return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *cells(one.solo), *cells(one.coop)
 
 
-def _retention(one: Curve) -> Row:
+def retention_cells(one: Curve) -> Row:
+    """Return the row of a curve in the table of retention."""
     counts = (one.solo.k, one.solo.n, one.coop.k, one.coop.n)
     areas = (_number(area, digits=3) for area in (one.auc_solo, one.auc_coop, one.gap))
     kept = _number(one.retention), _range(one.retention, "")

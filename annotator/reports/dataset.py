@@ -1,0 +1,161 @@
+"""The annotations of runs as a data set of the Hugging Face library, a row for each."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from annotator.annotations import Annotation
+from annotator.calibration.frame import judge_sha256, read_whole
+from annotator.errors import AnnotatorError
+from annotator.reports.frequency import value_of
+from annotator.reports.out import new_folder
+from annotator.runs.manifest import read_manifest
+from annotator.text import one_line, storable
+
+# The attributes that have a column each, besides passed; all of them stand in attributes.
+ATTRIBUTES = ("model", "setting", "project", "task", "framework", "run_name", "merge")
+_COUNTS = (
+    *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    *("calls", "retries", "unreported_calls", "cache_hits"),
+)
+
+
+def write_dataset(runs: Sequence[Path], folder: Path) -> None:
+    """Save the annotations of all ``runs`` so that ``datasets.load_from_disk(folder)`` reads them.
+
+    Every data set has the same columns. Nothing of it grows in memory with the annotations. A data
+    set that is there already is replaced.
+
+    Raises:
+        AnnotatorError: a run is damaged or given twice, or the folder cannot be written, or is
+            there already and no data set.
+    """
+    import datasets
+
+    _each_once(runs)
+    features = _features()
+    empty = all(next(read_whole(run), None) is None for run in runs)
+    with new_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
+        try:
+            if empty:
+                made = datasets.Dataset.from_dict({name: [] for name in features}, features)
+            else:
+                made = datasets.Dataset.from_generator(
+                    _rows, features, cache_dir=cache, gen_kwargs={"runs": tuple(runs)}
+                )
+            made.save_to_disk(part, num_shards=1 if empty else None)
+        except datasets.exceptions.DatasetGenerationError as error:
+            raise _said(f"cannot write {folder}", error.__cause__ or error) from error
+
+
+def push_dataset(folder: Path, name: str) -> None:
+    """Push a saved data set to the hub as ``name``, private.
+
+    Raises:
+        AnnotatorError: it is not pushed, for one because there is a public one of that name, which
+            a push would leave public; the folder stays.
+    """
+    import datasets
+    from huggingface_hub import HfApi
+
+    hub = HfApi()
+    with _quiet():
+        try:
+            there = hub.repo_exists(name, repo_type="dataset")
+            if there and not hub.dataset_info(name).private:
+                raise ValueError("it is there already, and public; name another or make it private")
+            datasets.load_from_disk(folder).push_to_hub(name, private=True)
+        except Exception as error:  # of a dozen libraries
+            raise _said(f"{folder} is written, but not pushed to {name}", error) from error
+
+
+def _said(what: str, error: BaseException) -> AnnotatorError:
+    if isinstance(error, AnnotatorError):
+        return error
+    return AnnotatorError(f"{what}: {one_line(str(error) or type(error).__name__)}")
+
+
+def _is_dataset(folder: Path) -> bool:
+    return (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Show none of the library's progress bars."""
+    import datasets
+
+    shown = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+
+
+def _features() -> Any:
+    """Return the columns of every data set."""
+    from datasets import Features, Value
+
+    text, whole, real = Value("string"), Value("int64"), Value("float64")
+    evidence = {"quote": text, "source": text, "start": whole, "end": whole, "match": text}
+    finding = {"code": text, "rationale": text, "votes": whole, "evidence": [evidence]}
+    vote = {"judge": text, "sample": whole, "status": text, "primary": text, "secondary": [text]}
+    return Features(
+        {
+            **{"run": text, "rubric": text, "rubric_version": whole, "rubric_sha256": text},
+            **dict.fromkeys(("judge", "judge_sha256", "trace_id", "status", "primary"), text),
+            "secondary": [text],
+            "findings": [finding],
+            "rejected": [{"code": text, "reason": text, "quotes": [text]}],
+            **dict.fromkeys(ATTRIBUTES, text),
+            "passed": Value("bool"),
+            "attributes": text,
+            **dict.fromkeys(_COUNTS, whole),
+            "cost_usd": real,
+            "seconds": real,
+            "reason": text,
+            "error": text,
+            "truncated": [{"source": text, "characters": whole}],
+            "agreement": real,
+            "tie": [text],
+            "votes": [vote | {"error": text}],
+        }
+    )
+
+
+def _each_once(runs: Sequence[Path]) -> None:
+    seen: set[str] = set()
+    for run in runs:
+        if (own := read_manifest(run)["id"]) in seen:
+            raise AnnotatorError(f"{run}: this run was given twice")
+        seen.add(own)
+
+
+def _rows(runs: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        manifest = read_manifest(run)
+        versions = {one["id"]: one["version"] for one in manifest["rubrics"]}
+        common = {"run": storable(manifest["id"]), "judge_sha256": judge_sha256(manifest)}
+        for annotation in read_whole(run):
+            yield common | _row(annotation, versions)
+
+
+def _row(one: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
+    given, own = one.attributes, asdict(one)
+    strings = {
+        name: None if given.get(name) is None else value_of(given, name) for name in ATTRIBUTES
+    }
+    return {
+        **own.pop("usage"),
+        **own,
+        **strings,
+        "rubric_version": versions[one.rubric],
+        "passed": given["passed"] if isinstance(given.get("passed"), bool) else None,
+        "attributes": json.dumps(own["attributes"], ensure_ascii=False),
+        "truncated": [{"source": source, "characters": n} for source, n in one.truncated.items()],
+    }

@@ -1,0 +1,125 @@
+"""Figures for papers: one file per kind, drawn with the numbers of the tables.
+
+matplotlib is imported once a figure is asked for.
+"""
+
+import io
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotator.errors import AnnotatorError
+from annotator.reports.out import new_file
+from annotator.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from annotator.calibration.correct import Calibrations
+    from annotator.reports.frequency import FrequencyTable
+    from annotator.reports.stats import Stats
+    from annotator.reports.together import CoOccurrence
+
+# Kind -> its module here; each has figure(Source) -> Drawn.
+PLOTS = {
+    "frequency": "frequency",
+    "co-occurrence": "co_occurrence",
+    "confusion": "confusion",
+    "reliability": "reliability",
+}
+DIFFICULTY = "difficulty"  # of ``annotate stats``, which has no other kind
+_SUFFIXES = (".svg", ".png", ".pdf")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What figures are drawn from; each kind takes its own part."""
+
+    runs: Sequence[Path] = ()
+    tables: "Sequence[FrequencyTable]" = ()
+    calibrations: "Calibrations | None" = None
+    together: "Sequence[CoOccurrence]" = ()
+    stats: "Stats | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure, what it rests on (``title``, ``about``: kept in the file's metadata), and what it
+    leaves out, a line each.
+    """
+
+    figure: "Figure"
+    title: str
+    about: Sequence[str]
+    left_out: Sequence[str] = ()
+
+
+def check(file: Path) -> None:
+    """Find out before the work whether a figure can be written to ``file``.
+
+    Raises:
+        AnnotatorError: matplotlib is not installed or cannot start, the file's name does not end as
+            that of a format, or there is no such folder.
+    """
+    if file.suffix.lower() not in _SUFFIXES:
+        raise AnnotatorError(f"--figure {file}: the name must end in {', '.join(_SUFFIXES)}")
+    if not file.parent.is_dir():
+        raise AnnotatorError(f"--figure {file}: there is no folder {file.parent}")
+    # It says on stderr where it keeps its list of fonts, which is nobody's business here.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        import_module("matplotlib")
+    except ImportError as error:
+        raise AnnotatorError(
+            "figures need matplotlib: pip install 'failure-annotator[figures]'"
+        ) from error
+    except ValueError as error:
+        raise AnnotatorError(
+            f"matplotlib refuses its own settings (MPLBACKEND, or a matplotlibrc): {error}"
+        ) from error
+
+
+def draw(kind: str, source: Source, file: Path) -> tuple[str, ...]:
+    """Draw a figure of one of :data:`PLOTS` or of :data:`DIFFICULTY` into ``file``, in one step;
+    the same source makes the same bytes.
+
+    Returns what the figure leaves out, a line each.
+
+    Raises:
+        AnnotatorError: as :func:`check`; there is nothing of this kind to draw, or more than fits;
+            or the file cannot be written.
+    """
+    check(file)
+    from annotator.reports.figures.style import settings
+
+    module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
+    with settings():
+        drawn: Drawn = module.figure(source)
+        data = _rendered(drawn, file.suffix.lower()[1:])
+    with new_file(file) as part:
+        part.write_bytes(data)
+    return tuple(drawn.left_out)
+
+
+def _rendered(drawn: Drawn, format_: str) -> bytes:
+    title, about = _kept(drawn.title), _kept(" | ".join(drawn.about))
+    maker = "failure-annotator"  # without versions and dates: they would make other bytes
+    metadata: dict[str, dict[str, str | None]] = {
+        "svg": {"Title": title, "Description": about, "Creator": maker, "Date": None},
+        "pdf": {
+            **{"Title": title, "Subject": about, "Creator": maker},
+            **{"Producer": None, "CreationDate": None},
+        },
+        "png": {"Title": title, "Description": about, "Software": maker},
+    }
+    out = io.BytesIO()
+    drawn.figure.savefig(out, format=format_, metadata=metadata[format_])
+    return out.getvalue()
+
+
+def _kept(text: str) -> str:
+    """Return text as XML can hold it."""
+    return one_line(text, 20_000).translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"})

@@ -1,0 +1,154 @@
+"""Shares of codes with their intervals, the judge's own and the corrected ones."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from annotator.errors import AnnotatorError
+from annotator.reports.figures import Drawn, Source
+from annotator.reports.figures.dots import Dots, Mark, Row, Series
+from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
+from annotator.reports.frequency import FrequencyTable
+from annotator.reports.writers import UNDEFINED, about, notes
+from annotator.rubrics import NONE
+from annotator.runs.manifest import read_manifest
+from annotator.text import count
+
+Tables = Sequence[FrequencyTable]
+
+
+def figure(source: Source) -> Drawn:
+    """Draw the tables: a panel for each rubric, in it a series for each group or run.
+
+    Raises:
+        AnnotatorError: more groups than can be told apart.
+    """
+    panels = rubrics(source.tables)
+    names = run_names(source)
+    drawn = [_panel(tables, names, alone=len(panels) == 1) for tables in panels]
+    return Drawn(stacked(drawn, COLUMN), title("frequency", source.tables), basis(source.tables))
+
+
+def rubrics(tables: Tables) -> list[Tables]:
+    """Return the tables of each rubric and version together, in their order."""
+    found: dict[tuple[str, ...], list[FrequencyTable]] = {}
+    for table in tables:
+        codes = (row.code for row in table.rows)
+        found.setdefault((table.rubric_sha256, *codes), []).append(table)
+    return list(found.values())
+
+
+def run_names(source: Source) -> dict[str, str]:
+    """Return the names of the runs' folders by their ids."""
+    return {read_manifest(run)["id"]: run.resolve().name for run in source.runs}
+
+
+def title(kind: str, tables: Tables) -> str:
+    """Return the title of a file: what it shows, and of which rubrics."""
+    names = dict.fromkeys(f"{table.rubric} v{table.version}" for table in tables)
+    return f"{kind}: {', '.join(names)}"
+
+
+def basis(tables: Tables) -> list[str]:
+    """Return what the tables rest on: the lines over them, hashes, runs and notes."""
+    lines = [
+        "  ".join([*about(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"])
+        for table in tables
+    ]
+    return list(dict.fromkeys([*lines, *(note for table in tables for note in notes(table))]))
+
+
+def name_of(table: FrequencyTable, among: Tables, runs: Mapping[str, str]) -> str:
+    """Return what tells a table from the others: its group, its judge, its run; or ""."""
+    parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
+    if len({one.judge for one in among}) > 1:
+        parts.append(table.judge)
+    same = [one for one in among if (one.group, one.judge) == (table.group, table.judge)]
+    if len(same) > 1:
+        parts.append(runs.get(table.run, table.run))
+    return shown(", ".join(parts))
+
+
+def _panel(tables: Tables, runs: Mapping[str, str], *, alone: bool) -> Dots:
+    if len(tables) > len(LOOKS):
+        raise AnnotatorError(
+            f"--figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
+            f" {len(LOOKS)} can be told apart in a figure: take an attribute with fewer values, or"
+            " fewer runs"
+        )
+    # A group without a judged trace has no lane, but stands in the key.
+    with_lane = [table for table in tables if table.judged] or list(tables[:1])
+    first = with_lane[0]
+    series = [
+        one
+        for n, table in enumerate(tables)
+        for one in _series(table, n, name_of(table, tables, runs), lane=table in with_lane)
+    ]
+    rows = [
+        Row(shown(code), [mark for table in with_lane for mark in _marks(table, code)], apart=last)
+        for code, last in ((code, code == NONE) for code in _order(with_lane))
+    ]
+    title = "" if alone else f"{shown(first.rubric)} v{first.version}"
+    return Dots(title, series, rows, list(_axis(with_lane, len(tables))))
+
+
+def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Iterable[Series]:
+    look = LOOKS[number]
+    of = f"{name}: " if name else ""
+    traces = f"n = {table.judged}" + ("" if table.status == "finished" else ", unfinished run")
+    if not lane:
+        yield Series(f"judged:{number}", f"{of}no judged traces", None)
+        return
+    if table.correction is None:
+        yield Series(f"judged:{number}", f"{of}{traces}", look)
+        return
+    labels = count(table.correction.labels, "label")
+    where = " made elsewhere (transferred)" if table.correction.transferred else ""
+    yield Series(f"judged:{number}", f"{of}the judge's own ({traces})", look, filled=False)
+    # Alone it may take a colour of its own; beside others, colour and marker say whose it is.
+    own = look if name else LOOKS[1]
+    yield Series(f"corrected:{number}", f"{of}corrected by {labels}{where}", own)
+
+
+def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
+    row = next(row for row in table.rows if row.code == code)
+    yield Mark(row.share, UNDEFINED if row.share else "not judged")
+    if row.labels:
+        yield Mark(row.labels.corrected)
+
+
+def _order(tables: Tables) -> list[str]:
+    """Return the codes by their share in all tables together, those not judged and none last."""
+
+    def place(code: str) -> tuple[bool, bool, float]:
+        shares = [row.share for table in tables for row in table.rows if row.code == code]
+        known = [share for share in shares if share]
+        n = sum(share.n for share in known)
+        return code == NONE, not known, -sum(share.k for share in known) / n if n else 0.0
+
+    return sorted((row.code for row in tables[0].rows), key=place)
+
+
+def _axis(tables: Tables, groups: int) -> Iterable[str]:
+    first = tables[0]
+    n = f" (n = {first.judged})" if groups == 1 else ""
+    yield f"{first.counted}, % of judged traces{n}"
+    own = _levels(row.share.confidence for table in tables for row in table.rows if row.share)
+    corrections = [table.correction for table in tables if table.correction]
+    if not corrections:
+        yield f"Bars: {own} intervals (Wilson), sampling error only."
+    else:
+        level = _levels(one.confidence for one in corrections)
+        yield f"Bars: {level} intervals; the judge's own: {own}, sampling error only."
+    if any(
+        one.value is None and mark.ends
+        for table in tables
+        for row in table.rows
+        for mark in _marks(table, row.code)
+        if (one := mark.share)
+    ):
+        yield "Bar without a marker: only limits are known."
+    if groups == 1 and first.status != "finished":
+        yield "The run is not finished."
+
+
+def _levels(confidences: Iterable[float]) -> str:
+    return ", ".join(f"{100 * one:g} %" for one in sorted(set(confidences)))

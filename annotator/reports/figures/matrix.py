@@ -1,0 +1,171 @@
+"""A square of counts, a row and a column for each code; the count stands in its cell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from annotator.reports.figures.style import (
+    COLUMN,
+    FAINT,
+    GREY,
+    INK,
+    MARGIN,
+    PAGE,
+    axes,
+    high,
+    titled,
+    wide,
+    wrapped,
+    write,
+)
+from annotator.reports.writers import UNDEFINED
+
+_LABELS, _LONG_LABELS = 1.3, 4.0  # the longest line of a row's name, in inches
+_CELL = 0.16, 0.34  # the least and the largest side of a cell
+_NAMED = 30  # columns that have names, at most
+_SIDE = 0.15  # what the names of the sides take
+_DARK = "#0072B2"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A panel. ``counts``: None is not known. ``sides``: what rows and columns are, if they differ.
+
+    ``below``: what is counted, and of how many.
+    """
+
+    title: str
+    codes: Sequence[str]
+    counts: Sequence[Sequence[int | None]]
+    below: str
+    sides: tuple[str, str] | None = None
+
+    @property
+    def width(self) -> float:
+        """The width that it needs: a column's, a page's, or what many codes take."""
+        needed = self._before() + self._least() * len(self.codes) + MARGIN
+        return next((width for width in (COLUMN, PAGE) if needed <= width), needed)
+
+    @property
+    def height(self) -> float:
+        """In inches."""
+        body = self._head() + self._cell() * len(self.codes)
+        return high(len(self._title())) + body + 0.06 + high(len(self._below()))
+
+    def draw(self, figure: Figure, top: float) -> None:
+        """Draw it; the ids of counts are ``count:ROW:COLUMN``, from 0 on."""
+        title = self._title()
+        write(figure, MARGIN, top, "\n".join(title), weight="bold")
+        top += high(len(title))
+        side, start = self._cell() * len(self.codes), self._before()
+        head = self._head()
+        plot = axes(figure, start, top + head, side, side)
+        plot.set_xlim(0, len(self.codes))
+        plot.set_ylim(len(self.codes), 0)
+        names = ["\n".join(lines) for lines in self._names()]
+        middles = [n + 0.5 for n in range(len(names))]
+        plot.set_yticks(middles, names)
+        plot.set_xticks(middles, self._columns(), rotation=0 if self._numbered() else 90)
+        plot.tick_params(length=0, pad=2, top=False, labeltop=True, bottom=False, labelbottom=False)
+        for spine in plot.spines.values():
+            spine.set_visible(False)
+        most = max((count or 0 for row in self.counts for count in row), default=0)
+        for down, row in enumerate(self.counts):
+            for across, count in enumerate(row):
+                _cell(plot, down, across, count, most)
+        self._sides(plot)
+        below = top + head + side + 0.06
+        write(figure, MARGIN, below, "\n".join(self._below()))
+
+    def _title(self) -> list[str]:
+        return titled(self.title, self.width - 2 * MARGIN)
+
+    def _names(self) -> list[list[str]]:
+        if not self._numbered():
+            return [wrapped(code, _LABELS) for code in self.codes]
+        return [wrapped(f"{n} {code}", _LONG_LABELS) for n, code in enumerate(self.codes, 1)]
+
+    def _numbered(self) -> bool:
+        """Whether the columns are called by the numbers of the rows: names would take more room
+        than the counts.
+        """
+        return len(self.codes) > _NAMED or any(len(wrapped(c, _LABELS)) > 2 for c in self.codes)
+
+    def _columns(self) -> list[str]:
+        if self._numbered():
+            return [str(n) for n in range(1, len(self.codes) + 1)]
+        return ["\n".join(lines) for lines in self._names()]
+
+    def _before(self) -> float:
+        """Return what stands left of the cells, and above them as well."""
+        widest = max(wide(line) for lines in self._names() for line in lines)
+        return MARGIN + (_SIDE if self.sides else 0.0) + widest + 0.06
+
+    def _head(self) -> float:
+        """Return what stands above the cells."""
+        if not self._numbered():
+            return self._before() - MARGIN
+        return (_SIDE if self.sides else 0.0) + high(1) + 0.04
+
+    def _least(self) -> float:
+        """Return the smallest cell that holds its count and the lines of its names."""
+        digits = max(
+            wide(UNDEFINED if count is None else str(count)) for row in self.counts for count in row
+        )
+        lines = max(len(lines) for lines in self._names())
+        digits = max(digits, wide(str(len(self.codes))) if self._numbered() else 0.0)
+        return max(_CELL[0], digits + 0.03, high(lines) + 0.03)
+
+    def _cell(self) -> float:
+        room = (self.width - self._before() - MARGIN) / len(self.codes)
+        return max(self._least(), min(room, _CELL[1]))
+
+    def _below(self) -> list[str]:
+        return wrapped(self.below, self.width - 2 * MARGIN)
+
+    def _sides(self, plot: Axes) -> None:
+        if not self.sides:
+            return
+        inch = 1 / (self._cell() * len(self.codes))
+        rows, columns = self.sides
+        left = -(self._before() - MARGIN - high(1) / 2) * inch
+        above = 1 + (self._head() - high(1) / 2) * inch
+        at: dict[str, Any] = {
+            "transform": plot.transAxes,
+            "weight": "bold",
+            "ha": "center",
+            "va": "center",
+        }
+        plot.text(left, 0.5, rows, rotation=90, **at)
+        plot.text(0.5, above, columns, **at)
+
+
+def _cell(plot: Axes, down: int, across: int, count: int | None, most: int) -> None:
+    share = (count or 0) / most if most else 0.0
+    edge = GREY if down == across else FAINT
+    patch = Rectangle(
+        (across, down),
+        1,
+        1,
+        facecolor=_blend(share) if count is not None else "#eeeeee",
+        edgecolor=edge if count is not None else "#bdbdbd",
+        hatch=None if count is not None else "////",
+        linewidth=0.7 if down == across else 0.4,
+        zorder=2 if down == across else 1,
+    )
+    patch.set_clip_on(False)
+    plot.add_artist(patch)  # add_patch would measure each for limits that are set
+    colour = "white" if share > 0.6 else GREY if not count else INK
+    text = UNDEFINED if count is None else str(count)
+    how: dict[str, Any] = {"ha": "center", "va": "center", "color": colour, "zorder": 3}
+    plot.text(across + 0.5, down + 0.52, text, gid=f"count:{down}:{across}", **how)
+
+
+def _blend(share: float) -> tuple[float, ...]:
+    """Return the colour of a share of the largest count: white to blue."""
+    dark = (int(_DARK[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    return tuple(1 - share * (1 - one) for one in dark)

@@ -1,0 +1,139 @@
+"""LaTeX for a paper: tables ruled by booktabs, whatever strangers put into the names."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from annotator.text import one_line
+
+PREAMBLE = (
+    r"% Needs \usepackage{booktabs} and \usepackage[T1]{fontenc}, and pdflatex. A character that"
+    " these fonts lack stands as its number: [U+4E2D]."
+)
+_WIDTH = 10  # of a column's name, in characters
+_FLOATS = 12  # LaTeX gives up on some 50 floats that wait for a page
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    "…": r"\dots{}",
+    **{char: f"\\{char}" for char in "{}$&#_%"},
+}
+# What T1 declares beyond ASCII, and every LaTeX knows.
+_LETTERS = re.compile("[À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž–—‘’“”„‚«»¡¿]")
+_LIGATURE = re.compile("(?<=[-,'])(?=[-,'])")  # T1 makes one character of -- and '' and ,,
+_MINUS = re.compile(r"-(?=[\d.])")
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of a paper. ``name`` makes its label, ``tab:<name>``; ``caption`` is sentences, in
+    which two blanks set parts apart; the first column is text, the others numbers; ``last``: the
+    last row is ruled off.
+    """
+
+    name: str
+    caption: Sequence[str]
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    last: bool = False
+
+
+def document(sheets: Sequence[Sheet], notes: Sequence[str] = ()) -> str:
+    """Return the tables, each with a label of its own, and below them the notes on all of them."""
+    labels: set[str] = set()
+    parts = [PREAMBLE]
+    for n, sheet in enumerate(sheets, 1):
+        parts.append(_table(sheet, _label(sheet.name, labels)))
+        if n % _FLOATS == 0 and n < len(sheets):
+            parts.append(r"\clearpage")
+    if notes:
+        parts.append(r"\noindent{\footnotesize " + _prose(notes) + r"\par}")
+    return "\n\n".join(parts)
+
+
+def escape(text: str) -> str:
+    """Return a stranger's text as LaTeX that shows it and runs nothing of it.
+
+    White space becomes single blanks, control characters and direction marks U+FFFD.
+    """
+    text = unicodedata.normalize("NFC", one_line(text, len(text) + 1))
+    return "".join(map(_shown, _LIGATURE.sub("\0", text)))
+
+
+def _shown(char: str) -> str:
+    if char == "\0":
+        return "{}"
+    if char in _SPECIAL or char.isascii() or _LETTERS.match(char):
+        return _SPECIAL.get(char, char)
+    return f"[U+{ord(char):04X}]"
+
+
+def _prose(sentences: Sequence[str]) -> str:
+    return " ".join(escape(one.strip().replace("  ", "; ")) for one in sentences)
+
+
+def _number(cell: str) -> str:
+    return "--" if cell == "-" else _MINUS.sub("$-$", escape(cell))
+
+
+def _heading(name: str) -> str:
+    """Return the name of a column, on several lines where that makes it narrower."""
+    lines = [_guarded(line) for line in wrap(name, _WIDTH, break_long_words=False)]
+    if len(lines) < 2:
+        return "".join(lines)
+    return r"\begin{tabular}[b]{@{}r@{}}" + r" \\ ".join(lines) + r"\end{tabular}"
+
+
+def _guarded(text: str) -> str:
+    """Return text for the start of a row, where LaTeX takes ``[`` and ``*`` for its own."""
+    shown = escape(text)
+    return "{}" + shown if shown[:1] in ("[", "*") else shown
+
+
+def _row(first: str, cells: Iterable[str]) -> str:
+    return " & ".join([_guarded(first), *cells]) + r" \\"
+
+
+def _table(sheet: Sheet, label: str) -> str:
+    head = _row(sheet.header[0], map(_heading, sheet.header[1:]))
+    rows = [_row(cells[0], map(_number, cells[1:])) for cells in sheet.rows]
+    if sheet.last:
+        rows.insert(len(rows) - 1, r"\midrule")
+    return "\n".join(
+        [
+            r"\begin{table}[htbp]",
+            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+            rf"\caption{{{_prose(sheet.caption)}}}",
+            rf"\label{{{label}}}",
+            r"\smallskip",
+            # Wider than the text, it sticks out on both sides and not off the page.
+            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{l{'r' * (len(sheet.header) - 1)}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _label(name: str, taken: set[str]) -> str:
+    """Return a label that is not taken yet, and take it."""
+    plain = "tab:" + (re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-") or "table")
+    label, n = plain, 1
+    while label in taken:
+        n += 1
+        label = f"{plain}-{n}"
+    taken.add(label)
+    return label

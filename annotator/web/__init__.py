@@ -1,0 +1,1 @@
+"""The pages to read a run and to label."""

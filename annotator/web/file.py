@@ -1,0 +1,119 @@
+"""The report as one HTML file that needs nothing else: no server, no network."""
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+from urllib.parse import quote
+
+from annotator.errors import AnnotatorError
+from annotator.text import storable
+from annotator.web.assets import SCRIPTS, asset, render
+from annotator.web.index import Filter, Row
+from annotator.web.overview import frame_value, tables_value
+from annotator.web.payload import dumped
+from annotator.web.reading import PersonLabels, Reading
+
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Calibrations
+
+COMFORTABLE = 5_000  # annotations in one file; more open slowly
+_ROWS = 500  # read at once
+
+
+def write_report(
+    out: TextIO,
+    runs: Sequence[Path],
+    *,
+    calibrations: "Calibrations | None" = None,
+    transfer: bool = False,
+    by: str | None = None,
+    labels: PersonLabels | None = None,
+    traces: Sequence[str] = (),
+) -> int:
+    """Write the report of runs; return how many annotations are in it.
+
+    One trace is in memory at a time. Each is compressed and unpacked when it is opened, so that the
+    page is there at once.
+
+    Raises:
+        AnnotatorError: a run cannot be read, or ``out`` cannot be written.
+    """
+    overview = frame_value(runs) | tables_value(runs, calibrations, transfer=transfer, by=by)
+    overview |= {"ready": True, "problem": None, "labelled": bool(labels)}
+    reading = Reading(runs, labels, traces)
+    try:
+        reading.index.wait()
+        head, tail = _shell(overview["title"])
+        out.write(head)
+        out.write(_json("overview", overview))
+        total = _write_traces(out, reading)
+        out.write(tail)
+    except OSError as error:
+        raise AnnotatorError(f"cannot write the report: {error.strerror or error}") from error
+    finally:
+        reading.close()
+    return total
+
+
+def _shell(title: str) -> tuple[str, str]:
+    """Return what stands before and after the data. The policy lets these scripts run, no others,
+    and nothing be loaded.
+    """
+    style = asset("style.css")
+    script = "\n".join(asset(name) for name in (*SCRIPTS, "view.js", "file.js"))
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    marker = "<!--data-->"
+    page = render("view.html", title=title, style=style, script=script, policy=policy, data=marker)
+    head, tail = page.split(marker)
+    return storable(head), storable(tail)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _json(name: str, value: Any) -> str:
+    """Return data as a block of the page: no text in it can end the block."""
+    text = dumped(value).replace("<", "\\u003c").replace(">", "\\u003e")
+    return f'<script type="application/json" id="{name}">{text}</script>\n'
+
+
+def _write_traces(out: TextIO, reading: Reading) -> int:
+    """Write every trace once, then the rows of the list."""
+    for n, trace_id in enumerate(_all_traces(reading)):
+        page = zlib.compress(dumped(reading.page(trace_id)).encode(), 6)
+        out.write(
+            f'<script type="text/plain" data-trace="{n}" data-id="{quote(trace_id, safe="")}">'
+            f"{base64.b64encode(page).decode()}</script>\n"
+        )
+    packed = zlib.compressobj(6)
+    rows = [packed.compress(b"[")]
+    total = 0
+    for row in _all_rows(reading):
+        value = row.as_dict() | {"text": reading.index.text(row.number)}
+        rows.append(packed.compress((("," if total else "") + dumped(value)).encode()))
+        total += 1
+    rows.append(packed.compress(b"]") + packed.flush())
+    data = base64.b64encode(b"".join(rows)).decode()
+    out.write(f'<script type="text/plain" id="rows">{data}</script>\n')
+    return total
+
+
+def _all_traces(reading: Reading) -> Iterator[str]:
+    first = 1
+    while found := reading.index.traces(first, _ROWS):
+        yield from (trace_id for _, trace_id in found)
+        first = found[-1][0] + 1
+
+
+def _all_rows(reading: Reading) -> Iterator[Row]:
+    offset = 0
+    while rows := reading.index.rows(Filter(), offset, _ROWS).rows:
+        yield from rows
+        offset += len(rows)

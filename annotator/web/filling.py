@@ -1,0 +1,260 @@
+"""Reads annotations into the index, checked as they are for a table."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from annotator.annotations import Annotation, annotated_lines, annotations_file
+from annotator.calibration.frame import Checks, RubricInfo, found, rubrics_of
+from annotator.calibration.join import human_label
+from annotator.errors import AnnotatorError
+from annotator.labels import Label
+from annotator.reports.frequency import value_of
+from annotator.rubrics import NONE
+from annotator.runs.manifest import read_manifest
+from annotator.web.base import Base
+
+_FIRST, _BATCH = 100, 2_000  # annotations written at once: a page soon, then many
+_FIXED = 10  # columns that are no attributes
+_TURN = 100  # annotations between two looks at who waits
+MOST_ATTRIBUTES = 100  # that can be filtered by and are counted
+MOST_VALUES = 200  # of an attribute that are counted beforehand
+
+
+PARTS = ("run", "rubric", "status", "agreement", "rejected", "code")  # that are counted
+Kind = tuple[tuple[str, ...], ...]
+"""What many annotations have in common, so that they are counted together: the values of each of
+:data:`PARTS`, then of the attributes in the order of the columns; none where there is no value, and
+of an attribute that has too many. A kind is shorter if attributes were seen after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """The annotations of a run as they were at the start: ``size`` bytes of an open file."""
+
+    folder: Path
+    path: Path
+    descriptor: int
+    size: int
+    manifest: Mapping[str, Any]
+    rubrics: Mapping[str, RubricInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many annotations can be asked for, and how many ``bytes`` of all were ``read``.
+
+    ``error`` is what stopped the reading, with its file and line; then ``done`` holds, too.
+    ``unlisted``: how many attributes there are beyond those that can be filtered by.
+    """
+
+    annotations: int
+    read: int
+    bytes: int
+    done: bool = False
+    error: str | None = None
+    unlisted: int = 0
+
+
+def open_runs(folders: Sequence[Path], opened: ExitStack) -> list[RunFile]:
+    """Open the annotations of runs, to be closed with ``opened``.
+
+    The files stay open because a resumed run is written anew: the old lines are read to the end.
+
+    Raises:
+        AnnotatorError: there is no run, or its annotations cannot be opened.
+    """
+    runs = []
+    for folder in folders:
+        manifest, rubrics = read_manifest(folder), rubrics_of(folder)
+        path = annotations_file(folder)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+            opened.callback(os.close, descriptor)
+            size = os.fstat(descriptor).st_size
+        except OSError as error:
+            raise AnnotatorError(f"{path}: {error.strerror or error}") from error
+        runs.append(RunFile(folder, path, descriptor, size, manifest, rubrics))
+    return runs
+
+
+def searched_text(annotation: Annotation) -> str:
+    """Return what of an annotation is searched: its trace's id, quotes and rationales."""
+    pieces = [annotation.trace_id]
+    for finding in annotation.findings:
+        pieces += [finding.rationale, *(one.quote for one in finding.evidence)]
+    for rejected in annotation.rejected:
+        pieces += rejected.quotes
+    return "\n".join(pieces)
+
+
+class Filling:
+    """Fills the base with the annotations of runs, in their order.
+
+    ``columns`` are the columns of the attributes seen so far, by the attributes' names; ``many``
+    those with more than :data:`MOST_VALUES` values. ``kinds`` are the kinds of annotations by their
+    number in the base.
+    """
+
+    def __init__(
+        self, base: Base, runs: Sequence[RunFile], labels: Mapping[str, Mapping[str, Label]]
+    ) -> None:
+        self.progress = Progress(0, 0, sum(run.size for run in runs))
+        self.columns: Mapping[str, str] = {}
+        self.many: set[str] = set()
+        self.kinds: list[Kind] = []
+        self._base = base
+        self._runs = runs
+        self._labels = labels
+        self._names: dict[str, str] = {}
+        self._values: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {}
+        self._kinds: dict[Kind, int] = {}
+        self._unlisted: set[int] = set()
+        self._stopped = threading.Event()
+        self._number = self._bytes = 0
+        self._rows: list[tuple[tuple[Any, ...], dict[str, str]]] = []
+        self._codes: list[tuple[str, int]] = []
+        self._texts: list[tuple[int, str]] = []
+
+    def stop(self) -> None:
+        """Let :meth:`run` end soon."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Read all runs; what goes wrong is told in ``progress``, after what was read before."""
+        error = None
+        try:
+            try:
+                for n, run in enumerate(self._runs):
+                    self._read(n, run)
+            finally:
+                self._write()
+        except (AnnotatorError, OSError) as problem:
+            error = str(problem)
+        except sqlite3.Error as problem:
+            error = f"no room for a temporary index: {problem}"
+        except BaseException:
+            error = "the annotations were not read to the end"
+            raise
+        finally:
+            self.progress = replace(self.progress, done=True, error=error)
+
+    def _read(self, n: int, run: RunFile) -> None:
+        checks = Checks(run.rubrics)
+        offset = 0
+        with os.fdopen(os.dup(run.descriptor), "rb") as file:
+            for line, data, annotation in annotated_lines(_until(file, run.size), run.path):
+                rubric = checks.hold(annotation, f"{run.path}, line {line}")
+                self._add(n, annotation, rubric, offset, len(data))
+                offset += len(data)
+                if len(self._rows) >= (_BATCH if self.progress.annotations else _FIRST):
+                    self._write()
+                if line % _TURN == 0:
+                    self._base.give_way()
+                    if self._stopped.is_set():
+                        return
+        checks.end(run.manifest, run.folder)
+
+    def _add(self, n: int, one: Annotation, rubric: RubricInfo, offset: int, size: int) -> None:
+        self._number += 1
+        self._bytes += size
+        values = {
+            self._column(name): value_of(one.attributes, name)
+            for name, value in one.attributes.items()
+            if value is not None
+        }
+        agreement, rejected = self._agreement(one, rubric), len(one.rejected)
+        codes = tuple(dict.fromkeys(one.codes)) or ((NONE,) if one.status == "none" else ())
+        kind = (
+            (str(n),),
+            (rubric.id,),
+            (one.status,),
+            (agreement,) if agreement else (),
+            ("true" if rejected else "false",),
+            codes,
+            *(self._counted(column, values) for column in self._names.values()),
+        )
+        row = (self._number, n, one.trace_id, rubric.id, one.status, rejected, agreement)
+        self._rows.append(((*row, offset, size, self._kind(kind)), values))
+        self._codes += ((code, self._number) for code in codes)
+        self._texts.append((self._number, searched_text(one).casefold()))
+
+    def _kind(self, kind: Kind) -> int:
+        if kind not in self._kinds:
+            self._kinds[kind] = len(self.kinds)
+            self.kinds.append(kind)
+        return self._kinds[kind]
+
+    def _counted(self, column: str, values: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the value in a column, one object for all that are equal; () if there is none, or
+        too many are known.
+        """
+        known = self._values[column]
+        if column not in values or column in self.many:
+            return ()
+        value = (values[column],)
+        if len(known) == MOST_VALUES and value not in known:
+            self.many.add(column)
+            known.clear()
+            return ()
+        return known.setdefault(value, value)
+
+    def _agreement(self, one: Annotation, rubric: RubricInfo) -> str | None:
+        if one.status not in ("labelled", "none"):
+            return None
+        label = self._labels.get(one.rubric, {}).get(one.trace_id)
+        if label is None:
+            return "unlabelled"
+        same = set(found(one, rubric)) == set(human_label(label, rubric))
+        return "agrees" if same else "differs"
+
+    def _column(self, name: str) -> str:
+        """Return the column of an attribute; "" for one too many."""
+        if name in self._names:
+            return self._names[name]
+        if len(self._names) == MOST_ATTRIBUTES:
+            self._unlisted.add(hash(name))
+            return ""
+        column = self._names[name] = f"a{len(self._names)}"
+        self._values[column] = {}
+        return column
+
+    def _write(self) -> None:
+        """Write what was read since the last time, and show it."""
+        base, columns = self._base.writer, list(self._names.values())
+        rows = [(*row, *map(values.get, columns)) for row, values in self._rows]
+        base.execute("begin")
+        try:
+            for column in columns[len(self.columns) :]:
+                base.execute(f"alter table rows add column {column} text")
+            marks = ", ".join("?" * (_FIXED + len(columns)))
+            base.executemany(f"insert into rows values ({marks})", rows)  # noqa: S608
+            base.executemany("insert into codes values (?, ?)", self._codes)
+            base.executemany("insert into texts values (?, ?)", self._texts)
+            base.execute("commit")
+        except sqlite3.Error:
+            base.rollback()
+            raise
+        self._rows, self._codes, self._texts = [], [], []
+        self.columns = dict(self._names)
+        self.progress = replace(
+            self.progress,
+            annotations=self._number,
+            read=self._bytes,
+            unlisted=len(self._unlisted),
+        )
+
+
+def _until(lines: Iterable[bytes], size: int) -> Iterable[bytes]:
+    """Yield the lines that begin within the first ``size`` bytes."""
+    read = 0
+    for line in lines:
+        if read >= size:
+            return
+        read += len(line)
+        yield line

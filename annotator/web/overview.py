@@ -1,0 +1,158 @@
+"""The first page of a report: tables, codes that stand together, and what the runs are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotator.calibration.frame import judge_sha256
+from annotator.errors import RubricError
+from annotator.reports.frequency import FrequencyTable, frequency_tables
+from annotator.reports.together import CoOccurrence, co_occurrence
+from annotator.reports.writers import cells, header, heading, votes_lines
+from annotator.rubrics import load_rubric
+from annotator.runs.manifest import read_manifest
+from annotator.text import one_line
+
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Calibrations
+    from validation import Estimate, Interval
+
+
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """Return a name for each run: its folder's, or as much of its path as tells it from others."""
+    paths = [path.resolve() for path in runs]
+    depth = 1
+    while True:
+        names = [one_line("/".join(path.parts[-depth:]), 120) for path in paths]
+        if len(set(names)) == len(names) or depth > max(len(path.parts) for path in paths):
+            return names
+        depth += 1
+
+
+def frame_value(runs: Sequence[Path]) -> dict[str, Any]:
+    """Return what is known of runs before anything is counted: their manifests, and the codes."""
+    names = names_of(runs)
+    manifests = [read_manifest(run) for run in runs]
+    judges = {manifest["judge"]["id"] for manifest in manifests}
+    title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
+    return {
+        "title": f"{title}: {', '.join(sorted(one_line(judge, 80) for judge in judges))}",
+        "runs": [
+            _run_value(name, manifest) for name, manifest in zip(names, manifests, strict=True)
+        ],
+        "codes": _codes(manifests),
+    }
+
+
+def _run_value(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    judge = f"{manifest['judge']['id']} ({judge_sha256(manifest)[:12]})"
+    totals = manifest.get("totals", {})
+    counts = ("annotations", "labelled", "none", "skipped", "failed")
+    facts = [
+        ("Run", manifest["id"]),
+        ("Judge", judge),
+        *(
+            ("Rubric", f"{one['id']} v{one['version']} ({one['sha256'][:12]})")
+            for one in manifest["rubrics"]
+        ),
+        ("Prompt", (manifest.get("prompt_sha256") or "none")[:12]),
+        ("Status", manifest["status"]),
+        ("Recorded", ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-"),
+        ("Sources", ", ".join(map(str, manifest.get("sources", ()))) or "-"),
+        ("Command", manifest.get("command") or "-"),
+        ("Started", manifest.get("started") or "-"),
+        ("Ended", manifest.get("ended") or "-"),
+        ("Tool", manifest.get("tool") or "-"),
+    ]
+    return {
+        "name": name,
+        "short": f"{name} ({one_line(manifest['judge']['id'], 60)})",
+        "facts": facts,
+    }
+
+
+def _codes(manifests: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return each rubric's codes in order, with definitions where the very rubric is at hand."""
+    found: dict[str, dict[str, Any]] = {}
+    for manifest in manifests:
+        for rubric in manifest["rubrics"]:
+            definitions = _definitions(rubric["id"], rubric["sha256"])
+            own = found.setdefault(rubric["id"], {})
+            for code in rubric["codes"]:
+                about = {"name": code["name"], "definition": definitions.get(code["id"])}
+                own.setdefault(code["id"], about)
+    return found
+
+
+def _definitions(name: str, sha256: str) -> dict[str, str]:
+    """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
+    try:
+        rubric = load_rubric(name)
+    except RubricError:
+        return {}
+    return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
+
+
+def tables_value(
+    runs: Sequence[Path],
+    calibrations: "Calibrations | None" = None,
+    *,
+    transfer: bool = False,
+    by: str | None = None,
+) -> dict[str, Any]:
+    """Return the tables of runs as the page shows them; the cells are those of every format.
+
+    Raises:
+        AnnotatorError: as :func:`annotator.reports.frequency.frequency_tables`.
+    """
+    names = names_of(runs)
+    tables = [
+        _table_value(table, n, names[n] if len(runs) > 1 else "")
+        for n, run in enumerate(runs)
+        for table in frequency_tables(run, calibrations, transfer=transfer, by=by)
+    ]
+    together = [_together_value(one) for run in runs for one in co_occurrence(run)]
+    return {"tables": tables, "together": together}
+
+
+def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
+    group = (
+        f", {one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}" if table.group else ""
+    )
+    return {
+        "rubric": table.rubric,
+        "run": run,
+        "title": f"{table.rubric}{group}{f', {name}' if name else ''}",
+        "heading": heading(table),
+        "header": list(header(table)),
+        "group": table.group,
+        "corrected": table.correction is not None,
+        "rows": [
+            {
+                "code": row.code,
+                "name": row.name,
+                "cells": list(cells(row, table)),
+                "share": _limits(row.share),
+                "corrected": _limits(row.labels.corrected) if row.labels else None,
+            }
+            for row in table.rows
+        ],
+        "votes": votes_lines(table.votes) if table.votes else [],
+        "notes": list(table.notes),
+    }
+
+
+def _limits(share: "Interval | Estimate | None") -> list[float | None] | None:
+    """Return what is drawn of a share: its limits and itself, None where nothing is known."""
+    if share is None or share.value is None:
+        return None
+    return [share.low, share.value, share.high]
+
+
+def _together_value(one: CoOccurrence) -> dict[str, Any]:
+    return {
+        "title": f"{one.rubric}, {one_line(one.run, 120)}",
+        "codes": list(one.codes),
+        "counts": [list(row) for row in one.counts],
+        "judged": one.judged,
+    }

@@ -1,0 +1,47 @@
+"""The labels of people that a run is shown against."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from annotator.calibration.frame import RubricInfo, rubrics_of
+from annotator.calibration.join import in_split, reference
+from annotator.calibration.session import codes_of
+from annotator.errors import AnnotatorError
+from annotator.labels import Label, read_labels, rubrics_in
+
+
+def read_person_labels(
+    files: Sequence[Path], runs: Sequence[Path], annotators: Sequence[str] = ()
+) -> dict[str, dict[str, Label]]:
+    """Return people's labels for the rubrics of some runs, by rubric and trace.
+
+    Whose label decides is what ``annotate calibrate`` takes it to be
+    (:func:`annotator.calibration.join.reference`), and as there, labels of the test split are not
+    looked at.
+
+    Raises:
+        AnnotatorError: the labels cannot be read, are for none of the rubrics or for another
+            version of one, or are of several annotators and none was named.
+    """
+    known: dict[str, dict[str, RubricInfo]] = {}
+    for run in runs:
+        for name, rubric in rubrics_of(run).items():
+            known.setdefault(name, {})[rubric.sha256] = rubric
+    there = rubrics_in(files)
+    wanted = [name for name in known if name in there or not there]
+    if not wanted:
+        raise AnnotatorError(
+            f"the labels are for {', '.join(sorted(there))}, the runs judged by {', '.join(known)}"
+        )
+    labels: dict[str, dict[str, Label]] = {}
+    for name in wanted:
+        for version in known[name].values():  # labels have to be of all that are shown together
+            labels[name] = _chosen(files, version, annotators)
+    return labels
+
+
+def _chosen(
+    files: Sequence[Path], rubric: RubricInfo, annotators: Sequence[str]
+) -> dict[str, Label]:
+    chosen, _ = reference(read_labels(files, codes_of(rubric)), annotators)
+    return in_split(chosen, final=False)[0]

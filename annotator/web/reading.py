@@ -1,0 +1,112 @@
+"""What the pages of runs are made of: the runs, their annotations, and the traces they are of."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.labels import Label
+from annotator.runs.manifest import read_manifest
+from annotator.text import count, one_line
+from annotator.traces import Trace, Unreadable
+from annotator.traces.library import Library
+from annotator.web.index import Index
+from annotator.web.payload import (
+    annotation_value,
+    label_value,
+    quoted_sources,
+    trace_value,
+    unreadable_value,
+)
+
+PersonLabels = Mapping[str, Mapping[str, Label]]
+
+
+class Reading:
+    """Runs that are read side by side, with the labels of people if there are any.
+
+    ``traces``: where the traces are now, if they are not where the runs read them.
+    """
+
+    def __init__(
+        self, runs: Sequence[Path], labels: PersonLabels | None = None, traces: Sequence[str] = ()
+    ) -> None:
+        self.runs = runs
+        self.labels = labels or {}
+        wanted: dict[tuple[tuple[str, ...], str], None] = {}
+        for run in runs:
+            manifest = read_manifest(run)
+            own = (tuple(manifest.get("sources", ())), manifest.get("format", "auto"))
+            wanted[(tuple(traces), "auto") if traces else own] = None
+        self._libraries = [Library(sources, format) for sources, format in wanted]
+        self._sources = [source for sources, _ in wanted for source in sources]
+        self.index = Index(runs, self.labels)
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self.index.close()
+
+    def find(self, trace_id: str) -> Trace | Unreadable:
+        """Return a trace, or why there is none to show."""
+        problems = []
+        for library in self._libraries:
+            try:
+                found = library.trace(trace_id)
+            except AnnotatorError as error:  # a source that is gone: another may have the trace
+                problems.append(str(error))
+                continue
+            if found is not None:
+                return found
+        if problems:
+            reason = f"{problems[0]}; say with --traces where the traces are now"
+            return Unreadable(trace_id, "", reason)
+        where = one_line(", ".join(self._sources), 300) or "the run names no sources"
+        reason = f"the trace is not where the run read it ({where}); name its folder with --traces"
+        return Unreadable(trace_id, "", reason)
+
+    def page(self, trace_id: str) -> dict[str, Any]:
+        """Return a trace with all that judges and people said of it.
+
+        Evidence that is not in the trace as it is now is marked ``stale``.
+        """
+        annotations = self.index.annotations(trace_id)
+        labels = [own[trace_id] for own in self.labels.values() if trace_id in own]
+        found = self.find(trace_id)
+        quoted = quoted_sources((one for _, one in annotations), labels)
+        if isinstance(found, Unreadable):
+            trace = unreadable_value(found)
+        else:
+            trace = trace_value(found, quoted)
+        value = {
+            "trace": trace,
+            "annotations": [annotation_value(run, one) for run, one in annotations],
+            "labels": [label_value(one) for one in labels],
+        }
+        if stale := _mark_stale(found, value):
+            trace["problems"] = [
+                *trace["problems"],
+                f"{count(stale, 'quote')} not in the trace as it is now: it has changed since",
+            ]
+        return value
+
+
+def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> int:
+    """Mark the evidence that a trace does not hold as it says; return how much there is."""
+    texts: dict[str, str | None] = {}
+    stale = 0
+    passages = [
+        evidence
+        for annotation in value["annotations"]
+        for finding in annotation["findings"]
+        for evidence in finding["evidence"]
+    ]
+    passages += [span for label in value["labels"] for span in label["spans"]]
+    for one in passages:
+        name = one["source"]
+        if name not in texts:
+            source = found.source(name) if isinstance(found, Trace) else None
+            texts[name] = source.text if source else None
+        text = texts[name]
+        one["stale"] = text is None or text[one["start"] : one["end"]] != one["quote"]
+        stale += one["stale"] and isinstance(found, Trace)
+    return stale

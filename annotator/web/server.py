@@ -1,0 +1,205 @@
+"""A server for one person on this machine: on loopback, behind a token, for its own pages only."""
+
+import hmac
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.text import one_line
+
+try:
+    from starlette.applications import Starlette
+    from starlette.datastructures import Headers, MutableHeaders
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute, Mount, Route
+except ImportError as error:
+    raise AnnotatorError(
+        "the local pages need starlette and uvicorn: pip install 'failure-annotator[web]'"
+    ) from error
+
+from annotator.web.assets import STATIC
+from annotator.web.payload import dumped
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HOST = "127.0.0.1"
+_LARGEST = 64 << 20  # bytes of a request: a label with megabytes of quotes
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+        " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {".js": "text/javascript", ".css": "text/css"}
+
+
+class Refused(Exception):
+    """A request that cannot be answered, with the HTTP status and the reason for who asked."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def json(value: Any, status: int = 200) -> Response:
+    """Return an answer in JSON."""
+    return Response(dumped(value), status, media_type="application/json")
+
+
+def html(text: str) -> Response:
+    """Return a page."""
+    return Response(text, media_type="text/html")
+
+
+def whole(request: Request, name: str, default: int | None = None) -> int:
+    """Return a whole number, 0 or more, of a request's query.
+
+    Raises:
+        Refused: it is missing or something else.
+    """
+    text = request.query_params.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise Refused(400, f"{name}: expected a whole number")
+    return int(text)
+
+
+class Guard:
+    """Lets through what comes from the pages themselves and nothing else.
+
+    A request must name this server as its host (or a page of another name that points here could
+    read it), hold the token in its path, and come from no other origin.
+    """
+
+    def __init__(self, app: "ASGIApp", token: str, port: int) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        reason = self._refusal(scope)
+        app = Response(reason[1], reason[0], media_type="text/plain") if reason else self._app
+
+        async def guarded(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        await app(scope, receive, guarded)
+
+    def _refusal(self, scope: "Scope") -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if host not in self._hosts:
+            return 421, "This server answers to its own address only."
+        given = scope["path"].split("/")[1].encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(given, self._token):
+            return 404, "No such page: open the whole address that the command printed."
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            return 403, "Not from another origin."
+        site = headers.get("sec-fetch-site", "none")
+        navigation = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+        if site not in ("same-origin", "none") and not navigation:
+            return 403, "Not from another site."
+        if scope["method"] not in ("GET", "HEAD"):
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if origin is None or kind != "application/json":
+                return 403, "Only the page itself may change anything."
+        return None
+
+
+def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp":
+    """Return the guarded application: the routes, and the files of the pages, below the token."""
+    files = {path.name: path for path in STATIC.iterdir() if path.suffix in _TYPES}
+
+    def static(request: Request) -> Response:
+        path = files.get(request.path_params["name"])
+        if path is None:
+            raise Refused(404, "no such file")
+        return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
+
+    app = Starlette(
+        routes=[Mount(f"/{token}", routes=[*routes, Route("/static/{name}", static)])],
+        exception_handlers={
+            Refused: _refused,
+            AnnotatorError: _wrong,
+            UnreadableTrace: _wrong,
+            Exception: _broken,
+        },
+        max_body_size=_LARGEST,
+    )
+    return Guard(app, token, port)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, Refused) else 400
+    return json({"error": one_line(str(error), 600)}, status)
+
+
+def _wrong(_: Request, error: Exception) -> Response:
+    return json({"error": one_line(str(error), 2000)}, 409)
+
+
+def _broken(_: Request, error: Exception) -> Response:
+    reason = f"{type(error).__name__}: {one_line(str(error), 300)}"
+    return json({"error": f"this is a fault of the tool, please report it: {reason}"}, 500)
+
+
+def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C. ``ready`` is called with the address once requests will be answered.
+
+    Raises:
+        AnnotatorError: the port is taken.
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise AnnotatorError(
+            "the local pages need uvicorn: pip install 'failure-annotator[web]'"
+        ) from error
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, port))
+        except OSError as error:
+            reason = error.strerror or error
+            raise AnnotatorError(f"port {port}: {reason}; choose another with --port") from error
+        listening.listen(128)
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(24)
+        config = uvicorn.Config(
+            application(routes, token, port),
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                ready(f"http://{HOST}:{port}/{token}/")  # Ctrl-C is handled from here on
+
+        try:
+            Server(config).run(sockets=[listening])
+        except KeyboardInterrupt:
+            return

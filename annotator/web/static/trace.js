@@ -1,0 +1,396 @@
+// One trace on the page: the conversation, the patches, the outcome, the steps; quotes marked in
+// place. The text nodes of a source, piece by piece, are exactly its text: what is shown beside it
+// (line numbers, names of hidden characters) is made by the style sheet.
+"use strict";
+
+(function () {
+  const { h } = annotator;
+  const WHOLE = 40000; // characters of a source that are shown at once
+  const HEAD = 12000; // of a longer one: its beginning,
+  const AROUND = 1500; // what is around each quote,
+  const MORE = 100000; // and at each click
+
+  const ODD =
+    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]+|\r(?!\n)/gu;
+
+  // Offsets count characters (code points); the page counts UTF-16 units.
+  function toUnits(text) {
+    if (!/[\ud800-\udbff]/.test(text)) return (n) => n;
+    const wide = [];
+    let point = 0;
+    for (let i = 0; i < text.length; i++, point++) {
+      if ((text.charCodeAt(i) & 0xfc00) === 0xd800) {
+        wide.push(point);
+        i++;
+      }
+    }
+    return (n) => {
+      let low = 0;
+      let high = wide.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (wide[middle] < n) low = middle + 1;
+        else high = middle;
+      }
+      return n + low;
+    };
+  }
+
+  function toPoints(text, unit) {
+    let pairs = 0;
+    for (let i = 0; i < unit; i++) if ((text.charCodeAt(i) & 0xfc00) === 0xd800) pairs++;
+    return unit - pairs;
+  }
+
+  // The parts of a text to show: all of it, or its beginning and what is around the quotes.
+  function windows(text, marks) {
+    if (text.length <= WHOLE) return [[0, text.length]];
+    const wanted = [[0, HEAD], ...marks.map((one) => [one.start - AROUND, one.end + AROUND])]
+      .map(([from, to]) => [whole(text, Math.max(0, from)), whole(text, Math.min(text.length, to))])
+      .sort((one, other) => one[0] - other[0]);
+    const merged = [wanted[0]];
+    for (const [from, to] of wanted.slice(1)) {
+      const last = merged[merged.length - 1];
+      if (from <= last[1]) last[1] = Math.max(last[1], to);
+      else merged.push([from, to]);
+    }
+    return merged;
+  }
+
+  // An offset that cuts no pair of surrogates.
+  const whole = (text, at) => ((text.charCodeAt(at) & 0xfc00) === 0xdc00 ? at + 1 : at);
+
+  function fill(holder, text, marks, lines) {
+    let at = 0;
+    for (const [from, to] of windows(text, marks)) {
+      if (from > at) holder.append(gap(text, at, from, marks, lines));
+      holder.append(piece(text, from, to, marks, lines));
+      at = to;
+    }
+    if (at < text.length) holder.append(gap(text, at, text.length, marks, lines));
+    if (!text) holder.append(h("span.empty", "empty"));
+  }
+
+  function gap(text, from, to, marks, lines) {
+    const button = h("button.gap", { type: "button" });
+    const label = () => (button.textContent = `${annotator.count(to - from, "character")} not shown: show ${
+      to - from > MORE ? `the next ${MORE.toLocaleString("en")}` : "them"}`);
+    button.addEventListener("click", () => {
+      const end = whole(text, Math.min(to, from + MORE));
+      button.before(piece(text, from, end, marks, lines));
+      from = end;
+      if (from >= to) button.remove();
+      else label();
+    });
+    label();
+    return button;
+  }
+
+  function piece(text, from, to, marks, lines) {
+    const element = h("span.piece", { "data-at": from });
+    if (!lines) {
+      runs(element, text, from, to, marks);
+      return element;
+    }
+    for (const line of between(lines, from, to)) {
+      const shown = h(`span.line.${line.kind}`, { "data-n": line.n ?? "" });
+      runs(shown, text, Math.max(from, line.start), Math.min(to, line.end), marks);
+      element.append(shown);
+    }
+    return element;
+  }
+
+  function between(lines, from, to) {
+    let low = 0;
+    let high = lines.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (lines[middle].end <= from) low = middle + 1;
+      else high = middle;
+    }
+    const found = [];
+    for (let n = low; n < lines.length && lines[n].start < to; n++) found.push(lines[n]);
+    return found;
+  }
+
+  function runs(parent, text, from, to, marks) {
+    const here = marks.filter((one) => one.start < to && one.end > from);
+    const cuts = new Set([from, to]);
+    for (const one of here) {
+      cuts.add(Math.max(from, one.start));
+      cuts.add(Math.min(to, one.end));
+    }
+    const sorted = [...cuts].sort((one, other) => one - other);
+    for (let n = 0; n + 1 < sorted.length; n++) {
+      const [start, end] = [sorted[n], sorted[n + 1]];
+      const over = here.filter((one) => one.start <= start && one.end >= end);
+      let target = parent;
+      if (over.length) {
+        target = h(`mark.${over[over.length - 1].tone}`, {
+          "data-keys": over.map((one) => one.key).join(" "),
+          title: over.map((one) => one.title).join("; "),
+        });
+        if (over.length > 1) target.classList.add("several");
+        parent.append(target);
+      }
+      plain(target, text.slice(start, end));
+    }
+  }
+
+  function plain(parent, text) {
+    let at = 0;
+    for (const found of text.matchAll(ODD)) {
+      if (found.index > at) parent.append(text.slice(at, found.index));
+      const points = [...found[0]].slice(0, 8).map((one) => `U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
+      parent.append(h("span.odd", { "data-odd": points.join(" ") + (found[0].length > 8 ? " …" : "") }, found[0]));
+      at = found.index + found[0].length;
+    }
+    if (at < text.length) parent.append(text.slice(at));
+  }
+
+  // The lines of a patch with what each is; the counts of a hunk's header say where it ends.
+  function patchLines(text) {
+    const lines = [];
+    let [old, fresh, oldLeft, freshLeft] = [0, 0, 0, 0];
+    let start = 0;
+    while (start < text.length) {
+      const next = text.indexOf("\n", start);
+      const end = next < 0 ? text.length : next + 1;
+      const sign = text[start];
+      const line = { start, end, kind: "other" };
+      if (oldLeft > 0 || freshLeft > 0) {
+        if (sign === "+") [line.kind, line.n, freshLeft] = ["added", fresh++, freshLeft - 1];
+        else if (sign === "-") [line.kind, line.n, oldLeft] = ["removed", old++, oldLeft - 1];
+        else if (sign !== "\\") {
+          [line.kind, line.n] = ["same", fresh++];
+          [old, oldLeft, freshLeft] = [old + 1, oldLeft - 1, freshLeft - 1];
+        }
+      } else {
+        const hunk = /^@@+ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@/.exec(text.slice(start, Math.min(end, start + 200)));
+        if (hunk) {
+          [old, fresh] = [Number(hunk[1]), Number(hunk[3])];
+          [oldLeft, freshLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
+          line.kind = "hunk";
+        } else if (/^(diff |--- |\+\+\+ |rename |new file|deleted file)/.test(text.slice(start, start + 12))) {
+          line.kind = "file";
+        }
+      }
+      lines.push(line);
+      start = end;
+    }
+    return lines;
+  }
+
+  function source(view, id, text, { diff = false } = {}) {
+    const units = toUnits(text);
+    const marks = (view.marks.get(id) || []).map((one) => ({ ...one, start: units(one.start), end: units(one.end) }));
+    const element = h(diff ? "div.source.diff" : "div.source", { "data-source": id, dir: "auto" });
+    fill(element, text, marks, diff ? patchLines(text) : null);
+    view.texts.set(id, text);
+    return element;
+  }
+
+  const agentTone = (view, agent) => `agent-${Math.max(0, view.trace.agents.indexOf(agent)) % 6}`;
+
+  function message(view, one) {
+    const side = view.trace.agents.indexOf(one.sender);
+    const to = one.recipients.length ? one.recipients.map((name) => annotator.name(name, 60)).join(", ") : "everybody";
+    const who = one.tool ? `${annotator.name(one.sender, 60)} (tool)` : annotator.name(one.sender, 60);
+    return h(`article.message.${agentTone(view, one.sender)}.${side % 2 === 1 ? "right" : "left"}`, { "aria-label": `Message ${one.n} from ${who}` },
+      h("header", h("span.who", who), h("span.to", `to ${to}`), one.kind && h("span.kind", annotator.name(one.kind, 40)),
+        h("span.number", `#${one.n}`)),
+      source(view, `message:${one.n}`, one.text));
+  }
+
+  const known = (value, yes, no) => (value === null ? "not known" : value ? yes : no);
+
+  function outcome(view) {
+    const end = view.trace.outcome;
+    const row = (name, value) => value !== null && value !== undefined && [h("dt", name), h("dd", annotator.name(value, 300))];
+    const features = end.features.map((one) =>
+      h("tr", h("th", { scope: "row" }, annotator.name(one.name, 80)), h("td", one.agent === null ? "-" : annotator.name(one.agent, 60)),
+        h("td", known(one.passed, "passed", "failed")), h("td", known(one.passed_alone, "passed", "failed")),
+        h("td", one.alone_reason ? annotator.name(one.alone_reason, 200) : "")));
+    return [
+      h("dl.facts", row("Result", known(end.passed, "passed", "failed")), row("Merge", end.merge), row("Strategy", end.strategy),
+        end.agents.map((one) => row(annotator.name(one.agent, 60), [one.status, one.error].filter(Boolean).join(": ") || "-"))),
+      features.length > 0 && h("div.scroll", h("table.plain", h("thead", h("tr", ["feature", "agent", "after the merge", "alone", "why"].map((one) => h("th", { scope: "col" }, one)))),
+        h("tbody", features))),
+      end.text && h("div.report", source(view, "outcome", end.text)),
+    ];
+  }
+
+  function step(view, one) {
+    const what = one.role === "agent" ? "wrote" : one.role === "tool" ? "was given" : "task";
+    return h(`article.step.${one.role}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
+      h("header", `#${one.n} ${what}${one.tool ? ` · ${annotator.name(one.tool, 60)}` : ""}`), source(view, one.id, one.text));
+  }
+
+  function steps(view, load) {
+    return view.trace.agents.map((agent) => {
+      const cited = view.trace.steps.filter((one) => one.agent === agent);
+      if (!load && !cited.length) return null;
+      const holder = h("div", cited.map((one) => step(view, one)));
+      const box = h("details", { open: cited.length > 0 }, h("summary", `Steps of ${annotator.name(agent, 60)}${cited.length ? ` (${cited.length} quoted)` : ""}`), holder);
+      if (load) box.append(more(view, agent, holder, load));
+      return box;
+    });
+  }
+
+  function more(view, agent, holder, load) {
+    let from = 1;
+    const button = h("button", { type: "button" }, "Show all steps");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      try {
+        const found = await load(agent, from);
+        if (from === 1) holder.replaceChildren();
+        holder.append(...found.steps.map((one) => step(view, one)));
+        from += found.steps.length;
+        button.textContent = `Show more (${from - 1} of ${found.count} shown)`;
+        if (from > found.count) button.remove();
+      } catch (error) {
+        annotator.say(error.message, "error");
+      }
+      button.disabled = false;
+    });
+    return button;
+  }
+
+  // Put a trace on the page. `marks`: source id -> [{start, end, key, tone, title}], offsets in
+  // characters. `load(agent, from)` gets steps; null where there are none to get.
+  annotator.showTrace = function showTrace(trace, marks, load) {
+    const view = { trace, marks, texts: new Map() };
+    const section = (name, ...content) => h("section", { "aria-label": name }, h("h2", name), content);
+    const chat = trace.messages.length ? trace.messages.map((one) => message(view, one)) : h("p.none", "No messages.");
+    const patches = trace.patches.map((one) =>
+      h(`div.patch.${agentTone(view, one.agent)}`, h("h3.who", annotator.name(one.agent, 60)), source(view, `patch:${one.agent}`, one.text, { diff: true })));
+    const walked = steps(view, load).filter(Boolean);
+    view.element = h("div.trace",
+      trace.problems.length > 0 && h("p.warning", "Not read as it should be: ", trace.problems.map((one) => annotator.name(one, 300)).join("; ")),
+      section("Conversation", h("div.chat", chat)),
+      section("Patches", patches.length ? h("div.patches", patches) : h("p.none", "No patches are known.")),
+      section("Outcome", outcome(view)),
+      walked.length ? section("Steps", walked) : h("p.none", "The agents' own steps are not in this page; annotate view shows them."));
+    return view;
+  };
+
+  // Mark other passages of one source: its text is put on the page anew.
+  annotator.remark = function remark(view, id, marks) {
+    view.marks.set(id, marks);
+    for (const one of annotator.all(".source", view.element)) {
+      if (one.dataset.source === id) one.replaceWith(source(view, id, view.texts.get(id), { diff: one.classList.contains("diff") }));
+    }
+  };
+
+  // Bring a marked quote on screen; false if it is not on the page.
+  annotator.reveal = function reveal(view, key) {
+    const found = annotator.all("mark", view.element).filter((one) => one.dataset.keys.split(" ").includes(key));
+    for (const one of annotator.all("mark.current", view.element)) one.classList.remove("current");
+    for (const one of found) one.classList.add("current");
+    if (!found.length) return false;
+    for (let up = found[0].parentElement; up; up = up.parentElement) if (up.tagName === "DETAILS") up.open = true;
+    found[0].scrollIntoView({ block: "center" });
+    return true;
+  };
+
+  // The selected passage of one source: {source, start, end, quote}, offsets in characters; or why
+  // there is none.
+  annotator.selected = function selected(view) {
+    const selection = getSelection();
+    if (!selection.rangeCount || selection.isCollapsed) return { error: "Select text in the trace first." };
+    const range = selection.getRangeAt(0);
+    const from = place(range.startContainer, range.startOffset, false);
+    const to = place(range.endContainer, range.endOffset, true);
+    if (!from || !to || !view.element.contains(from.holder)) return { error: "Select text of the trace: of a message, a patch, a step or the outcome." };
+    if (from.holder !== to.holder) return { error: "A quote comes from one message, patch or step; select in one of them." };
+    const id = from.holder.dataset.source;
+    const text = view.texts.get(id);
+    let [start, end] = [from.at, to.at];
+    if (annotator.all("button.gap", from.holder).some((gap) => range.intersectsNode(gap))) {
+      return { error: "There is text between that is not shown; show it first." };
+    }
+    while (start < end && /\s/.test(text[start])) start++;
+    while (end > start && /\s/.test(text[end - 1])) end--;
+    if (start >= end) return { error: "Only white space is selected." };
+    const quote = text.slice(start, end);
+    return { source: id, start: toPoints(text, start), end: toPoints(text, end), quote };
+  };
+
+  // Where a point of the page is in the text of its source, in UTF-16 units.
+  function place(node, offset, ending) {
+    const element = node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement;
+    const holder = element.closest(".source");
+    if (!holder) return ending ? before(node, offset) : after(node, offset);
+    const own = element.closest(".piece");
+    const range = document.createRange();
+    if (own) {
+      range.setStart(own, 0);
+      range.setEnd(node, offset);
+      return { holder, at: Number(own.dataset.at) + range.toString().length };
+    }
+    const pieces = annotator.all(".piece", holder);
+    const before = pieces.filter((one) => node.childNodes[offset] === undefined || one.compareDocumentPosition(node.childNodes[offset]) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const last = before[before.length - 1];
+    if (!last) return { holder, at: Number(pieces[0]?.dataset.at ?? 0) };
+    return { holder, at: Number(last.dataset.at) + last.textContent.length };
+  }
+
+  // A selection may begin or end just outside of a source (a triple click does): its nearest end.
+  function before(node, offset) {
+    const range = document.createRange();
+    range.setStart(document.body, 0);
+    range.setEnd(node, offset);
+    const pieces = annotator.all(".source .piece").filter((one) => range.comparePoint(one, one.childNodes.length) <= 0);
+    const last = pieces[pieces.length - 1];
+    return last && { holder: last.closest(".source"), at: Number(last.dataset.at) + last.textContent.length };
+  }
+
+  function after(node, offset) {
+    const range = document.createRange();
+    range.setStart(node, offset);
+    range.setEnd(document.body, document.body.childNodes.length);
+    const first = annotator.all(".source .piece").find((one) => range.comparePoint(one, 0) >= 0);
+    return first && { holder: first.closest(".source"), at: Number(first.dataset.at) };
+  }
+
+  // The units that the keyboard moves through: lines of every source with something on them.
+  annotator.units = function units(view) {
+    const found = [];
+    for (const holder of annotator.all(".source", view.element)) {
+      if (holder.closest("details:not([open])")) continue;
+      for (const one of annotator.all(".piece", holder)) {
+        const text = one.textContent;
+        for (let start = 0; start < text.length; ) {
+          const next = text.indexOf("\n", start);
+          const end = next < 0 ? text.length : next;
+          if (/[\p{L}\p{N}]/u.test(text.slice(start, end))) found.push({ piece: one, start, end });
+          start = end + 1;
+        }
+      }
+    }
+    return found;
+  };
+
+  annotator.selectUnits = function selectUnits(first, last) {
+    const range = document.createRange();
+    range.setStart(...pointIn(first.piece, first.start));
+    range.setEnd(...pointIn(last.piece, last.end));
+    const selection = getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+    const place = last.piece.getClientRects().length ? range : null;
+    const box = place && place.getBoundingClientRect();
+    if (box && (box.top < 90 || box.bottom > innerHeight - 40)) scrollBy({ top: box.top - innerHeight / 2 });
+  };
+
+  function pointIn(piece, at) {
+    const walk = document.createTreeWalker(piece, NodeFilter.SHOW_TEXT);
+    let node = walk.nextNode();
+    while (node && at > node.length) {
+      at -= node.length;
+      node = walk.nextNode();
+    }
+    return [node, at];
+  }
+})();

@@ -1,0 +1,190 @@
+"""The pages of runs, served: tables, traces, findings in place, search, runs side by side."""
+
+import json as json_module
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from annotator.errors import AnnotatorError
+from annotator.traces import Unreadable
+from annotator.web.assets import SCRIPTS, render
+from annotator.web.index import Filter
+from annotator.web.overview import frame_value, tables_value
+from annotator.web.payload import steps_value
+from annotator.web.reading import PersonLabels, Reading
+from annotator.web.search import search
+from annotator.web.server import Refused, html, json, serve, whole
+
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Calibrations
+
+_MOST_ROWS = 500  # in one answer
+
+
+class View:
+    """What the pages of some runs ask for. The tables are counted while the first traces are
+    already read.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Path],
+        *,
+        calibrations: "Calibrations | None" = None,
+        transfer: bool = False,
+        by: str | None = None,
+        labels: PersonLabels | None = None,
+        traces: Sequence[str] = (),
+    ) -> None:
+        self._runs = runs
+        self._frame = frame_value(runs)
+        self._labelled = bool(labels)
+        self._reading = Reading(runs, labels, traces)
+        self._tables: dict[str, Any] = {"tables": [], "together": []}
+        self._problem: str | None = None
+        self._counted = False
+
+        def count() -> None:
+            try:
+                self._tables = tables_value(runs, calibrations, transfer=transfer, by=by)
+                self._reading.index.wait()
+            except AnnotatorError as error:
+                self._problem = str(error)
+            self._counted = True
+
+        self._thread = threading.Thread(target=count, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading and remove what was kept on the disk."""
+        self._reading.close()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the pages and what they ask for."""
+        answers: dict[str, Callable[[Request], Any]] = {
+            "overview": self._overview,
+            "rows": self._rows,
+            "facets": self._facets,
+            "trace": self._trace,
+            "steps": self._steps,
+            "neighbours": self._neighbours,
+            "search": self._search,
+        }
+        return [Route("/", self._page), *(_answer(name, one) for name, one in answers.items())]
+
+    def _page(self, _: Request) -> Response:
+        scripts = [*SCRIPTS, "view.js", "served.js"]
+        return html(render("view.html", title=self._frame["title"], scripts=scripts))
+
+    def _overview(self, _: Request) -> Any:
+        progress = self._reading.index.progress
+        return {
+            **self._frame,
+            **self._tables,
+            "ready": self._counted and progress.done,
+            "problem": self._problem or progress.error,
+            "labelled": self._labelled,
+            "progress": {
+                "annotations": progress.annotations,
+                "read": progress.read,
+                "bytes": progress.bytes,
+            },
+        }
+
+    def _rows(self, request: Request) -> Any:
+        complete = self._reading.index.progress.done
+        limit = min(_MOST_ROWS, whole(request, "limit", 100))
+        page = self._reading.index.rows(_filter(request), whole(request, "offset", 0), limit)
+        rows = [row.as_dict() for row in page.rows]
+        return {"total": page.total, "rows": rows, "complete": complete}
+
+    def _facets(self, request: Request) -> Any:
+        return self._reading.index.facets(_filter(request)).as_dict()
+
+    def _trace(self, request: Request) -> Any:
+        trace_id = _named(request, "id")
+        return {**self._reading.page(trace_id), "row": self._reading.index.first(trace_id)}
+
+    def _steps(self, request: Request) -> Any:
+        found = self._reading.find(_named(request, "id"))
+        if isinstance(found, Unreadable):
+            raise Refused(404, found.reason)
+        return steps_value(found, _named(request, "agent"), whole(request, "from", 1))
+
+    def _neighbours(self, request: Request) -> Any:
+        found = self._reading.index.neighbours(whole(request, "row"), _filter(request))
+        return found and found.as_dict()
+
+    def _search(self, request: Request) -> Any:
+        query = _named(request, "q")
+        given = request.query_params.get("cursor")
+        try:
+            cursor = json_module.loads(given) if given else None
+        except ValueError:
+            raise Refused(400, "cursor: not what a search has given") from None
+        found = search(self._reading.find, self._reading.index, query, cursor)
+        return found.as_dict()
+
+
+def _answer(name: str, answer: Callable[[Request], Any]) -> Route:
+    """Return the route of one question; it is answered in a thread, others need not wait."""
+
+    def endpoint(request: Request) -> Response:
+        return json(answer(request))
+
+    return Route(f"/api/{name}", endpoint)
+
+
+def _named(request: Request, name: str) -> str:
+    text = request.query_params.get(name)
+    if not text:
+        raise Refused(400, f"{name}: missing")
+    return text
+
+
+def _filter(request: Request) -> Filter:
+    given = request.query_params
+    attributes = tuple(
+        (key[2:], value) for key, value in given.multi_items() if key.startswith("a.")
+    )
+    rejected = {"true": True, "false": False}.get(given.get("rejected", ""))
+    return Filter(
+        run=whole(request, "run") if "run" in given else None,
+        rubric=given.get("rubric"),
+        status=given.get("status"),
+        code=given.get("code"),
+        rejected=rejected,
+        agreement=given.get("agreement"),
+        attributes=attributes,
+        text=given.get("text"),
+    )
+
+
+def view(
+    runs: Sequence[Path],
+    *,
+    port: int,
+    ready: Callable[[str], None],
+    calibrations: "Calibrations | None" = None,
+    transfer: bool = False,
+    by: str | None = None,
+    labels: PersonLabels | None = None,
+    traces: Sequence[str] = (),
+) -> None:
+    """Serve the pages of runs until Ctrl-C.
+
+    Raises:
+        AnnotatorError: a run cannot be read, or the port is taken.
+    """
+    pages = View(
+        runs, calibrations=calibrations, transfer=transfer, by=by, labels=labels, traces=traces
+    )
+    try:
+        serve(pages.routes(), port, ready)
+    finally:
+        pages.close()

@@ -1,0 +1,131 @@
+"""From what ``annotate label`` was asked to the work that its page shows."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from annotator.calibration.design import sheet_sources
+from annotator.errors import AnnotatorError
+from annotator.labels import Codes, read_labels
+from annotator.labels.adjudication import Disagreement, compare, extra_of, write_agreed
+from annotator.labels.queue import Item, is_sheet, read_sheet
+from annotator.labels.store import LabelStore
+from annotator.rubrics import Rubric, load_rubric
+from annotator.text import count, one_line
+from annotator.traces import Trace, Unreadable
+from annotator.traces.library import Library
+from annotator.web.label import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command line: ``sources`` are traces or one sheet; ``given`` are the files of the two
+    annotators of ``pair``, ``file`` itself if there are none.
+    """
+
+    sources: Sequence[str]
+    rubric: str
+    file: Path
+    annotator: str
+    rater: int = 1
+    pair: tuple[str, str] | None = None
+    given: Sequence[Path] = ()
+    traces: Sequence[str] = ()
+    format: str = "auto"
+
+
+@contextmanager
+def prepare(request: Request) -> Iterator[Work]:
+    """Yield the work, with the file of labels held until it is done.
+
+    Raises:
+        AnnotatorError: the sheet, the labels or the traces cannot be read; there is nothing to
+            label; another process labels into the file.
+    """
+    rubric = load_rubric(request.rubric)
+    sheet = _sheet(request.sources)
+    sources, format = _places(request, sheet)
+    library = Library(sources, format)
+    with LabelStore.open(request.file, request.annotator, rubric) as store:
+        if request.pair:
+            yield _adjudication(request, request.pair, rubric, library, store)
+            return
+        notes: list[str] = []
+        if sheet:
+            items = read_sheet(sheet, rubric, request.rater)
+            _see_first(items, library, sources)
+        else:
+            items = list(_applicable(library, rubric, notes))
+        if not items:
+            raise AnnotatorError(f"no trace in {', '.join(sources)} is for {rubric.id}")
+        yield Work(rubric, items, library, store, notes=notes)
+
+
+def _sheet(sources: Sequence[str]) -> Path | None:
+    sheets = [Path(one) for one in sources if not one.startswith("hf://") and is_sheet(Path(one))]
+    if sheets and len(sources) > 1:
+        raise AnnotatorError(f"{sheets[0]} is a sheet: give it alone, its traces with --traces")
+    return sheets[0] if sheets else None
+
+
+def _places(request: Request, sheet: Path | None) -> tuple[Sequence[str], str]:
+    if request.traces:
+        return request.traces, request.format
+    if sheet is None:
+        return request.sources, request.format
+    found = sheet_sources(sheet)
+    if found is None:
+        raise AnnotatorError(f"{sheet}: where its traces are is not known: say it with --traces")
+    return found
+
+
+def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
+    """Raise if the first trace of a sheet is not there: the others will not be either."""
+    if items and library.trace(items[0].trace_id) is None:
+        raise AnnotatorError(
+            f"no trace {one_line(items[0].trace_id, 200)!r} in {', '.join(sources)}: say where the"
+            " traces of the sheet are with --traces"
+        )
+
+
+def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
+    """Yield the traces that a rubric is for, as they are read; what is left out is noted."""
+    unreadable = other = 0
+    for found in library:
+        if isinstance(found, Unreadable):
+            unreadable += 1
+        elif isinstance(found, Trace):
+            if rubric.excludes(found):
+                other += 1
+            else:
+                yield Item(found.id)
+    if unreadable:
+        notes.append(f"{count(unreadable, 'trace')} cannot be read and are left out.")
+    if other:
+        notes.append(f"{count(other, 'trace')} that {rubric.id} is not for are left out.")
+
+
+def _adjudication(
+    request: Request,
+    pair: tuple[str, str],
+    rubric: Rubric,
+    library: Library,
+    store: LabelStore,
+) -> Work:
+    if request.annotator in pair:
+        raise AnnotatorError(
+            f"--annotator {request.annotator} is one of the two: decide under another name, gold"
+        )
+    labels = read_labels(request.given or (request.file,), Codes.of(rubric))
+    compared = compare(labels, *pair)
+    written = write_agreed(store, compared.agreed)
+    differing: dict[str, Disagreement] = {one.trace_id: one for one in compared.differing}
+    items = [Item(one.trace_id, extra_of(one.first, one.second)) for one in compared.differing]
+    notes = [
+        f"{' and '.join(pair)} agree on {count(len(compared.agreed), 'trace')}"
+        f" ({written} written as {request.annotator} now) and differ on {len(compared.differing)}."
+    ]
+    if compared.only_one:
+        notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
+    return Work(rubric, items, library, store, differing, notes)

@@ -1,0 +1,313 @@
+"""What `annotate report` writes to files: data sets, and any format with --out."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import pytest
+
+from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
+from annotator.calibration.frame import judge_sha256
+from tests.calibration.build import make_rubric, make_run, said, said_in_words
+from tests.conftest import ROOT
+
+datasets = pytest.importorskip("datasets")
+
+
+@pytest.fixture
+def rubric(tmp_path: Path):
+    return make_rubric(tmp_path)
+
+
+def full():
+    """An annotation in which every field says something."""
+    evidence = Evidence("quoted 😀 here", "message:3", 5, 18, "typography")
+    return replace(
+        said("t/1", "alpha", "beta", model="m", passed=False, task="8", project="p", odd=[1, "x"]),
+        findings=(Finding("alpha", "why\nso", (evidence, evidence), 2), Finding("beta", "b", ())),
+        rejected=(Rejected("gamma", "quote not found", ("made up",)),),
+        usage=Usage(10, 2, 3, 1, 2, 1, 1, 0, 0.25, 1.5),
+        truncated={"patch:agent1": 17},
+        votes=(Vote("llm:m", 1, "labelled", "alpha", ("beta",)), Vote("llm:n", 1, "failed")),
+        agreement=0.5,
+        tie=("gamma", "none"),
+    )
+
+
+def saved(annotate_cli, *arguments: object):
+    done = annotate_cli("report", *arguments, "--format", "dataset")
+    assert (done.code, done.out) == (0, ""), done.err
+    folder = done.err.removeprefix("written to ").removesuffix("\n")
+    assert "\n" not in folder  # no progress bar
+    return datasets.load_from_disk(folder)
+
+
+def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [full(), said("t/2", status="failed")])
+    one, failed = saved(annotate_cli, run)
+    manifest = json.loads((run / "run.json").read_text())
+    evidence = {
+        **{"quote": "quoted 😀 here", "source": "message:3", "start": 5, "end": 18},
+        "match": "typography",
+    }
+    nothing = {"secondary": [], "error": None}
+    assert one == {
+        **{"run": manifest["id"], "rubric": "faults", "rubric_version": 1},
+        **{"rubric_sha256": rubric.sha256, "judge": "llm:m"},
+        **{"judge_sha256": judge_sha256(manifest), "trace_id": "t/1", "status": "labelled"},
+        **{"primary": "alpha", "secondary": ["beta"]},
+        "findings": [
+            {"code": "alpha", "rationale": "why\nso", "votes": 2, "evidence": [evidence] * 2},
+            {"code": "beta", "rationale": "b", "votes": None, "evidence": []},
+        ],
+        "rejected": [{"code": "gamma", "reason": "quote not found", "quotes": ["made up"]}],
+        **{"model": "m", "setting": None, "project": "p", "task": "8", "framework": None},
+        **{"run_name": None, "merge": None, "passed": False},
+        "attributes": '{"model": "m", "passed": false, "task": "8", "project": "p",'
+        ' "odd": [1, "x"]}',
+        **{"input_tokens": 10, "cached_tokens": 2, "output_tokens": 3, "reasoning_tokens": 1},
+        **{"calls": 2, "retries": 1, "unreported_calls": 1, "cache_hits": 0},
+        **{"cost_usd": 0.25, "seconds": 1.5, "reason": None, "error": None},
+        "truncated": [{"source": "patch:agent1", "characters": 17}],
+        **{"agreement": 0.5, "tie": ["gamma", "none"]},
+        "votes": [
+            {"judge": "llm:m", "sample": 1, "status": "labelled", "primary": "alpha"}
+            | {"secondary": ["beta"], "error": None},
+            {"judge": "llm:n", "sample": 1, "status": "failed", "primary": None} | nothing,
+        ],
+    }
+    assert (failed["status"], failed["error"], failed["passed"]) == ("failed", "refused", None)
+
+
+def test_the_columns_are_always_the_same(annotate_cli, tmp_path, rubric):
+    runs = {
+        "full": [full()],
+        "bare": [said("t")],
+        "skipped": [said("t", status="skipped")],
+        "empty": [],
+        "odd": [said("t", model=3, passed="yes", task={"a": None})],
+    }
+    made = {
+        name: saved(annotate_cli, make_run(tmp_path / name, rubric, ones))
+        for name, ones in runs.items()
+    }
+    assert {name: len(one) for name, one in made.items()} == {
+        name: len(ones) for name, ones in runs.items()
+    }
+    assert len({str(one.features) for one in made.values()}) == 1
+    [odd] = made["odd"]
+    assert (odd["model"], odd["passed"], odd["task"]) == ("3", None, '{"a": null}')
+
+
+def test_several_runs_and_rubrics(annotate_cli, tmp_path, rubric):
+    other = make_rubric(tmp_path, "many", id="other")
+    one = make_run(tmp_path / "one", rubric, [said("a", "alpha")], more=[(other, [said("a")])])
+    two = make_run(tmp_path / "two", rubric, [said("a", "beta")], judge="llm:n")
+    said_in_words(annotate_cli("report", one, two, "--format", "dataset"))
+    rows = saved(annotate_cli, one, two, "--out", tmp_path / "both")
+    found = [(row["rubric"], row["judge"], row["primary"]) for row in rows]
+    assert found == [
+        ("faults", "llm:m", "alpha"),
+        ("other", "llm:m", None),
+        ("faults", "llm:n", "beta"),
+    ]
+    assert len({row["run"] for row in rows}) == 2
+    done = annotate_cli("report", one, one, "--format", "dataset", "--out", tmp_path / "twice")
+    said_in_words(done)
+    assert "given twice" in done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda lines: lines[:-1], "recorded 3 annotations, 2 are left"),
+        (lambda lines: [], "recorded 3 annotations, 0 are left"),
+        (lambda lines: [*lines[:2], lines[0]], "stands twice"),
+        (lambda lines: [*lines[:2], "{}"], "line 3"),
+        (lambda lines: [*lines[:2], lines[2].replace("alpha", "made_up")], "made_up"),
+        (lambda lines: [*lines[:2], lines[2].replace('"faults"', '"other"')], "'other'"),
+        (lambda lines: [*lines[:2], lines[2].replace('_sha256": "', '_sha256": "0')], "version"),
+        (lambda lines: [*lines[:2], lines[2].replace('"end": 11', f'"end": {10**30}')], "cannot"),
+    ],
+)
+def test_a_damaged_run_makes_no_data_set(annotate_cli, tmp_path, rubric, change, what):
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(3)])
+    file = run / "annotations.jsonl"
+    file.write_text("".join(f"{line}\n" for line in change(file.read_text().splitlines())))
+    before = sorted(run.iterdir())
+    done = annotate_cli("report", run, "--format", "dataset")
+    said_in_words(done)
+    assert done.err.count("\n") == 1
+    assert what in done.err
+    assert sorted(run.iterdir()) == before
+
+
+def test_only_a_data_set_is_replaced(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
+    assert len(saved(annotate_cli, run)) == 1
+    make_run(run, rubric, [said("t", "alpha"), said("u")])
+    assert len(saved(annotate_cli, run)) == 2
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for place in (mine, tmp_path / "file", run):
+        said_in_words(annotate_cli("report", run, "--format", "dataset", "--out", place))
+    assert (mine / "thesis.tex").read_text() == (tmp_path / "file").read_text() == "x"
+    assert (run / "run.json").exists()
+
+
+class _PublicHub(BaseHTTPRequestHandler):
+    """A hub on which every data set is there and public; it takes nothing."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(f"GET {self.path}")
+        body = json.dumps({"id": "org/name", "private": False, "siblings": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.asked.append(f"POST {self.path}")
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def public_hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _PublicHub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def pushed(run: Path, endpoint: str) -> str:
+    """The error of a push that fails, after which the saved folder is whole."""
+    env = {**os.environ, "HF_ENDPOINT": endpoint, "HF_TOKEN": "hf_none"}
+    command = [sys.executable, "-m", "annotator", "report", str(run)]
+    done = subprocess.run(
+        [*command, "--format", "dataset", "--push", "org/name"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    said_, error = done.stderr.splitlines()
+    assert said_.startswith("written to ")
+    assert error.startswith("Error: ")
+    assert "not pushed to org/name" in error
+    assert "hf_none" not in error
+    assert len(datasets.load_from_disk(str(run / "report.dataset"))) == 1
+    return error
+
+
+def test_a_push_that_fails_leaves_what_is_saved(tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
+    assert "refused" in pushed(run, "http://127.0.0.1:1")
+
+
+def test_nothing_is_pushed_where_it_is_public(tmp_path, rubric, public_hub):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
+    assert "public" in pushed(run, public_hub)
+    assert not [one for one in _PublicHub.asked if one.startswith("POST")]
+
+
+# --out
+
+
+@pytest.mark.parametrize("name", ["table", "csv", "json", "md", "latex"])
+@pytest.mark.parametrize("kind", [(), ("--co-occurrence",), ("--by", "m", "--compare", "x", "y")])
+def test_text_goes_where_it_is_wanted(annotate_cli, tmp_path, rubric, name, kind):
+    ones = [said(f"t{n}", "alpha", "beta", m="xy"[n % 2]) for n in range(6)]
+    run = make_run(tmp_path / "run", rubric, ones)
+    printed = annotate_cli("report", run, *kind, "--format", name)
+    file = tmp_path / "out"
+    file.write_text("before")
+    done = annotate_cli("report", run, *kind, "--format", name, "--out", file)
+    assert (done.code, done.out, done.err) == (0, "", f"written to {file}\n")
+    assert file.read_text(encoding="utf-8") == printed.out
+    assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet", "dataset"])
+def test_what_cannot_be_written_is_said_in_a_line(annotate_cli, tmp_path, rubric, format_):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
+    for place in (tmp_path / "no" / "such", Path("/dev/null"), Path("/proc/x")):
+        done = annotate_cli("report", run, "--format", format_, "--out", place)
+        said_in_words(done)
+        assert done.err.count("\n") == 1
+        assert str(place) in done.err
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet", "dataset"])
+def test_a_full_disk_leaves_what_was_there(tmp_path, rubric, format_):
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(400)])
+    place = tmp_path / "out"
+    if format_ != "dataset":
+        place.write_text("before")
+    command = f"ulimit -f 1; exec {sys.executable} -m annotator report {run}"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} --format {format_} --out {place}"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: cannot write")
+    assert done.stderr.count("\n") == 1
+    assert (place.read_text() == "before") if format_ != "dataset" else not place.exists()
+    assert not list(tmp_path.glob(".report*"))
+
+
+def test_a_link_is_followed(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
+    (tmp_path / "real").write_text("before")
+    (tmp_path / "link").symlink_to("real")
+    annotate_cli("report", run, "--format", "csv", "--out", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text().startswith("rubric,")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--format", "parquet", "--co-occurrence"),
+        ("--format", "parquet", "--by", "m", "--compare", "x", "y"),
+        ("--format", "dataset", "--by", "m"),
+        ("--format", "dataset", "--calibration", "c.json"),
+        ("--format", "csv", "--push", "org/name"),
+        ("--format", "dataset", "--push", "name"),
+    ],
+)
+def test_what_does_not_go_together(annotate_cli, tmp_path, rubric, arguments):
+    run = make_run(tmp_path / "run", rubric, [said("t", "alpha", m="x")])
+    done = annotate_cli("report", run, *arguments)
+    said_in_words(done)
+    assert "goes with" in done.err or "ORG/NAME" in done.err
+    assert not list(run.glob("report*"))
+
+
+def test_several_runs_need_a_place(annotate_cli, tmp_path, rubric):
+    runs = [make_run(tmp_path / name, rubric, [said("t")]) for name in "ab"]
+    for format_ in ("parquet", "dataset"):
+        done = annotate_cli("report", *runs, "--format", format_)
+        said_in_words(done)
+        assert "--out" in done.err

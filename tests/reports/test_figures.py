@@ -1,0 +1,488 @@
+"""Figures, read back from the SVG: what stands where, held against the numbers of the tables."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from html import unescape
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from annotator.reports import figures
+from annotator.reports.figures import style
+from tests.calibration.build import (
+    label,
+    make_rubric,
+    make_run,
+    said,
+    said_in_words,
+    write_labels,
+)
+from tests.conftest import ROOT
+from tests.reports.test_stats import pair
+from tests.test_architecture import imported
+
+SVG = "{http://www.w3.org/2000/svg}"
+CODES = ("alpha", "beta", "gamma", "none")
+
+
+class Picture:
+    """An SVG by its ids. Letters are drawn as paths; what they say stands in comments."""
+
+    def __init__(self, file: Path) -> None:
+        builder = ElementTree.TreeBuilder(insert_comments=True)
+        self.root = ElementTree.parse(file, ElementTree.XMLParser(target=builder)).getroot()
+        self.groups = {one.get("id"): one for one in self.root.iter(f"{SVG}g") if one.get("id")}
+        self.texts = self._said(self.root)
+
+    def _said(self, element) -> list[str]:
+        return [unescape(one.text.strip()) for one in element.iter(ElementTree.Comment)]
+
+    def said(self, name: str) -> str:
+        return " ".join(self._said(self.groups[name]))
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+    def ids(self, start: str) -> set[str]:
+        return {name for name in self.groups if name.startswith(start)}
+
+    def value(self, name: str, axis: str = "x") -> float:
+        """Where a marker stands, by the numbers at the ticks of the axis."""
+        use = self.groups[name].find(f".//{SVG}use")
+        return self._by_ticks(axis, float(use.get(axis)))
+
+    def ends(self, name: str, axis: str = "x") -> tuple[float, float]:
+        """Where a straight line begins and ends, by the numbers at the ticks of the axis."""
+        _, x1, y1, _, x2, y2 = self.groups[name].find(f"{SVG}path").get("d").split()
+        ends = (x1, x2) if axis == "x" else (y1, y2)
+        return tuple(self._by_ticks(axis, float(one)) for one in ends)
+
+    def height(self, name: str) -> float:
+        return float(self.groups[name].find(f".//{SVG}use").get("y"))
+
+    def _by_ticks(self, axis: str, place: float) -> float:
+        names = sorted(self.ids(f"{axis}tick_"), key=lambda one: int(one.split("_")[1]))[:2]
+        places = [float(self.groups[one].find(f".//{SVG}use").get(axis)) for one in names]
+        values = [float(self.said(one)) for one in names]
+        return values[0] + (place - places[0]) * (values[1] - values[0]) / (places[1] - places[0])
+
+
+@pytest.fixture
+def rubric(tmp_path):
+    return make_rubric(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path, rubric):
+    """10 traces: alpha 2, beta 4, none 4; alpha and beta together in 2; no rule for gamma."""
+    found = [["alpha", "beta"]] * 2 + [["beta"]] * 4 + [[]] * 4
+    traces = [said(f"t{n}", *codes, model=f"m{n % 2}") for n, codes in enumerate(found)]
+    return make_run(tmp_path / "run", rubric, traces, known=["alpha", "beta"])
+
+
+@pytest.fixture
+def file(annotate_cli, tmp_path, rubric, run):
+    """Labels of 8 of them: t0 alpha, t1 gamma, t2 and t3 beta, t4 none, t6 beta, t7 and t8 none."""
+    codes = {0: "alpha", 1: "gamma", 2: "beta", 3: "beta", 4: None, 6: "beta", 7: None, 8: None}
+    rows = [label(f"t{n}", rubric, *([code] if code else [])) for n, code in codes.items()]
+    done = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows))
+    assert done.code == 0, done.err
+    return run / "calibration.json"
+
+
+@pytest.fixture
+def draw(annotate_cli, tmp_path):
+    def drawn(*arguments, command="report"):
+        place = tmp_path / "figure.svg"
+        done = annotate_cli(command, *arguments, "--figure", place)
+        assert done.code == 0, done.err
+        assert done.err.endswith(f"figure written to {place}\n")
+        assert done.out
+        return Picture(place)
+
+    return drawn
+
+
+def tables(annotate_cli, *arguments):
+    return json.loads(annotate_cli("report", *arguments, "--format", "json").out)
+
+
+# Frequency
+
+
+def test_dots_and_bars_stand_at_the_shares_and_limits(draw, annotate_cli, run):
+    picture = draw(run)
+    # Wilson's limits of 2/10 and 4/10, as in Agresti and Coull's (1998) formula: by hand.
+    by_hand = {"alpha": (20, 5.67, 50.98), "beta": (40, 16.82, 68.73), "none": (40, 16.82, 68.73)}
+    for code, (share, low, high) in by_hand.items():
+        assert picture.value(f"dot:judged:0:{code}") == pytest.approx(share, abs=0.01)
+        assert picture.ends(f"bar:judged:0:{code}") == pytest.approx((low, high), abs=0.01)
+    assert "traces with the code as primary, % of judged traces (n = 10)" in picture.text
+    assert "95 % intervals (Wilson), sampling error only" in picture.text
+
+
+def test_a_code_that_is_not_judged_has_no_dot(draw, run):
+    picture = draw(run)
+    assert picture.ids("dot:") == {f"dot:judged:0:{code}" for code in ("alpha", "beta", "none")}
+    assert "not judged" in picture.texts
+    assert set(CODES) <= set(picture.texts)
+
+
+def test_rows_are_sorted_by_share_and_none_is_last(draw, run):
+    picture = draw(run)
+    heights = [picture.height(f"dot:judged:0:{code}") for code in ("beta", "alpha", "none")]
+    assert heights == sorted(heights)
+
+
+def test_corrected_shares_stand_beside_the_judges_own(draw, annotate_cli, run, file):
+    picture = draw(run, "--calibration", file)
+    [table] = tables(annotate_cli, run, "--calibration", file)
+    for row in table["rows"]:
+        own = row["corrected"]
+        assert own["value"] is not None
+        name = f"corrected:0:{row['code']}"
+        assert picture.value(f"dot:{name}") == pytest.approx(100 * own["value"], abs=0.01)
+        limits = (100 * own["low"], 100 * own["high"])
+        assert picture.ends(f"bar:{name}") == pytest.approx(limits, abs=0.01)
+    assert "corrected by 8 labels" in picture.texts
+    assert "dot:judged:0:gamma" not in picture.groups
+
+
+def test_error_rates_from_elsewhere_are_called_so(draw, tmp_path, rubric, file):
+    traces = [said(f"u{n}", *(["alpha"] if n % 2 else [])) for n in range(8)]
+    other = make_run(tmp_path / "other", rubric, traces, known=["alpha", "beta"])
+    arguments = (other, "--calibration", file, "--transfer")
+    assert "corrected by 8 labels made elsewhere (transferred)" in draw(*arguments).texts
+    picture = draw(*arguments, "--plot", "reliability")
+    assert "(n = 8 labels made elsewhere (transferred))" in picture.text
+
+
+def test_limits_without_a_number_have_no_dot(draw, annotate_cli, tmp_path, rubric, run):
+    # No trace that the judge called alpha has a label: of alpha only limits are known.
+    rows = [label(f"t{n}", rubric, "beta") for n in (2, 3, 4, 6, 7)]
+    labels = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", labels).code == 0
+    picture = draw(run, "--calibration", run / "calibration.json")
+    assert "bar:corrected:0:alpha" in picture.groups
+    assert "dot:corrected:0:alpha" not in picture.groups
+    assert "Bar without a marker: only limits are known." in picture.text
+
+
+def test_groups_stand_side_by_side(draw, run):
+    picture = draw(run, "--by", "model")
+    for number in (0, 1):  # each model has one of the two traces with alpha
+        assert picture.value(f"dot:judged:{number}:alpha") == pytest.approx(20, abs=0.01)
+        assert f"model = m{number}: n = 5" in picture.texts
+    assert picture.height("dot:judged:0:beta") < picture.height("dot:judged:1:beta")
+
+
+def test_a_group_without_judged_traces_stands_in_the_key_only(draw, tmp_path, rubric):
+    traces = [said("a", "alpha", model="x"), said("b", status="failed", model="y")]
+    picture = draw(make_run(tmp_path / "r", rubric, traces), "--by", "model")
+    assert "model = y: no judged traces" in picture.texts
+    assert not picture.ids("dot:judged:1")
+
+
+def test_runs_are_told_by_their_judges_or_folders(draw, tmp_path, rubric):
+    traces = [said("a", "alpha")]
+    first, second = (make_run(tmp_path / name, rubric, traces) for name in ("one", "two"))
+    third = make_run(tmp_path / "three", rubric, traces, judge="llm:other")
+    picture = draw(first, second, third)
+    assert {"llm:m, one: n = 1", "llm:m, two: n = 1", "llm:other: n = 1"} <= set(picture.texts)
+
+
+def test_nothing_judged_is_drawn_as_nothing_known(draw, tmp_path, rubric):
+    picture = draw(make_run(tmp_path / "r", rubric, [said("a", status="failed")]))
+    assert not picture.ids("dot:") | picture.ids("bar:")
+    assert picture.texts.count("-") == len(CODES)
+    assert "(n = 0)" in picture.text
+
+
+def test_an_unfinished_run_is_named_so(draw, tmp_path, rubric):
+    run = make_run(tmp_path / "r", rubric, [said("a", "alpha")], status="interrupted")
+    assert "The run is not finished." in draw(run).texts
+
+
+# Matrices
+
+
+def test_co_occurrence_has_its_counts_in_the_cells(draw, run):
+    picture = draw(run, "--co-occurrence")
+    rows = [[picture.said(f"count:{n}:{m}") for m in range(3)] for n in range(3)]
+    assert rows == [["2", "2", "-"], ["2", "6", "-"], ["-", "-", "-"]]
+    assert "n = 10" in picture.text
+    assert picture.texts.count("alpha") == 2
+
+
+def test_confusion_has_the_person_in_rows(draw, run, file):
+    picture = draw(run, "--calibration", file, "--plot", "confusion")
+    rows = [[picture.said(f"count:{n}:{m}") for m in range(4)] for n in range(4)]
+    assert rows == [
+        ["1", "0", "-", "0"],  # t0
+        ["0", "2", "-", "1"],  # t2, t3; t6
+        ["1", "0", "-", "0"],  # t1: a gamma, which the judge cannot find and calls alpha
+        ["0", "1", "-", "2"],  # t4; t7, t8
+    ]
+    assert "n = 8, labels of ann); not weighted" in picture.text
+    assert {"person", "judge"} <= set(picture.texts)
+
+
+# Reliability
+
+
+def test_precision_and_recall_stand_at_the_tables_numbers(draw, annotate_cli, run, file):
+    picture = draw(run, "--calibration", file, "--plot", "reliability")
+    [table] = tables(annotate_cli, run, "--calibration", file)
+    for row in table["rows"]:
+        for name in ("precision", "recall"):
+            dot, own = f"dot:{name}:{row['code']}", row[name]
+            if own["value"] is None:
+                assert dot not in picture.groups
+                continue
+            assert picture.value(dot) == pytest.approx(100 * own["value"], abs=0.01)
+            limits = (100 * own["low"], 100 * own["high"])
+            assert picture.ends(f"bar:{name}:{row['code']}") == pytest.approx(limits, abs=0.01)
+    # Of the 3 labels of traces that the judge called beta (t2, t3, t4), 2 are beta; t6 is another.
+    assert picture.value("dot:precision:beta") == pytest.approx(100 * 2 / 3, abs=0.01)
+    assert "dot:precision:gamma" not in picture.groups
+    assert {"2+0", "3+1", "0+1"} <= set(picture.texts)
+
+
+# Difficulty
+
+
+def test_success_stands_at_the_middle_of_its_bucket(draw, annotate_cli, tmp_path):
+    # Difficulties 0, 1/8, 1/2, 1: the first two buckets are neighbours, the others stand alone.
+    for task, (solo, coop) in enumerate(
+        (("pppppppp", "ppf"), ("pppppppf", "pff"), ("ppppffff", "ff"), ("ffffffff", "ff")), 1
+    ):
+        pair(tmp_path, task, solo, coop)
+    picture = draw(tmp_path / "logs", command="stats")
+    lows = ("0.0", "0.1", "0.5", "0.9")
+    assert picture.ids("dot:solo") == {f"dot:solo::{low}" for low in lows}
+    for low, solo, coop in zip(lows, (100, 87.5, 50, 0), (200 / 3, 100 / 3, 0, 0), strict=True):
+        for name, share in (("solo", solo), ("coop", coop)):
+            place = picture.value(f"dot:{name}::{low}")
+            assert place == pytest.approx(float(low) + 0.05, abs=0.01)
+            assert picture.value(f"dot:{name}::{low}", "y") == pytest.approx(share, abs=0.1)
+    assert picture.ids("line:") == {"line:solo::0.0", "line:coop::0.0"}
+    stats = json.loads(annotate_cli("stats", tmp_path / "logs", "--format", "json").out)
+    curve = stats["difficulty"]["pooled"]
+    first = curve["buckets"][0]["coop"]
+    limits = (100 * first["low"], 100 * first["high"])
+    assert picture.ends("bar:coop::0.0", "y") == pytest.approx(limits, abs=0.1)
+    assert f"retention {curve['retention']['value']:.2f}" in picture.text
+
+
+def test_models_have_a_panel_each_up_to_a_bound(draw, annotate_cli, tmp_path):
+    for model in range(13):
+        for task in (1, 2) if model else (1,):  # m0 has the fewest pairs
+            pair(tmp_path, task, "p" if task == 1 else "f", "f", model=f"m{model}")
+    place = tmp_path / "figure.svg"
+    done = annotate_cli("stats", tmp_path / "logs", "--figure", place)
+    assert "2 models with fewer pairs are not drawn: m0, m9" in done.err
+    assert {"all models", *(f"m{n}" for n in range(1, 13) if n != 9)} <= set(Picture(place).texts)
+
+
+def test_without_a_curve_the_reason_is_given(draw, tmp_path):
+    pair(tmp_path, 1, "", "p")
+    picture = draw(tmp_path / "logs", command="stats")
+    assert "no curve" in picture.texts
+    assert "no task has both solo and coop runs" in picture.text
+    assert not picture.ids("dot:")
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("$\\frac{1}{0}$ $x", "$\\frac{1}{0}$ $x"),
+        ("_^{}%\\ --><b>&", "_^{}%\\ - -><b>&"),  # the SVG's comment itself may hold no "--"
+        ("a\u202egpj\x1b[31m", "a\ufffdgpj\ufffd[31m"),
+        ("模型", "\\u6a21\\u578b"),
+        ("שלום", "\\u05e9\\u05dc\\u05d5\\u05dd"),
+        ("n\u0303 e\u0302\u0303\u200b", "ñ ễ\\u200b"),
+        ("\ufffe\ud800", "\\ufffe\ufffd"),
+    ],
+)
+def test_hostile_names_are_shown_as_text(draw, annotate_cli, tmp_path, rubric, name, shown):
+    traces = [said("a", "alpha", model=name), said("b", model="plain")]
+    run = make_run(tmp_path / "r", rubric, traces)
+    picture = draw(run, "--by", "model")  # a warning, of a missing letter say, is an error in tests
+    assert f"model = {shown}: n = 1" in picture.text
+
+
+@pytest.mark.parametrize("text", ["x" * 64, "a_long.code-name" * 4, "W" * 300, "one", ""])
+def test_no_line_is_longer_than_its_room(text):
+    with style.settings():
+        lines = style.wrapped(text, 1.3)
+        assert "".join(lines) == text
+        assert all(style.wide(line) <= 1.3 for line in lines)
+
+
+def test_numbers_are_not_broken_at_their_points():
+    assert style.wrapped("retention 0.35 [0.09, 0.37]", 0.6) == [
+        "retention",
+        "0.35 [0.09,",
+        "0.37]",
+    ]
+
+
+def test_many_long_codes_have_their_names(draw, tmp_path):
+    codes = [f"c{n}_{'long_' * 11}" for n in range(40)]
+    run = make_run(tmp_path / "r", make_rubric(tmp_path, "many", codes), [said("a", codes[3])])
+    picture = draw(run)
+    assert len(picture.ids("dot:")) == 41
+    assert all(code in "".join(picture.texts) for code in codes)
+
+
+# Files
+
+
+@pytest.fixture
+def three(annotate_cli, tmp_path, run, file):
+    for suffix in ("svg", "png", "pdf"):
+        place = tmp_path / f"figure.{suffix}"
+        done = annotate_cli("report", run, "--calibration", file, "--figure", place)
+        assert done.code == 0, done.err
+    return tmp_path
+
+
+def test_the_files_are_what_their_names_say(three, rubric):
+    with Image.open(three / "figure.png") as image:
+        assert (image.format, image.size[0]) == ("PNG", 1020)  # 3.4 in at 300 dots
+        assert rubric.sha256 in image.text["Description"]
+    data = (three / "figure.pdf").read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert b"/CIDFontType2" in data  # Type 42: the font is in the file, as TrueType
+    assert b"CreationDate" not in data
+    root = Picture(three / "figure.svg").root
+    description = "".join(root.find(".//{http://purl.org/dc/elements/1.1/}description").itertext())
+    for part in (rubric.sha256, "judge llm:m", "judged 10", "8 labels"):
+        assert part in description
+
+
+def test_the_same_source_makes_the_same_bytes(three, run, file):
+    other = three / "other"
+    other.mkdir()
+    (other / "matplotlibrc").write_text("lines.linewidth: 9\nsvg.fonttype: none\nfont.size: 3\n")
+    for suffix in ("svg", "png", "pdf"):
+        command = [sys.executable, "-W", "error", "-m", "annotator", "report", str(run)]
+        command += ["--calibration", str(file), "--figure", f"x.{suffix}"]
+        environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=other, env=environment, capture_output=True, text=True)
+        assert done.stderr == f"figure written to x.{suffix}\n"
+        written = (other / f"x.{suffix}").read_bytes()
+        assert written == (three / f"figure.{suffix}").read_bytes()
+
+
+def test_a_figure_replaces_what_was_there_and_leaves_nothing_else(draw, tmp_path, run):
+    (tmp_path / "figure.svg").write_text("old")
+    before = set(tmp_path.iterdir())
+    draw(run)
+    assert set(tmp_path.iterdir()) == before
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--figure", "x.gif"), "must end in .svg, .png, .pdf"),
+        (("--figure", "x"), "must end in .svg, .png, .pdf"),
+        (("--figure", "gone/x.svg"), "no folder gone"),
+        (("--plot", "frequency"), "--plot needs --figure"),
+        (("--figure", "x.svg", "--plot", "confusion"), "--calibration FILE"),
+        (("--figure", "x.svg", "--plot", "confusion", "--by", "model"), "leave --by out"),
+        (("--figure", "x.svg", "--plot", "reliability", "--co-occurrence"), "leave one of them"),
+        (("--figure", "x.svg", "--by", "model", "--compare", "m0", "m1"), "leave --compare out"),
+        (("--figure", "x.svg", "--plot", "pie"), "'pie' is not one of"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(annotate_cli, tmp_path, run, arguments, message):
+    done = annotate_cli("report", run, *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(annotate_cli, tmp_path, run):
+    place = tmp_path / "taken.svg"
+    place.mkdir()
+    before = set(tmp_path.iterdir())
+    done = annotate_cli("report", run, "--figure", place)
+    assert done.code == 2
+    assert f"cannot write {place}: " in done.err
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_more_groups_than_can_be_told_apart_are_refused(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "r", rubric, [said(f"t{n}", model=f"m{n}") for n in range(9)])
+    done = annotate_cli("report", run, "--by", "model", "--figure", "x.svg")
+    assert done.code == 2
+    assert "9 groups of traces for faults, at most 8" in done.err
+
+
+def test_many_codes_per_trace_have_no_confusion(annotate_cli, tmp_path):
+    rubric = make_rubric(tmp_path, "many")
+    run = make_run(tmp_path / "r", rubric, [said("a", "alpha", "beta"), said("b")])
+    rows = [label("a", rubric, "alpha"), label("b", rubric)]
+    assert annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l", rows)).code == 0
+    calibration = ("--calibration", run / "calibration.json")
+    done = annotate_cli("report", run, *calibration, "--plot", "confusion", "--figure", "x.svg")
+    assert done.code == 2
+    assert "a trace can have many codes" in done.err
+
+
+def test_a_confusion_is_of_the_calibrated_run(annotate_cli, tmp_path, rubric, file):
+    other = make_run(tmp_path / "other", rubric, [said("t0", "alpha")], judge="llm:other")
+    arguments = ("--calibration", file, "--transfer", "--plot", "confusion", "--figure", "x.svg")
+    done = annotate_cli("report", other, *arguments)
+    assert done.code == 2
+    assert "does not fit: it was made for another judge" in done.err
+
+
+def test_one_code_per_trace_has_no_co_occurrence(annotate_cli, tmp_path):
+    run = make_run(tmp_path / "r", make_rubric(tmp_path, "one"), [said("a", "alpha")])
+    done = annotate_cli("report", run, "--co-occurrence", "--figure", "x.svg")
+    assert done.code == 2
+    assert "no rubric of these runs allows more than one code" in done.err
+
+
+def test_without_matplotlib_the_extra_is_named(annotate_cli, monkeypatch, run):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = annotate_cli("report", run, "--figure", "x.svg")
+    said_in_words(done)
+    assert "pip install 'failure-annotator[figures]'" in done.err
+
+
+def test_settings_that_matplotlib_refuses_are_named(tmp_path, run):
+    command = [sys.executable, "-m", "annotator", "report", str(run), "--figure", "x.svg"]
+    environment = os.environ | {"MPLBACKEND": "nothing", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: matplotlib refuses its own settings (MPLBACKEND")
+
+
+def test_nothing_is_imported_without_a_figure(run):
+    assert not imported("report", str(run)) & {"matplotlib", "numpy", "PIL"}
+
+
+def test_a_figure_that_no_format_holds_is_refused(tmp_path):
+    class Tall:
+        height = 300.0
+
+        def draw(self, figure, top):
+            raise AssertionError("it is refused before it is drawn")
+
+    with pytest.raises(figures.AnnotatorError, match="at most 200 are possible"):
+        style.stacked([Tall()], style.COLUMN)

@@ -1,0 +1,419 @@
+"""One table in every format: the same numbers, and names of strangers that do nothing in any."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from annotator.calibration.frame import judge_sha256
+from annotator.text import one_line
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.conftest import ROOT
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+# (value of --by, code) -> count, n, percent, interval, then as far as there are such columns:
+# primary or secondary; corrected percent, corrected interval, labels, mark.
+Numbers = dict[tuple[str, str], tuple[str, ...]]
+TEXT = ("table", "csv", "json", "md", "latex")
+FORMATS = (*TEXT, "parquet", "screen")
+
+
+def on_screen(*arguments: object, columns: int = 250, **env: str) -> str:
+    """What a command prints on a terminal."""
+    ours, its = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"TERM": "xterm", "COLUMNS": str(columns), "PYTHONPATH": str(ROOT)} | env
+    command = [sys.executable, "-m", "annotator", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=its, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(its)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux says so at the end
+                break
+            if not part:
+                break
+            parts.append(part)
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
+    os.close(ours)
+    assert process.returncode == 0, errors
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def plain(text: str) -> str:
+    """Text of a terminal without weights and bars."""
+    return re.sub("\x1b\\[[0-9;]*m|[█▏▎▍▌▋▊▉]", "", text)
+
+
+# Readers
+
+
+def from_table(text: str) -> Numbers:
+    found: Numbers = {}
+    group, inside = "", False
+    for line in text.splitlines():
+        if match := re.match(r"\S+ v\d+ \(\w+\)(?:  (?P<name>\S+) = (?P<value>\S+))?  judge", line):
+            group = match["value"] or ""
+        elif line.startswith("code "):
+            inside = True
+        elif inside and line.strip() and not line.startswith("---"):
+            code, *cells = re.sub(r"\[ +", "[", re.sub(r", +", ",", line)).split()
+            found[group, code] = tuple(cell.replace(",", ", ") for cell in cells)
+        inside = inside and bool(line.strip())
+    return found
+
+
+def from_csv(text: str) -> Numbers:
+    found = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        cells = [row["count"], row["n"], row["percent"], f"[{row['low']}, {row['high']}]"]
+        if row["rubric"] == "first":
+            cells.append(row["primary_or_secondary"])
+        if row["mark"]:
+            cells += [
+                row["corrected_percent"],
+                f"[{row['corrected_low']}, {row['corrected_high']}]",
+                f"{row['labels_flagged']}+{row['labels_missed']}",
+                row["mark"],
+            ]
+        shown = ("-" if cell in ("", "[, ]") else cell for cell in cells)
+        found[row["value"], row["code"]] = tuple(shown)
+    return found
+
+
+def from_values(rows: list[tuple[str, str, Mapping[str, object]]]) -> Numbers:
+    """Rows of JSON or Parquet: the rubric, the group's value, the row."""
+    found = {}
+    for rubric, group, row in rows:
+        count = row["k"] if "k" in row else row["count"]
+        cells = [count, row["n"], row["percent"], row["interval_percent"]]
+        cells += [row["primary_or_secondary"]] if rubric == "first" else []
+        if row.get("mark"):
+            labels = f"{row['labels_flagged']}+{row['labels_missed']}"
+            corrected = row["corrected_percent"], row["corrected_interval_percent"]
+            cells += [*corrected, labels, row["mark"]]
+        shown = ("-" if cell is None else str(cell) for cell in cells)
+        found[group, str(row["code"])] = tuple(shown)
+    return found
+
+
+def from_json(text: str) -> Numbers:
+    return from_values(
+        [
+            (table["rubric"], (table["group"] or {}).get("value", ""), row)
+            for table in json.loads(text)
+            for row in table["rows"]
+        ]
+    )
+
+
+def from_markdown(text: str) -> Numbers:
+    found: Numbers = {}
+    group = ""
+    for line in text.splitlines():
+        if line.startswith("**"):
+            match = re.search(r"  \S+ = (\S+)  ", line)
+            group = match[1] if match else ""
+        elif line.startswith("| ") and not line.startswith(("| code ", "| ---")):
+            code, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+            found[group, code] = tuple(cells)
+    return found
+
+
+def from_latex(text: str) -> Numbers:
+    found: Numbers = {}
+    group = ""
+    for line in text.splitlines():
+        if line.startswith(r"\caption"):
+            match = re.search(r"; \S+ = (\S+?); judge", line)
+            group = match[1] if match else ""
+        elif line.endswith(r" \\") and not line.startswith("code &"):
+            line = line.replace(r"\textless{}", "<").replace(r"\textgreater{}", ">")
+            code, *cells = line.removesuffix(r" \\").replace(r"\_", "_").split(" & ")
+            found[group, code] = tuple("-" if cell == "--" else cell for cell in cells)
+    return found
+
+
+def from_parquet(file: Path) -> Numbers:
+    rows = pq.read_table(file).to_pylist()
+    return from_values([(row["rubric"], row["attribute_value"] or "", row) for row in rows])
+
+
+READERS: dict[str, Callable[[str], Numbers]] = {
+    "table": from_table,
+    "csv": from_csv,
+    "json": from_json,
+    "md": from_markdown,
+    "latex": from_latex,
+}
+
+
+def read_all(annotate_cli, *arguments: object) -> dict[str, Numbers]:
+    """The numbers of one report in every format."""
+    found = {"screen": from_table(plain(on_screen("report", *arguments)))}
+    for name, reader in READERS.items():
+        done = annotate_cli("report", *arguments, "--format", name)
+        assert done.code == 0, done.err
+        found[name] = reader(done.out)
+    file = Path("report.parquet").resolve()
+    done = annotate_cli("report", *arguments, "--format", "parquet", "--out", file)
+    assert (done.code, done.out) == (0, ""), done.err
+    return found | {"parquet": from_parquet(file)}
+
+
+def same(found: dict[str, Numbers]) -> Numbers:
+    expected = found["json"]
+    assert expected
+    for name in FORMATS:
+        assert found[name] == expected, name
+    return expected
+
+
+# Runs
+
+
+@pytest.fixture
+def first(tmp_path: Path):
+    """A rubric with a primary code."""
+    return make_rubric(tmp_path, "primary", id="first")
+
+
+def traces(n: int = 60):
+    """A third alpha (every second with beta besides), a sixth beta, the rest none; two models."""
+    codes = [("alpha", "beta"), ("alpha",), ("beta",), (), (), ()]
+    return [
+        said(f"t{m}", *codes[m % 6], project="p", task=str(m % 24), model=f"m{m % 4 % 3}")
+        for m in range(n)
+    ]
+
+
+# The same numbers
+
+
+def test_a_primary_rubric(annotate_cli, tmp_path, first):
+    """Wilson for 20 of 60: [.2273, .4594], 10 of 60: [.0932, .2803] (by hand from its formula)."""
+    run = make_run(tmp_path / "run", first, traces(), known=("alpha", "beta"))
+    found = same(read_all(annotate_cli, run))
+    assert found["", "alpha"] == ("20", "60", "33.3", "[22.7, 45.9]", "20")
+    assert found["", "beta"] == ("10", "60", "16.7", "[9.3, 28.0]", "20")
+    assert found["", "gamma"] == ("-", "60", "-", "-", "-")
+    assert found["", "none"][:3] == ("30", "60", "50.0")
+
+
+def test_groups(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces())
+    found = same(read_all(annotate_cli, run, "--by", "model"))
+    assert {group: found[group, "alpha"][1] for group in ("m0", "m1", "m2")} == {
+        "m0": "30",  # of every four, 0 and 3
+        "m1": "15",
+        "m2": "15",
+    }
+
+
+def test_a_calibrated_table(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces(), known=("alpha", "beta"))
+    rows = [label(f"t{m}", first, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
+    write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl").code == 0
+    found = same(read_all(annotate_cli, run, "--calibration", run / "calibration.json"))
+    assert all(len(cells) == 9 for cells in found.values())
+    # Of 16 labelled traces with alpha 8 are right, of the 32 others none is alpha: 1/3 * 1/2.
+    assert found["", "alpha"][5] == "16.7"
+    assert found["", "alpha"][7] == "16+0"
+
+
+def test_the_ends_of_the_scale(annotate_cli, tmp_path):
+    """0 of n, n of n, limits that are nearly 0 and 100; several codes in a trace."""
+    rubric = make_rubric(tmp_path, "many", id="many")
+    ones = [said(f"t{m}", "alpha", *(["beta"] if m == 0 else [])) for m in range(12_000)]
+    run = make_run(tmp_path / "run", rubric, ones)
+    found = same(read_all(annotate_cli, run))
+    assert found["", "alpha"] == ("12000", "12000", "100.0", "[>99.9, 100.0]")
+    assert found["", "beta"] == ("1", "12000", "0.0", "[0.0, <0.1]")
+    assert found["", "gamma"] == ("0", "12000", "0.0", "[0.0, <0.1]")
+
+
+def test_nothing_judged(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, [said("t", status="failed")])
+    found = same(read_all(annotate_cli, run))
+    assert found["", "none"] == ("0", "0", "-", "-", "-")
+
+
+def test_parquet_has_the_full_precision(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces())
+    annotate_cli("report", run, "--format", "parquet")
+    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    rows = pq.read_table(run / "report.parquet").to_pylist()
+    for row, expected in zip(rows, table["rows"], strict=True):
+        for name in ("value", "low", "high", "method", "confidence", "reason", "name"):
+            assert row[name] == expected[name], name
+    assert (rows[0]["labelled"], rows[0]["none"], rows[0]["version"]) == (30, 30, 1)
+    assert rows[0]["notes"].splitlines() == table["notes"]
+
+
+def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces())
+    judge = judge_sha256(json.loads((run / "run.json").read_text()))
+    short = [f"llm:m ({judge[:12]})", f"first v1 ({first.sha256[:12]})"]
+    shown = {name: annotate_cli("report", run, "--format", name).out for name in TEXT}
+    shown["screen"] = on_screen("report", run)
+    for name in ("table", "md", "latex", "screen"):
+        assert all(one in shown[name] for one in short), name
+    annotate_cli("report", run, "--format", "parquet")
+    rows = [
+        json.loads(shown["json"])[0],
+        *csv.DictReader(io.StringIO(shown["csv"])),
+        *pq.read_table(run / "report.parquet").to_pylist(),
+    ]
+    for row in rows:
+        assert (row["judge_sha256"], row["rubric_sha256"]) == (judge, first.sha256)
+
+
+@pytest.mark.parametrize("kind", [("--co-occurrence",), ("--by", "model", "--compare", "m1", "m2")])
+def test_the_judge_and_the_rubric_of_the_other_reports(annotate_cli, tmp_path, first, kind):
+    run = make_run(tmp_path / "run", first, traces())
+    judge = judge_sha256(json.loads((run / "run.json").read_text()))
+    for name in TEXT:
+        out = annotate_cli("report", run, *kind, "--format", name).out
+        full = name in ("csv", "json")
+        for sha256 in (judge, first.sha256):
+            assert (sha256 if full else f"({sha256[:12]})") in out, name
+
+
+# On a terminal
+
+
+def test_a_terminal_loses_no_digit(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces())
+    wide = from_table(plain(on_screen("report", run)))
+    narrow = plain(on_screen("report", run, columns=20))
+    assert from_table(plain(on_screen("report", run, columns=60))) == wide
+    for (_, code), cells in wide.items():
+        for cell in (code, *cells):
+            assert cell.strip("[]").split(", ")[0] in narrow
+
+
+def test_weights_and_bars(annotate_cli, tmp_path, first):
+    run = make_run(tmp_path / "run", first, traces())
+    out = on_screen("report", run).splitlines()
+    bars = {line.split()[0]: line.count("█") for line in out if line.startswith(("alpha", "beta"))}
+    assert bars == {"alpha": 6, "beta": 3}  # of 20: a third, a sixth
+    [gamma] = [line for line in out if "gamma" in line]
+    assert gamma.startswith("\x1b[2m")  # nothing found is dim
+    assert next(line for line in out if "code " in line).startswith("\x1b[1m")
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_plain_text_where_it_is_asked_for(annotate_cli, tmp_path, first, env):
+    run = make_run(tmp_path / "run", first, traces())
+    assert on_screen("report", run, **env) == annotate_cli("report", run).out
+
+
+# Strangers
+
+NAMES = [
+    "=cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd",
+    "\x1b]0;title\x07\x9b31m",
+    "abc\u202edef\u2066",
+    r"\input{/etc/passwd}",
+    r"\write18{touch x} $x^2$ 100% a_b #1 & ~",
+    "😀 协调失败 עברית",
+    "<script>alert(1)</script><!-- x",
+    "[a](http://evil.example) ![i](x.png) [b]",
+    "<https://evil.example> https://evil.example",
+    "www.evil.example mailto:a@b.example",
+    "a|b \\| c \\",
+    "**b** _c_ `d` &lt; ~~e~~",
+    "[bold]x[/bold] :smile:",
+    "[x][y] [^1] [z]: http://evil.example",
+    "two\nlines",
+]
+
+
+def renamed(run: Path, names: Mapping[str, str]) -> Path:
+    """The run with other codes: the manifest and the annotations of a stranger."""
+    manifest = json.loads((run / "run.json").read_text())
+    for code in manifest["rubrics"][0]["codes"]:
+        code["id"] = code["name"] = names.get(code["id"], code["id"])
+    (run / "run.json").write_text(json.dumps(manifest))
+    lines = []
+    for line in (run / "annotations.jsonl").read_text(encoding="utf-8").splitlines():
+        value = json.loads(line)
+        value["primary"] = names.get(value["primary"], value["primary"])
+        value["secondary"] = [names.get(code, code) for code in value["secondary"]]
+        for finding in value["findings"]:
+            finding["code"] = names[finding["code"]]
+        lines.append(json.dumps(value))
+    (run / "annotations.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return run
+
+
+@pytest.fixture
+def strange(tmp_path: Path) -> Path:
+    """A run whose codes, judge and attribute are such names."""
+    codes = [f"c{n}" for n in range(len(NAMES))]
+    rubric = make_rubric(tmp_path, "primary", codes, id="first")
+    ones = [said(f"t{n}", code, who=NAMES[n]) for n, code in enumerate(codes)]
+    run = make_run(tmp_path / "run", rubric, ones, judge=f"llm:{NAMES[2]}{NAMES[8]}")
+    return renamed(run, dict(zip(codes, NAMES, strict=True)))
+
+
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("kind", [(), ("--by", "who"), ("--co-occurrence",)])
+def test_nothing_reaches_the_terminal(annotate_cli, strange, kind):
+    for name in TEXT:
+        done = annotate_cli("report", strange, *kind, "--format", name)
+        assert done.code == 0, done.err
+        assert not RAW.search(done.out), name
+    assert not RAW.search(re.sub("\x1b\\[[0-9;]*m", "", on_screen("report", strange, *kind)))
+
+
+def test_markup_is_not_read_on_a_terminal(strange):
+    assert "[bold]x[/bold] :smile:" in on_screen("report", strange)
+
+
+def test_a_machine_reads_the_very_names(annotate_cli, strange):
+    [table] = json.loads(annotate_cli("report", strange, "--format", "json").out)
+    assert [row["code"] for row in table["rows"]] == [*NAMES, "none"]
+    annotate_cli("report", strange, "--by", "who", "--format", "parquet")
+    rows = pq.read_table(strange / "report.parquet").to_pylist()
+    assert {row["attribute_value"] for row in rows} == set(NAMES)
+    assert {row["code"] for row in rows} == {*NAMES, "none"}
+
+
+@pytest.mark.parametrize("kind", [("--by", "who"), ("--co-occurrence",)])
+def test_no_cell_is_a_formula(annotate_cli, strange, kind):
+    out = annotate_cli("report", strange, *kind, "--format", "csv").out
+    cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
+    assert any(cell.startswith("'=cmd") for cell in cells)
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\t", "\r")]
+
+
+@pytest.mark.parametrize("kind", [(), ("--by", "who"), ("--co-occurrence",)])
+def test_markdown_shows_names_and_does_nothing(annotate_cli, strange, kind):
+    out = annotate_cli("report", strange, *kind, "--format", "md").out
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(out)
+    inline = [child for token in tokens for child in token.children or []]
+    kinds = {token.type for token in (*tokens, *inline)}
+    assert not kinds & {"link_open", "image", "html_inline", "html_block", "em_open", "s_open"}
+    assert "code_inline" not in kinds
+    # GitHub makes links of bare addresses as well.
+    assert not re.search(r"(?<!\\)://|(?i:www)\.|mailto:", out)
+    text = "".join(child.content if child.type != "softbreak" else " " for child in inline)
+    for name in NAMES:
+        assert one_line(name) in text, name

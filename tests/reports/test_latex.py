@@ -1,0 +1,154 @@
+"""Tables for a paper: pdflatex sets them, whatever strangers put into names."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from annotator.reports import latex
+from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.conftest import EXAMPLES
+from tests.reports.test_formats import NAMES, renamed, traces
+
+
+def words(document: str, folder: Path) -> str:
+    """The text of the page that pdflatex makes; any error of it fails the test."""
+    if not shutil.which("pdflatex"):
+        pytest.skip("pdflatex is not installed here")
+    (folder / "paper.tex").write_text(
+        "\\documentclass{article}\n\\usepackage{booktabs}\n\\usepackage[T1]{fontenc}\n"
+        f"\\begin{{document}}\n{document}\n\\end{{document}}\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"],
+        cwd=folder,
+        capture_output=True,
+        timeout=120,
+    )
+    said_ = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said_[-2000:]
+    assert "Missing character" not in said_
+    assert "multiply defined" not in said_
+    if not shutil.which("pdftotext"):
+        return ""
+    read = subprocess.run(
+        ["pdftotext", "-layout", "paper.pdf", "-"], cwd=folder, capture_output=True, check=True
+    )
+    return read.stdout.decode()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "run", make_rubric(tmp_path, id="first"), traces())
+
+
+def printed(annotate_cli, *arguments: object) -> str:
+    done = annotate_cli(*arguments, "--format", "latex")
+    assert done.code == 0, done.err
+    text: str = done.out
+    return text
+
+
+def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run):
+    rubric = make_rubric(tmp_path, id="first")
+    rows = [label(f"t{m}", rubric, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
+    write_labels(tmp_path / "labels.jsonl", rows)
+    annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl")
+    calibrated = ("--calibration", run / "calibration.json")
+    reports = [
+        ("report", run),
+        ("report", run, *calibrated),
+        ("report", run, "--by", "model"),
+        ("report", run, "--by", "model", "--compare", "m1", "m2", *calibrated),
+        ("report", run, "--co-occurrence"),
+        ("stats", EXAMPLES, "--by", "setting"),
+    ]
+    for arguments in reports:
+        text = printed(annotate_cli, *arguments)
+        assert text.startswith("% Needs ")
+        labels = re.findall(r"\\label{(.*?)}", text)
+        assert len(labels) == len(set(labels)) == text.count(r"\begin{table}")
+        words(text, tmp_path)
+
+
+def test_what_a_caption_says(annotate_cli, run):
+    [caption] = re.findall(r"\\caption{(.*)}", printed(annotate_cli, "report", run))
+    for part in ("first v1 (", "judge llm:m (", "judged 60 (labelled 30, none 30)", "skipped 0"):
+        assert part in caption
+    for part in ("failed 0", "Counted: traces with the code as primary.", r"Wilson 95 \%"):
+        assert part in caption
+
+
+def test_none_is_ruled_off(annotate_cli, run):
+    lines = printed(annotate_cli, "report", run).splitlines()
+    none = next(n for n, line in enumerate(lines) if line.startswith("none &"))
+    assert (lines[none - 1], lines[none + 1]) == (r"\midrule", r"\bottomrule")
+
+
+def test_names_of_strangers_are_shown_and_run_nothing(annotate_cli, tmp_path):
+    codes = [f"c{n}" for n in range(len(NAMES))]
+    rubric = make_rubric(tmp_path, "primary", codes, id="first")
+    ones = [said(f"t{n}", code, who=NAMES[n]) for n, code in enumerate(codes)]
+    run = make_run(tmp_path / "run", rubric, ones, judge=f"llm:{NAMES[4]}{NAMES[5]}")
+    renamed(run, dict(zip(codes, NAMES, strict=True)))
+    for kind in ((), ("--by", "who"), ("--co-occurrence",)):
+        text = words(printed(annotate_cli, "report", run, *kind), tmp_path)
+        if text:
+            assert r"\input{/etc/passwd}" in text
+            assert r"\write18{touch x} $x^2$ 100%" in text
+            assert "root:" not in text
+            assert "[U+534F][U+8C03]" in text
+
+
+def test_every_character_can_be_set(tmp_path):
+    """All of ASCII beside each other in both directions, and the first thousand of Unicode."""
+    ascii_ = "".join(map(chr, range(33, 127)))
+    many = [chr(n) for n in range(32, 1400)] + ["\ufffd", "ﬁ", "⁉", "😀", "e\u0301", "\ud800"]
+    rows = [(ascii_, "1"), (ascii_[::-1], "-0.5"), *((f"[{char}", "-") for char in many)]
+    rows += [(f"*{char}{char}", "-") for char in ascii_]
+    sheets = [
+        latex.Sheet("all", [first[0]], ("[", "%"), rows[start : start + 40], last=True)
+        for start in range(0, len(rows), 40)
+        for first in [rows[start]]
+    ]
+    text = words(latex.document(sheets, notes=[ascii_]), tmp_path)
+    if text:
+        assert "--" in text  # not made one dash
+        assert "[é" in text
+        assert "[[U+FFFD]" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a_b", r"a\_b"),
+        ("{\\x}", r"\{\textbackslash{}x\}"),
+        ("--all ''", "-{}-all '{}'"),
+        ("<0.1", r"\textless{}0.1"),
+        ("naïve Łódź", "naïve Łódź"),
+        ("中", "[U+4E2D]"),
+        ("a\n\x1b b\u202e", "a [U+FFFD] b[U+FFFD]"),
+    ],
+)
+def test_escape(text, expected):
+    assert latex.escape(text) == expected
+
+
+def test_labels_are_distinct_and_plain():
+    sheets = [latex.Sheet(name, [], ("code",), [("x",)]) for name in ("a", "a", "a}\\x", "中", "")]
+    labels = re.findall(r"\\label{(.*)}", latex.document(sheets))
+    assert labels == ["tab:a", "tab:a-2", "tab:a-x", "tab:table", "tab:table-2"]
+
+
+def test_more_tables_than_latex_keeps_waiting(tmp_path):
+    words(latex.document([latex.Sheet("a", ["b"], ("code",), [("x",)])] * 90), tmp_path)
+
+
+def test_a_minus_is_one(tmp_path):
+    [row] = re.findall(
+        r"^x.*", latex.document([latex.Sheet("a", [], "abc", [("x", "-1.5", "-")])]), re.M
+    )
+    assert row == r"x & $-$1.5 & -- \\"

@@ -1,0 +1,194 @@
+"""Traces by their id: the same as reading all of them."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.traces import Ignored, Trace, Unreadable, read_traces
+from annotator.traces.library import Library
+from tests.conftest import EXAMPLES, ROOT, write_run
+
+TALK = [{"role": "alice", "content": "hello"}, {"role": "bob", "content": "good bye"}]
+
+
+def record(n, **more):
+    return {"messages": [{"role": "alice", "content": f"hello {n}"}], **more}
+
+
+def lines(*values):
+    return "".join(one if isinstance(one, str) else json.dumps(one) + "\n" for one in values)
+
+
+def held(found):
+    """All that two readings of one trace have in common, its steps and tasks among them."""
+    return (found, found.steps, found.tasks) if isinstance(found, Trace) else found
+
+
+def same_as_reading(*sources, format="auto"):
+    """Hold a library against the plain reading: in order, backwards, and all ids; return them."""
+    sources = [str(one) for one in sources]
+    expected = [one for one in read_traces(sources, format) if not isinstance(one, Ignored)]
+    ids = [one.id for one in expected]
+    for order in (expected, expected[::-1]):
+        library = Library(sources, format)
+        for turn in ("first", "again"):
+            for one in order:
+                assert held(library.trace(one.id)) == held(one), (turn, one.id)
+        assert library.trace("no such trace") is None
+        assert list(library.ids()) == ids
+    assert [one.id for one in library if not isinstance(one, Ignored)] == ids
+    return ids
+
+
+EXPORT = {"messages": TALK, "total_messages": 2}
+BROKEN = {"messages": ["not an object"]}
+FILES = {
+    "a single document": {"a.json": TALK, "b.json": record(1, id="own"), "c.json": EXPORT},
+    "a list": {"a.json": [record(1), record(2, id="own"), {"no": "trace"}, record(4), BROKEN]},
+    "lines": {
+        "a.jsonl": lines(
+            record(1), "\n", record(2, id="own"), "{broken\n", {"no": 1}, record(6), BROKEN
+        )
+    },
+    "line ends": {"a.jsonl": lines(record(1), record(2)).replace("\n", "\r\n")},
+    "a mark and letters of several bytes": {
+        "a.jsonl": "\ufeff" + lines(record("1 é"), record("2 😀")).replace("\\u00e9", "é")
+    },
+    "bytes that are no text": {"a.jsonl": b'{"id": "\xff\xe2\x82"}\n' + lines(record(2)).encode()},
+    "messages on lines": {"a.jsonl": lines(*TALK), "b.ndjson": lines(*TALK)},
+    "ids that stand twice": {
+        "a.jsonl": lines(record(1, id="x"), record(2, id="x"), record(3, id="x")),
+        "b.json": [record(4, id="x"), record(5, id="y")],
+        "y": "not read",
+    },
+    "files that cannot be read": {"a.json": "", "b.jsonl": "", "c.json": "{", "d.jsonl": b"\x00"},
+    "ids of other people": {"a.jsonl": lines(record(1, id="a [b:2]\n\x1b[31m"), record(2, id=""))},
+}
+
+
+@pytest.mark.parametrize("files", FILES.values(), ids=FILES)
+def test_documents(write, files):
+    folder = write("in", **files)
+    assert same_as_reading(folder)
+    own = [folder / name for name in files if "." in name]
+    assert same_as_reading(*own)
+    assert same_as_reading(f"{folder}/*.*")
+
+
+def test_a_file_by_itself_goes_by_its_own_id(write):
+    folder = write("in", **{"a.json": record(1, id="own"), "b.json": record(2)})
+    assert same_as_reading(folder / "a.json", folder / "b.json") == ["own", "b.json"]
+
+
+def test_run_folders(tmp_path):
+    for n in range(3):
+        write_run(tmp_path / "logs" / "night" / "coop" / "shop_task" / str(n) / "f1_f2")
+    bad = tmp_path / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2"
+    (bad / "eval.json").write_text("{")
+    outside = tmp_path / "secret"
+    outside.write_text("{}")
+    linked = tmp_path / "logs" / "night" / "coop" / "shop_task" / "2" / "f1_f2"
+    (linked / "result.json").unlink()
+    (linked / "result.json").symlink_to(outside)
+    ids = same_as_reading(tmp_path / "logs")
+    assert len(ids) == 3
+    assert same_as_reading(tmp_path / "logs", tmp_path / "logs" / "night") == ids
+    assert same_as_reading(bad / "agent1.patch") == same_as_reading(bad)
+    assert same_as_reading(tmp_path / "logs" / "*", format="cooperbench") == ids
+    assert same_as_reading(tmp_path / "logs", format="generic") != ids
+
+
+def test_a_second_folder_with_the_same_ids(tmp_path):
+    for place in ("one", "two"):
+        write_run(tmp_path / place / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2")
+    ids = same_as_reading(tmp_path / "one", tmp_path / "two")
+    assert ids[1].startswith(f"{ids[0]} [")
+
+
+def test_examples():
+    assert len(same_as_reading(EXAMPLES)) > 10
+    assert len(same_as_reading(ROOT / "examples" / "solo_and_coop.jsonl")) == 32
+
+
+def test_data_set_of_the_hub(monkeypatch, write):
+    # As `datasets` does, a folder org/name below the current one stands for the hub's.
+    write("org/name", **{"train.jsonl": lines(*(record(n, id=f"r{n}") for n in range(5)))})
+    monkeypatch.chdir(write("."))
+    assert same_as_reading("hf://org/name") == [f"r{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("folder", ["cooperbench/logs", "agentrx/traces"])
+def test_real_runs(shared_data, folder):
+    assert same_as_reading(shared_data / folder)
+
+
+def test_asking_for_an_early_trace_lists_no_more(write):
+    early, late = write("a", **{"a.json": TALK}), write("b", **{"b.json": TALK})
+    library = Library([str(early), str(late), str(late / "no such file")])
+    assert isinstance(library.trace("a.json"), Trace)
+    assert isinstance(library.trace("b.json"), Trace)
+    for _ in range(2):
+        with pytest.raises(AnnotatorError, match="no such file or folder"):
+            library.trace("c.json")
+    assert isinstance(library.trace("a.json"), Trace)
+
+
+def test_unknown_format(write):
+    with pytest.raises(AnnotatorError, match="unknown format"):
+        Library([str(write("in"))], "nothing").trace("a")
+
+
+def test_run_folder_is_read_as_it_is_now(tmp_path):
+    folder = write_run(tmp_path / "logs" / "night" / "coop" / "shop_task" / "1" / "f1_f2")
+    (folder / "agent2.patch").unlink()
+    library = Library([str(tmp_path)])
+    (one,) = library.ids()
+    assert set(library.trace(one).patches) == {"agent1"}
+    (folder / "agent2.patch").write_text("late")
+    assert library.trace(one).patches["agent2"] == "late"
+    for file in folder.iterdir():
+        file.unlink()
+    assert library.trace(one) == Unreadable(
+        one, str(folder), "folder: there is no run in it any more"
+    )
+    folder.rmdir()
+    assert library.trace(one).reason == "folder: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.jsonl", lines(record(1), record(2)), lines(record(0), record(1), record(2))),
+        ("a.json", [record(1), record(2)], [record(0), record(1), record(2)]),
+        ("a.jsonl", lines(record(1), record(2)), None),
+        ("a.json", [record(1), record(2)], None),
+        ("a.json", record(1, id="own"), record(1, id="another")),
+        ("a.json", record(1, id="own"), None),
+    ],
+)
+def test_a_file_that_changed_is_never_taken_for_the_old_one(write, name, before, after):
+    file = write("in", **{name: before}) / name
+    library = Library([str(file)])
+    *_, last = library.ids()
+    assert isinstance(library.trace(last), Trace)
+    if after is None:
+        file.unlink()
+    else:
+        write("in", **{name: after})
+        os.utime(file, ns=(1, 1))
+    found = library.trace(last)
+    assert isinstance(found, Unreadable)
+    assert found.id == last
+    assert name in found.reason
+
+
+def test_many_threads(write):
+    files = {f"{n}.json": [record(i, id=f"{n}-{i}") for i in range(20)] for n in range(5)}
+    library = Library([str(write("in", **files))])
+    wanted = [f"{n}-{i}" for i in range(20) for n in range(5)] * 3
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(library.trace, wanted))
+    assert [one.id for one in found] == wanted

@@ -1,0 +1,330 @@
+"""The report as one file, in a browser that may load nothing else."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.annotations import Annotation, read_annotations
+from annotator.web.assets import STATIC, asset
+from tests.conftest import EXAMPLES, TALK, run_name, write_run
+from tests.web.conftest import Visit, tool
+from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
+
+TRACE = "#/trace/demo%2Fcoop%2Felevator_sim_task%2F2%2Ff1_f2"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> str:
+    """The report of the examples by two rubrics, with labels; its address."""
+    shutil.copytree(EXAMPLES, tmp_path / "traces")
+    shutil.copy(EXAMPLES.parent / "labels.jsonl", tmp_path / "labels.jsonl")
+    tool(
+        "run",
+        "traces",
+        "--rubric",
+        "comm_errors",
+        "--rubric",
+        "symptoms",
+        "--out",
+        "run",
+        cwd=tmp_path,
+    )
+    tool("report", "run", "--format", "html", "--labels", "labels.jsonl", cwd=tmp_path)
+    return (tmp_path / "run" / "report.html").as_uri()
+
+
+def test_the_tables_are_those_of_the_terminal(report: str, tmp_path: Path, visit: Visit) -> None:
+    page = visit(report)
+    shown = [
+        [re.sub(r"\s+", " ", cell) for cell in row]
+        for row in page.eval_on_selector_all(
+            "table.counts tbody tr",
+            "rows => rows.map((row) => [...row.querySelectorAll('th a, td:not(.plot)')]"
+            ".map((cell) => cell.textContent))",
+        )
+    ]
+    printed = tool("report", "run", "--format", "csv", cwd=tmp_path).stdout
+    table = tool("report", "run", cwd=tmp_path).stdout
+    assert len(shown) == len(printed.splitlines()) - 1
+    for cells in shown:
+        pattern = r"\s+".join(map(re.escape, cells))
+        assert re.search(f"^{pattern}$", table, re.MULTILINE), cells
+
+
+def test_filter_deep_link_and_a_highlighted_quote_on_screen(
+    report: str, tmp_path: Path, visit: Visit
+) -> None:
+    page = visit(report)
+    page.click("nav a[data-page=traces]")
+    page.wait_for_selector("ol.traces")
+    assert page.inner_text(".status") == "34 annotations"
+    page.select_option("select[name=status]", "labelled")
+    page.wait_for_function("document.querySelector('.status').textContent.startsWith('1')")
+    page.select_option("select[name=rubric]", "comm_errors")
+    page.wait_for_function("document.querySelectorAll('ol.traces li').length === 4")
+    page.select_option("select[name=code]", "C3a")
+    page.wait_for_function("document.querySelectorAll('ol.traces li').length === 1")
+    page.click("ol.traces a")
+    page.click(".finding h3 a.link >> nth=0")
+    page.wait_for_selector("mark.current")
+    link = page.url
+
+    fresh = visit(link)
+    fresh.wait_for_selector("mark.current")
+    found = next(
+        one for one in read_annotations(tmp_path / "run") if one.primary == "C3a" and one.findings
+    )
+    [first, *_] = found.findings[0].evidence
+    marked = fresh.eval_on_selector_all(
+        "mark.current", "marks => marks.map((one) => one.textContent).join('')"
+    )
+    assert marked == first.quote
+    box = fresh.locator("mark.current").first.bounding_box()
+    assert 0 < box["y"] < 900
+    holder = fresh.locator("mark.current").first.locator("xpath=ancestor::*[@data-source]")
+    assert holder.get_attribute("data-source") == first.source
+
+
+def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces?rubric=comm_errors&status=labelled")
+    page.wait_for_selector("ol.traces")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".reading")
+    assert page.inner_text(".near .legend") == "1 of 4"
+    page.keyboard.press("n")
+    first = page.inner_text("button.quote.current")
+    page.keyboard.press("n")
+    assert page.inner_text("button.quote.current") != first
+    page.keyboard.press("p")
+    assert page.inner_text("button.quote.current") == first
+    page.keyboard.press("j")
+    page.wait_for_function("document.querySelector('.near .legend').textContent === '2 of 4'")
+    page.keyboard.press("u")
+    page.wait_for_selector("ol.traces")
+    assert "status=labelled" in page.url
+    page.keyboard.press("?")
+    assert page.is_visible("dialog[open]")
+
+
+def test_agreement_with_labels_can_be_filtered(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces?rubric=comm_errors&agreement=differs")
+    page.wait_for_selector("ol.traces")
+    assert page.locator("ol.traces li").count() == 4  # 13 of 17 agree: README's calibration
+    page.click("ol.traces a >> nth=0")
+    page.wait_for_selector("article.card.human")
+
+
+def test_search_finds_and_marks(report: str, visit: Visit) -> None:
+    page = visit(report)
+    page.keyboard.press("/")
+    page.keyboard.type("ANYWHERE outside")
+    page.fill("#search", "close_after")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("ol.hits li")
+    page.wait_for_function("document.querySelector('.status').textContent.includes('17 traces')")
+    page.click("ol.hits a >> nth=0")
+    page.wait_for_selector("mark.current")
+    assert page.inner_text("mark.current").lower() == "close_after"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
+def test_nothing_is_wider_than_the_screen(
+    report: str, visit: Visit, width: int, place: str
+) -> None:
+    page = visit(report + place, width=width)
+    page.wait_for_selector("#main[data-ready]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((one) => one / 255)
+    .map((one) => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, one, n) => sum + one * [0.2126, 0.7152, 0.0722][n], 0);
+  const ground = (element) => {
+    for (let up = element; up; up = up.parentElement) {
+      const colour = parse(getComputedStyle(up).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    if (!own || !element.checkVisibility()) continue;
+    if (element.closest("[aria-disabled], :disabled")) continue;
+    const [one, other] = [light(parse(getComputedStyle(element).color)), light(ground(element))];
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < 4.5) low.push([element.className || element.tagName, ratio.toFixed(2)].join(" "));
+  }
+  return [...new Set(low)];
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
+def test_contrast_is_at_least_four_and_a_half(
+    report: str, visit: Visit, theme: str, place: str
+) -> None:
+    page = visit(report + place)
+    page.wait_for_selector("#main[data-ready]")
+    if page.evaluate("document.documentElement.dataset.theme") != theme:
+        page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    assert page.evaluate(CONTRAST) == []
+
+
+NAMELESS = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !one.textContent.trim() && !one.getAttribute("aria-label"))
+  .filter((one) => !one.labels?.length)
+  .map((one) => one.outerHTML)"""
+
+
+@pytest.mark.parametrize("place", ["#/", "#/traces", TRACE])
+def test_everything_that_can_be_used_has_a_name(report: str, visit: Visit, place: str) -> None:
+    page = visit(report + place)
+    page.wait_for_selector("#main[data-ready]")
+    assert page.evaluate(NAMELESS) == []
+
+
+def test_rejected_findings_are_shown_with_their_reason(tmp_path: Path, visit: Visit) -> None:
+    write_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
+    file = tmp_path / "run" / "annotations.jsonl"
+    line = json.loads(file.read_text())
+    line["rejected"] = [
+        {"code": "C2", "reason": "not found in message:1, nor anywhere else", "quotes": ["made up"]}
+    ]
+    file.write_text(json.dumps(line) + "\n")
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces?rejected=true")
+    page.click("ol.traces a")
+    page.wait_for_selector(".rejections")
+    assert "nor anywhere else" in page.inner_text(".rejections .reason")
+    assert page.inner_text(".rejections q") == "made up"
+
+
+def test_a_trace_that_has_changed_is_said(tmp_path: Path, visit: Visit) -> None:
+    folder = write_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    [one] = read_annotations(tmp_path / "run")
+    assert any(quote.source.startswith("message:") for quote in quotes_of(one))
+    write_run(folder, [(sender, f"Now other. {text}") for sender, text in TALK])
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
+    page.click("ol.traces a")
+    page.wait_for_selector(".reading")
+    assert "it has changed since" in page.inner_text(".warning")
+    assert "not there as the trace is now" in page.inner_text("aside")
+
+
+def quotes_of(one: Annotation) -> list[Any]:
+    return [evidence for finding in one.findings for evidence in finding.evidence]
+
+
+def test_traces_that_are_gone_or_elsewhere(tmp_path: Path, visit: Visit) -> None:
+    write_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    (tmp_path / "logs").rename(tmp_path / "moved")
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
+    page.click("ol.traces a")
+    page.wait_for_selector(".warning")
+    assert "--traces" in page.inner_text(".warning")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "new" / "logs")
+    again = ("report", "run", "--format", "html", "--traces", "new/logs", "--out", "again.html")
+    tool(*again, cwd=tmp_path)
+    page = visit((tmp_path / "again.html").as_uri() + "#/traces")
+    page.click("ol.traces a")
+    page.wait_for_selector(".message")
+    assert page.locator(".warning").count() == 0
+
+
+def test_hostile_traces_do_nothing_and_are_shown_as_they_are(tmp_path: Path, visit: Visit) -> None:
+    hostile_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
+    tool("report", "run", "--format", "html", "--by", "model", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri())
+    assert SCRIPT in page.inner_text("h2 >> nth=0")
+    page.goto(page.url + "#/traces")
+    page.wait_for_selector("ol.traces")
+    page.click("ol.traces a >> nth=0")
+    page.wait_for_selector(".reading")
+    for n, text in enumerate(ATTACKS, len(TALK) + 1):
+        shown = page.eval_on_selector(f'[data-source="message:{n}"]', "one => one.textContent")
+        assert shown == text
+    assert (
+        page.locator(".trace script, .trace img, .trace iframe, .trace a, .trace svg").count() == 0
+    )
+    assert page.locator(".odd").count() > 5
+    page.keyboard.press("n")
+    page.wait_for_timeout(300)
+
+
+def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
+    tmp_path: Path, visit: Visit
+) -> None:
+    hostile_run(tmp_path / run_name(1), megabytes=5)
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    address = (tmp_path / "run" / "report.html").as_uri()
+    page = visit(f"{address}#/search?q=needle")
+    page.click("ol.hits a")
+    page.wait_for_selector("mark.current")
+    assert page.inner_text("mark.current") == "needle"
+    gap = page.inner_text("button.gap >> nth=0")
+    assert re.match(r"[\d,]+ characters not shown", gap)
+    before = page.eval_on_selector('[data-source="message:1"]', "one => one.textContent.length")
+    page.click("button.gap >> nth=0")
+    after = page.eval_on_selector('[data-source="message:1"]', "one => one.textContent.length")
+    assert after > before
+
+
+def test_the_file_loads_nothing_and_lets_only_its_own_script_run(
+    report: str, tmp_path: Path
+) -> None:
+    text = (tmp_path / "run" / "report.html").read_text()
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert "default-src &#39;none&#39;" in policy
+    assert "unsafe" not in policy
+    assert not re.findall(r"<(?:link|script|img)[^>]+(?:src|href)=\"(?!data:,)", text)
+
+
+@pytest.mark.parametrize("name", [path.name for path in STATIC.iterdir()])
+def test_no_file_of_the_pages_can_end_its_own_block(name: str) -> None:
+    assert not re.search(r"</(script|style)|<!--", asset(name), re.IGNORECASE)
+
+
+def test_runs_side_by_side(tmp_path: Path, visit: Visit) -> None:
+    write_run(tmp_path / run_name(1))
+    for name in ("one", "two"):
+        tool("logs", "--rubric", "symptoms", "--out", name, cwd=tmp_path)
+    tool("report", "one", "two", "--format", "html", "--out", "both.html", cwd=tmp_path)
+    page = visit((tmp_path / "both.html").as_uri() + "#/traces?run=1")
+    page.wait_for_selector("ol.traces")
+    assert page.locator("ol.traces li").count() == 1
+    page.click("ol.traces a")
+    page.wait_for_selector(".cards.several")
+    heads = page.locator(".cards.several .card header").all_inner_texts()
+    assert ["one" in heads[0], "two" in heads[1]] == [True, True]
+
+
+Cli = Callable[..., Any]
+
+
+def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, annotate_cli: Cli) -> None:
+    write_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    done = annotate_cli("report", "run", "--format", "html", "--out", "no/such/folder/r.html")
+    assert done.code == 2
+    assert "no/such/folder" in done.err
+    assert done.err.count("\n") == 1

@@ -1,0 +1,255 @@
+"""``annotate label`` as a person uses it: in a browser, by keyboard."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.labels import Codes, Label, read_labels
+from annotator.rubrics import load_rubric
+from annotator.traces import Trace, read_traces
+from tests.conftest import EXAMPLES
+from tests.web.conftest import Served, Visit, tool, until
+
+RUBRIC = load_rubric("comm_errors")
+CODES = Codes.of(RUBRIC)
+SYMPTOMS = load_rubric("symptoms")
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
+
+
+def labels_in(file: Path, codes: Codes = CODES) -> list[Label]:
+    return list(read_labels([file], codes).labels)
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def saved(page: Any) -> None:
+    page.wait_for_selector("#state.saved")
+
+
+def go_on(page: Any, item: int) -> None:
+    """Press Enter and wait for the trace with this number, from 0."""
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f'#main[data-item="{item}"]')
+
+
+def label_command(
+    traces: Path, *more: object, annotator: str = "ann", rubric: str = "comm_errors"
+) -> tuple[object, ...]:
+    given = ("--rubric", rubric, "--labels", "labels.jsonl", "--annotator", annotator)
+    return ("label", traces, *given, *more)
+
+
+def test_five_traces_by_keyboard_are_there_after_the_server_was_killed(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    served = serve(*label_command(traces))
+    page = visit(served.address)
+    assert page.inner_text("#count") == "0 of 17 labelled"
+    picks = ["1", "2", "3", "4", "0"]
+    selected = []
+    for n, key in enumerate(picks):
+        for _ in range(n + 1):
+            page.keyboard.press("j")
+        selected.append(page.evaluate("getSelection().toString()").rstrip("\n"))
+        page.keyboard.press("e")
+        page.keyboard.press(key)
+        page.keyboard.press("+")
+        saved(page)
+        go_on(page, n + 1)
+    assert page.inner_text("#count") == "5 of 17 labelled"
+    served.kill()
+
+    found = labels_in(tmp_path / "labels.jsonl")
+    assert [label.primary for label in found] == ["C1a", "C1b", "C2", "C3a", None]
+    assert [label.evidence for label in found] == [(text,) for text in selected]
+    by_id = {one.id: one for one in read_traces([str(traces)]) if isinstance(one, Trace)}
+    for label in found:
+        [span] = label.spans
+        source = by_id[label.trace_id].source(span.source)
+        assert source is not None
+        assert source.text[span.start : span.end] == span.quote
+
+    again = visit(serve(*label_command(traces)).address)
+    assert again.inner_text("#count") == "5 of 17 labelled"
+    assert again.get_attribute("#main", "data-item") == "5"  # where one left off
+    again.keyboard.press("ArrowLeft")
+    again.wait_for_selector('#main[data-item="4"]')
+    assert again.inner_text("ul.evidence q") == selected[4]
+    assert again.get_attribute('[data-focus="none"]', "aria-pressed") == "true"
+
+
+def test_primary_secondary_note_skip_and_undo(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    file = tmp_path / "labels.jsonl"
+    page = visit(serve(*label_command(traces, rubric="symptoms")).address)
+    first, second = (code.id for code in SYMPTOMS.codes[3:7:3])
+    for key in ("4", "7"):
+        page.keyboard.press(key)
+    page.keyboard.press("m")
+    page.keyboard.type("three times 5 j k e")  # keys in a note are no commands
+    page.keyboard.press("Escape")
+    until(lambda: [one.get("note") for one in lines_of(file)] == ["three times 5 j k e"])
+    [line] = lines_of(file)
+    assert (line["primary"], line["secondary"]) == (first, [second])
+    page.keyboard.press("p")  # the code chosen last becomes the primary one
+    until(lambda: lines_of(file)[0]["primary"] == second)
+    assert lines_of(file)[0]["secondary"] == [first]
+
+    go_on(page, 1)
+    page.keyboard.press("s")
+    page.wait_for_selector('#main[data-item="2"]')
+    assert lines_of(file)[1]["skipped"] is True
+    assert page.inner_text("#count") == "1 of 15 labelled, 1 skipped"
+    assert len(labels_in(file, Codes.of(SYMPTOMS))) == 1  # skipped is not labelled
+
+    page.keyboard.press("u")  # the skip
+    page.wait_for_selector('#main[data-item="1"]')
+    assert len(lines_of(file)) == 1
+    page.keyboard.press("u")  # the change of the primary code
+    page.wait_for_selector('#main[data-item="0"]')
+    until(lambda: lines_of(file)[0]["primary"] == first)
+
+
+def test_what_is_chosen_no_more_is_withdrawn(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    file = tmp_path / "labels.jsonl"
+    page = visit(serve(*label_command(traces)).address)
+    page.keyboard.press("1")
+    until(lambda: len(lines_of(file)) == 1)
+    page.keyboard.press("1")
+    until(lambda: not lines_of(file))
+    page.wait_for_selector(".items button.open[aria-current]")
+
+
+def test_a_selection_by_mouse_across_two_messages_is_no_quote(
+    traces: Path, serve: Serve, visit: Visit
+) -> None:
+    page = visit(serve(*label_command(traces)).address)
+    page.evaluate(
+        """() => {
+          const [one, two] = document.querySelectorAll(".message .source");
+          const range = document.createRange();
+          range.setStart(one.querySelector(".piece").firstChild, 3);
+          range.setEnd(two.querySelector(".piece").firstChild, 5);
+          getSelection().addRange(range);
+        }"""
+    )
+    page.keyboard.press("e")
+    page.wait_for_selector("#said.error")
+    assert "one message" in page.inner_text("#said")
+    assert page.locator("ul.evidence li").count() == 0
+
+
+def test_it_is_blind_to_judges_and_to_other_annotators(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    tool(traces, "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
+    other = {"trace_id": "demo/coop/chess_clock_task/11/f2_f3", "rubric": "comm_errors"}
+    other |= {"annotator": "other", "primary": "C4b", "note": "what the other one thinks"}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(other) + "\n")
+    served = serve(*label_command(traces))
+    page = visit(served.address)
+    answers = [page.content()]
+    for n in range(17):
+        answers.append(page.evaluate(f"fetch('api/item?n={n}').then((one) => one.text())"))
+    answers.append(page.evaluate("fetch('api/state').then((one) => one.text())"))
+    for text in answers:
+        assert "what the other one thinks" not in text
+        assert '"findings"' not in text
+    assert page.inner_text("#count") == "0 of 17 labelled"
+
+
+def test_a_sheet_is_labelled_in_its_order_and_calibrates(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    tool(traces, "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
+    sample = ("sample", "run", "--rubric", "comm_errors", "-n", "6", "--split", "all", "--double")
+    tool(*sample, "0", "--uniform", "--out", "sheet.csv", cwd=tmp_path)
+    rows = (tmp_path / "sheet.csv").read_text().splitlines()[1:]
+    drawn = [row.split(",")[1] for row in rows]
+    page = visit(serve(*label_command(Path("sheet.csv"))).address)
+    for n in range(6):
+        page.keyboard.press("0")
+        saved(page)
+        if n < 5:
+            go_on(page, n + 1)
+    found = labels_in(tmp_path / "labels.jsonl")
+    assert [label.trace_id for label in found] == drawn
+    assert {label.inclusion_probability for label in found} == {6 / 17}
+    said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
+    assert "labels: 6 of ann, design uniform" in said.stdout
+
+
+def test_two_annotators_are_adjudicated(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    file = tmp_path / "labels.jsonl"
+    for annotator, keys in (("ann", "010"), ("bob", "020")):
+        served = serve(*label_command(traces, annotator=annotator))
+        page = visit(served.address)
+        for n, key in enumerate(keys):
+            if key != "0":
+                page.keyboard.press("j")
+                page.keyboard.press("e")
+            page.keyboard.press(key)
+            saved(page)
+            go_on(page, n + 1)
+        served.kill()
+    adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
+    adjudicate += ("--adjudicate", "ann", "bob", "--from", "labels.jsonl")
+    page = visit(serve(*adjudicate).address)
+    assert page.inner_text("#count") == "0 of 1 labelled"  # the two others they agree on
+    assert page.locator("article.card.first .chip").inner_text() == "C1a"
+    assert page.locator("article.card.second .chip").inner_text() == "C1b"
+    assert page.locator("mark").first.inner_text() == page.locator("article.first q").inner_text()
+    page.keyboard.press("b")
+    saved(page)
+    gold = {one.trace_id: one for one in labels_in(tmp_path / "gold.jsonl")}
+    assert sorted(str(one.primary) for one in gold.values()) == ["C1b", "None", "None"]
+    assert {one.annotator for one in gold.values()} == {"gold"}
+    bob = next(one for one in labels_in(file) if one.annotator == "bob" and one.primary)
+    assert gold[bob.trace_id].spans == tuple(
+        one.__class__(one.quote, one.source, one.start, one.end, None) for one in bob.spans
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--labels", "labels.csv"), "label into a .jsonl file"),
+        (("--labels", "taken.jsonl"), "another process"),
+        (("--annotator", "gold", "--adjudicate", "a", "gold"), "is one of the two"),
+        (("--adjudicate", "a", "b", "--from", "none.jsonl"), "no such file"),
+        (("--rubric", "symptom"), "did you mean symptoms"),
+    ],
+)
+def test_what_cannot_be_labelled_is_said(
+    traces: Path, tmp_path: Path, serve: Serve, annotate_cli: Any, arguments: Any, says: str
+) -> None:
+    given = {"--rubric": ("comm_errors",), "--labels": ("labels.jsonl",), "--annotator": ("ann",)}
+    if "taken.jsonl" in arguments:
+        serve("label", traces, "--rubric", "comm_errors", "--labels", "taken.jsonl", "--annotator",
+              "first")  # fmt: skip
+    more = [one for name, value in given.items() if name not in arguments for one in (name, *value)]
+    done = annotate_cli("label", traces, *arguments, *more)
+    assert done.code == 2
+    assert says in done.err
+
+
+def test_ctrl_c_ends_it_without_a_traceback(traces: Path, serve: Serve) -> None:
+    code, said = serve(*label_command(traces)).interrupt()
+    assert code == 0
+    assert said.splitlines() == ["served on this machine only; Ctrl-C ends it"]

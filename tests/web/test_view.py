@@ -1,0 +1,221 @@
+"""``annotate view`` as a person uses it, and as nobody else may."""
+
+import json
+import shutil
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator.annotations import read_annotations
+from tests.conftest import EXAMPLES, run_name
+from tests.web.conftest import Served, Visit, tool, until
+from tests.web.hostile import ATTACKS, hostile_run
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    shutil.copytree(EXAMPLES, tmp_path / "traces")
+    both = ("--rubric", "comm_errors", "--rubric", "symptoms")
+    tool("run", "traces", *both, "--out", "run", cwd=tmp_path)
+    return tmp_path / "run"
+
+
+def test_tables_traces_steps_search_and_a_quote_in_its_place(
+    run: Path, serve: Serve, visit: Visit
+) -> None:
+    page = visit(serve("view", "run").address)
+    page.wait_for_selector("table.counts")
+    assert page.locator("table.counts").count() == 2
+    page.keyboard.press("t")
+    page.wait_for_selector("ol.traces")
+    assert page.inner_text(".status") == "34 annotations"
+    page.select_option("select[name=code]", "C1a")
+    until(lambda: page.locator("ol.traces li").count() == 1)
+    page.click("ol.traces a")
+    page.wait_for_selector(".reading")
+    page.keyboard.press("n")
+    page.wait_for_selector("mark.current")
+    [quoted] = [one for one in read_annotations(run) if one.primary == "C1a"]
+    assert page.inner_text("mark.current") == quoted.findings[0].evidence[0].quote
+    page.click("details:has-text('Steps of') summary >> nth=0")
+    page.click("button:has-text('Show all steps') >> nth=0")
+    page.wait_for_selector("article.step")
+    page.fill("#search", "CLOSE_after")
+    page.press("#search", "Enter")
+    page.wait_for_selector("ol.hits li")
+    until(lambda: "in 17 traces" in page.inner_text(".status"))
+    page.click("ol.hits a >> nth=0")
+    page.wait_for_selector("mark.found.current")
+
+
+def test_two_runs_and_a_person_side_by_side(
+    run: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    tool("run", "traces", "--rubric", "comm_errors", "--out", "other", cwd=tmp_path)
+    shutil.copy(EXAMPLES.parent / "labels.jsonl", tmp_path / "labels.jsonl")
+    served = serve("view", "run", "other", "--labels", "labels.jsonl")
+    page = visit(f"{served.address}#/traces?agreement=differs&run=1")
+    page.wait_for_selector("ol.traces")
+    assert page.locator("ol.traces li").count() == 4
+    page.click("ol.traces a >> nth=0")
+    page.wait_for_selector(".cards.several")
+    cards = page.locator("section[aria-label='Findings by comm_errors'] .card")
+    assert cards.count() == 3
+    assert "person" in cards.nth(0).inner_text()
+
+
+def test_hostile_traces_do_nothing(tmp_path: Path, serve: Serve, visit: Visit) -> None:
+    hostile_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    served = serve("view", "run", "--by", "model")
+    page = visit(served.address)
+    page.wait_for_selector("table.counts")
+    page.keyboard.press("t")
+    page.wait_for_selector("ol.traces")
+    page.click("ol.traces a")
+    page.wait_for_selector(".reading")
+    shown = page.eval_on_selector('[data-source="message:5"]', "one => one.textContent")
+    assert shown == ATTACKS[0]
+    page.fill("#search", "<script>")
+    page.press("#search", "Enter")
+    page.wait_for_selector("ol.hits li")
+    page.wait_for_timeout(300)
+
+
+def get(address: str, **headers: str) -> tuple[int, Any]:
+    """Ask for an address as a program would; return the status and the headers or the body."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(address, headers=given)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def post(address: str, body: bytes, **headers: str) -> int:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(address, data=body, headers=given, method="POST")
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_only_its_own_pages_may_ask(run: Path, serve: Serve) -> None:
+    address = serve("view", "run").address
+    origin, token = address.rsplit("/", 2)[:2]
+    port = origin.rpartition(":")[2]
+    assert len(token) >= 32
+    status, headers = get(address)
+    assert status == 200
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    api = f"{address}api/overview"
+    for status, asked in [
+        (404, get(f"{origin}/")),
+        (404, get(f"{origin}/{token[:-1]}x/api/overview")),
+        (404, get(f"{origin}/static/base.js")),
+        (421, get(api, Host="evil.example")),
+        (421, get(api, Host=f"evil.example:{port}")),
+        (403, get(api, Origin="http://evil.example")),
+        (403, get(api, Origin="null")),
+        (403, get(api, Sec_Fetch_Site="cross-site")),
+        (403, get(api, Sec_Fetch_Site="same-site", Sec_Fetch_Mode="cors")),
+        (404, get(f"{address}static/%2e%2e/server.py")),
+        (404, get(f"{address}static/..%2fserver.py")),
+        (400, get(f"{address}api/rows?offset=x")),
+        (400, get(f"{address}api/rows?offset=-1")),
+        (400, get(f"{address}api/search?q=a&cursor=[1,")),
+    ]:
+        assert asked[0] == status, asked
+    assert get(api, Host=f"localhost:{port}")[0] == 200
+
+
+def test_it_listens_on_loopback_only(run: Path, serve: Serve) -> None:
+    address = serve("view", "run").address
+    port = int(address.split(":")[2].split("/")[0])
+    own = socket.gethostbyname(socket.gethostname())
+    if own.startswith("127."):
+        pytest.skip("this machine has no other address than loopback")
+    with socket.socket() as other, pytest.raises(OSError, match="refused"):
+        other.connect((own, port))
+
+
+def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
+    shutil.copytree(EXAMPLES, tmp_path / "traces")
+    given = ("--rubric", "comm_errors", "--labels", "labels.jsonl", "--annotator", "ann")
+    address = serve("label", "traces", *given).address
+    origin = address.rsplit("/", 2)[0]
+    decide = f"{address}api/decide"
+    body = json.dumps({"n": 0, "primary": "C1a"}).encode()
+    kind = {"Content_Type": "application/json"}
+    assert post(decide, body, **kind) == 403  # no origin
+    assert post(decide, body, Origin="http://evil.example", **kind) == 403
+    assert post(decide, body, Origin=origin, Content_Type="text/plain") == 403
+    assert (tmp_path / "labels.jsonl").read_bytes() == b""
+    for wrong in (b"{", b"[]", b'{"n": 99}', b'{"n": 0, "primary": 3}', b'{"n": -1}'):
+        assert post(decide, wrong, Origin=origin, **kind) in (400, 404)
+    unknown = json.dumps({"n": 0, "primary": "C9"}).encode()
+    assert post(decide, unknown, Origin=origin, **kind) == 409
+    quote = {"quote": "made up", "source": "message:1", "start": 0, "end": 7}
+    made_up = json.dumps({"n": 0, "primary": "C1a", "evidence": [quote]}).encode()
+    assert post(decide, made_up, Origin=origin, **kind) == 409
+    assert (tmp_path / "labels.jsonl").read_bytes() == b""
+    assert post(decide, body, Origin=origin, **kind) == 200
+    assert json.loads((tmp_path / "labels.jsonl").read_text())["primary"] == "C1a"
+
+
+def test_a_damaged_line_is_said_on_the_page(run: Path, serve: Serve, visit: Visit) -> None:
+    with (run / "annotations.jsonl").open("a") as file:
+        file.write("{}\n")
+    page = visit(serve("view", "run").address)
+    page.wait_for_selector("[role=alert]")
+    assert "line 35" in page.inner_text("[role=alert]")
+
+
+def test_a_run_that_is_being_written_can_be_read(run: Path, serve: Serve, visit: Visit) -> None:
+    manifest = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(manifest | {"status": "running"}))
+    with (run / "annotations.jsonl").open("a") as file:
+        file.write('{"trace_id": "torn')
+    page = visit(serve("view", "run").address)
+    page.wait_for_selector("table.counts")
+    assert page.locator("[role=alert]").count() == 0
+    assert "not finished" in page.inner_text("main")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("nowhere",), "no run.json"), (("run", "--labels", "none.jsonl"), "none.jsonl")],
+)
+def test_what_cannot_be_viewed_is_said(
+    run: Path, annotate_cli: Any, arguments: Any, says: str
+) -> None:
+    done = annotate_cli("view", *arguments)
+    assert done.code == 2
+    assert says in done.err
+
+
+def test_a_port_that_is_taken_is_said(run: Path, annotate_cli: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = annotate_cli("view", "run", "--port", port)
+    assert done.code == 2
+    assert f"port {port}" in done.err
+    assert "--port" in done.err
