@@ -31,8 +31,10 @@ def labels_sha256(labels: Sequence[Path]) -> str:
     for path in labels:
         files = [path]
         if path.is_dir():
-            found = (one for one in path.rglob("*") if not one.name.endswith(LEDGER))
-            files = sorted(one for one in found if one.is_file())
+            found = (
+                one for one in path.rglob("*") if one.is_file() and not one.name.startswith(".")
+            )
+            files = sorted(one for one in found if not one.name.endswith(LEDGER))
         for file in files:
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()

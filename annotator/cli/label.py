@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.pages import local_page
+from annotator.cli.pages import local_page, need_web
 from annotator.traces import FORMATS
 
 
@@ -74,6 +74,7 @@ def command(
     the page says so; with the same command you go on where you left off. The page is served on this
     machine only, at an address that nobody can guess, until Ctrl-C.
     """
+    need_web()
     from annotator.web.label import label
     from annotator.web.work import Request, prepare
 

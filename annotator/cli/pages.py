@@ -1,10 +1,18 @@
 """What the commands that serve a page say."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import click
 
 from annotator.cli.output import say
+from annotator.errors import AnnotatorError
+
+
+def need_web() -> None:
+    """Raise :class:`AnnotatorError` if what serves pages is not installed."""
+    if not all(map(find_spec, ("starlette", "uvicorn"))):
+        raise AnnotatorError("the local pages need the extra web: pip install starlette uvicorn")
 
 
 def local_page(open_: bool) -> Callable[[str], None]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.pages import local_page
+from annotator.cli.pages import local_page, need_web
 
 
 @click.command("view", context_settings={"show_default": True})
@@ -60,6 +60,7 @@ def command(
     Several runs are shown side by side on each trace. The page is served on this machine only, at
     an address that nobody can guess, until Ctrl-C.
     """
+    need_web()
     from annotator.web.view import view
 
     calibrations = None

@@ -6,20 +6,14 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
-
-try:
-    from starlette.applications import Starlette
-    from starlette.datastructures import Headers, MutableHeaders
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute, Mount, Route
-except ImportError as error:
-    raise AnnotatorError(
-        "the local pages need starlette and uvicorn: pip install 'failure-annotator[web]'"
-    ) from error
-
 from annotator.web.assets import STATIC
 from annotator.web.payload import dumped
 
@@ -168,12 +162,8 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
     Raises:
         AnnotatorError: the port is taken.
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise AnnotatorError(
-            "the local pages need uvicorn: pip install 'failure-annotator[web]'"
-        ) from error
+    import uvicorn
+
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,5 +1,6 @@
 """``annotate view`` as a person uses it, and as nobody else may."""
 
+import importlib.util
 import json
 import shutil
 import socket
@@ -219,3 +220,16 @@ def test_a_port_that_is_taken_is_said(run: Path, annotate_cli: Any) -> None:
     assert done.code == 2
     assert f"port {port}" in done.err
     assert "--port" in done.err
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_the_extra_that_is_missing_is_said(
+    run: Path, annotate_cli: Any, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "annotator.cli.pages.find_spec", lambda name: None if name == missing else real(name)
+    )
+    done = annotate_cli("view", "run")
+    assert done.code == 2
+    assert done.err == "Error: the local pages need the extra web: pip install starlette uvicorn\n"

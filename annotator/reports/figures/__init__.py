@@ -73,9 +73,7 @@ def check(file: Path) -> None:
     try:
         import_module("matplotlib")
     except ImportError as error:
-        raise AnnotatorError(
-            "figures need matplotlib: pip install 'failure-annotator[figures]'"
-        ) from error
+        raise AnnotatorError("figures need the extra figures: pip install matplotlib") from error
     except ValueError as error:
         raise AnnotatorError(
             f"matplotlib refuses its own settings (MPLBACKEND, or a matplotlibrc): {error}"
