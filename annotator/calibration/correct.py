@@ -14,6 +14,7 @@ from annotator.calibration.estimates import (
     by_error_rates,
     cautions,
     estimate_code,
+    not_corrected,
 )
 from annotator.calibration.frame import Frame, found
 from annotator.errors import AnnotatorError
@@ -268,15 +269,11 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
         if reason := _not_carried(code, stored, frame):
             gone = replace(codes[code].corrected, value=None, low=0.0, high=1.0, reason=reason)
             codes[code] = replace(codes[code], corrected=gone)
-    reasons: dict[str, list[str]] = {}
-    for code, one in codes.items():
-        if one.corrected.value is None:
-            reasons.setdefault(one.corrected.reason or "not known", []).append(code)
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {len(rows)} labels made elsewhere"
         f" ({described(stored)}; Rogan-Gladen, Lang-Reiczigel, {100 * stored.confidence:g} %):"
         " right only if the judge errs here as it did there.",
-        *(f"Not corrected: {', '.join(some)} ({reason})." for reason, some in reasons.items()),
+        *not_corrected({code: one.corrected for code, one in codes.items()}),
         *stored.warnings,
     )
     return Correction(codes, len(rows), True, stored.confidence, notes)

@@ -69,7 +69,8 @@ def estimate_code(
     """Return the corrected share of a code, and the judge's precision and recall on it.
 
     The corrected share post-stratifies by the judge's own label (Tenenbein's double sampling,
-    :func:`validation.poststratified`, which says what ``population`` is).
+    :func:`validation.poststratified`, which says what ``population`` is). It has no value where its
+    interval is 0 to 1, or where the judge gave a label (or did not) to no labelled trace.
     """
     clusters = {row.cluster for row in rows}
     known = bool(clusters - {None})
@@ -103,16 +104,26 @@ def estimate_code(
     )
     missed = sum(code in row.human for row in others)
     mark = mark_of(len(flagged), missed)
-    if note := corrected.inputs.get("note"):
+    if corrected.inputs.get("note"):
+        mark = "one-sided"
+    return CodeEstimates(_known(corrected), precision, recall, len(flagged), missed, mark)
+
+
+def _known(share: Estimate) -> Estimate:
+    """Return a share without its value where a number would claim what the labels do not tell."""
+    if note := share.inputs.get("note"):
         # The interval stands: it makes nothing of what is not known. A number would make half.
-        corrected, mark = replace(corrected, value=None, reason=note), "one-sided"
-    return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
+        return replace(share, value=None, reason=note)
+    if share.value is not None and (share.low, share.high) == (0, 1):
+        reason = share.reason or "the labels are of too few tasks: the interval is 0 to 100 %"
+        return replace(share, value=None, reason=reason)
+    return share
 
 
 def cautions(rows: Sequence[Labelled], corrected: Mapping[str, Estimate]) -> list[str]:
     """Return what makes the estimates from these labels weak."""
     found = []
-    if len(rows) < FEW_LABELS:
+    if 0 < len(rows) < FEW_LABELS:
         found.append(
             f"{count(len(rows), 'label')}, fewer than {FEW_LABELS}: the shares of most codes are"
             " hardly known."
@@ -128,7 +139,20 @@ def cautions(rows: Sequence[Labelled], corrected: Mapping[str, Estimate]) -> lis
             "one-sided: no label among the traces that the judge gave the code, or none among the"
             f" others; only limits are known ({', '.join(codes)})."
         )
-    return found
+    return found + not_corrected(corrected)
+
+
+def not_corrected(corrected: Mapping[str, Estimate]) -> list[str]:
+    """Return which codes have no corrected share, a line for each reason; not the one-sided."""
+    reasons: dict[str, list[str]] = {}
+    for code, one in corrected.items():
+        if one.value is None and not one.inputs.get("note"):
+            reasons.setdefault(one.reason or "not known", []).append(code)
+    every = len(corrected)
+    return [
+        f"Not corrected: {', '.join(some) if len(some) < every else 'every code'} ({why})."
+        for why, some in reasons.items()
+    ]
 
 
 def by_error_rates(

@@ -164,8 +164,7 @@ def read_frame(
     every annotation by the rubric.
 
     Raises:
-        AnnotatorError: there is no run or no such rubric in it, a line is damaged or of another
-            rubric version, or a trace stands twice.
+        AnnotatorError: there is no such rubric in the run, or as :func:`read_whole`.
     """
     frame = empty_frame(folder, rubric)
     for annotation in read_checked(folder, frame.rubric):
@@ -191,25 +190,19 @@ def empty_frame(folder: Path, rubric: str) -> Frame:
 
 
 def read_checked(folder: Path, rubric: RubricInfo) -> Iterator[Annotation]:
-    """Yield the annotations of a run by one rubric.
-
-    Raises:
-        AnnotatorError: a line is damaged, of another rubric version, or has a code that the rubric
-            does not have; or a trace stands twice.
+    """Yield the annotations of a run by one rubric. Raises :class:`AnnotatorError` as
+    :func:`read_whole`.
     """
-    checks = Checks({rubric.id: rubric})
-    for annotation in read_annotations(folder):
-        if annotation.rubric == rubric.id:
-            checks.hold(annotation, folder)
-            yield annotation
+    return (one for one in read_whole(folder) if one.rubric == rubric.id)
 
 
 def read_whole(folder: Path) -> Iterator[Annotation]:
     """Yield the annotations of a run by all its rubrics.
 
     Raises:
-        AnnotatorError: as :func:`read_checked`; or a line is by no rubric of the run, or lines of a
-            finished run are lost.
+        AnnotatorError: a line is damaged, by no rubric of the run or another version of it, or has
+            a code that the rubric does not have; a trace stands twice; or lines of a finished run
+            are lost.
     """
     manifest, checks = read_manifest(folder), Checks(rubrics_of(folder))
     for annotation in read_annotations(folder):

@@ -171,14 +171,12 @@ def _check_design(design: Design, frame: Frame) -> list[str]:
 def _left_out(joined: Joined, labels: Labels) -> list[str]:
     notes = []
     if joined.not_in_run:
-        ids = ", ".join(joined.not_in_run[:3])
-        more = ", ..." if len(joined.not_in_run) > 3 else ""
-        notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run: {ids}{more}")
+        notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
     for name, ids_ in (("skipped", joined.skipped), ("failed", joined.failed)):
         if ids_:
             notes.append(
                 f"{len(ids_)} labelled traces have no judgement in the run ({name}) and are left"
-                f" out: {', '.join(ids_[:3])}{', ...' if len(ids_) > 3 else ''}"
+                " out."
             )
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")

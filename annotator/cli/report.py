@@ -11,6 +11,7 @@ from annotator.cli.tables import say_tables
 from annotator.reports import figures
 from annotator.reports.out import write_text
 from annotator.reports.writers import WRITERS
+from annotator.runs.manifest import read_manifests
 from annotator.text import one_line
 
 
@@ -124,6 +125,11 @@ def command(
         figures.check(figure)
     elif plot:
         raise click.UsageError("--plot needs --figure FILE")
+    if transfer and not files:
+        raise click.UsageError("--transfer needs --calibration FILE")
+    if annotators and not label_files:
+        raise click.UsageError("--annotator needs --labels FILE")
+    read_manifests(runs)  # each run once, whatever is made of them
     calibrations = None
     if files:
         from annotator.calibration.correct import read_calibrations
@@ -146,6 +152,8 @@ def command(
 
         counted = [one for run in runs for one in together.co_occurrence(run)]
         _put(together.WRITERS[format_](counted), place)
+        for line in (line for run in runs for line in together.left_out(run)):
+            click.echo(one_line(line, 2000), err=True)
         drawn("co-occurrence", figures.Source(together=counted), figure)
         return
 

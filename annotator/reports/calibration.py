@@ -124,17 +124,23 @@ def _share(one: Estimate) -> str:
 
 
 def _foot(one: Calibration) -> Iterator[str]:
+    labels = one.labels
     yield (
         "corrected: the judge's share corrected by the labels (post-stratified by the judge's own"
         f" label, Jeffreys, {100 * one.confidence:g} %); judged %: not corrected."
     )
-    if one.labels["design"] == "stratified":
+    if labels["design"] == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
         " of the first; blind: none of either."
     )
     yield from (one_line(text, 2000) for text in (*one.cautions, *one.warnings))
+    for name in ("not_in_run", "skipped", "failed"):
+        if ids := labels[name]:
+            more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+            first = ", ".join(one_line(trace_id, 200) for trace_id in ids[:3])
+            yield f"{name.replace('_', ' ')}: {first}{more}"
 
 
 def disagreements(pairs: Sequence[Pair], rubric: RubricInfo) -> str:

@@ -8,25 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from annotator.annotations import Annotation
-from annotator.calibration.correct import Calibrations, Stored, labelled_in, misfit, own
-from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code
-from annotator.calibration.frame import (
-    DEFAULT_CLUSTER,
-    RubricInfo,
-    cluster_of,
-    empty_frame,
-    found,
-    judge_sha256,
-    read_checked,
-    read_frame,
-    rubrics_of,
-)
+from annotator.calibration.correct import Calibrations
+from annotator.calibration.estimates import Judged, cautions, estimate_code
+from annotator.calibration.frame import RubricInfo, judge_sha256, rubrics_of
 from annotator.calibration.frame import alone as own_cluster
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import value_of
+from annotator.reports.frequency import partial
+from annotator.reports.sides import JUDGE, RUN, Seen, Sides, Terms, sides_of
 from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifest
+from annotator.runs.manifest import read_manifests
 from validation import (
     Estimate,
     Interval,
@@ -42,7 +32,6 @@ from validation import (
 )
 from validation.resampling import Floats
 
-RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 Kind = Literal["paired", "same tasks", "independent"]
 _ENOUGH = 0.5  # of both sides must have a partner for a paired comparison
 
@@ -66,7 +55,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two groups by one rubric, judged by ``judges`` (id and hash of each).
+    """Two groups by one rubric in ``runs`` (ids), judged by ``judges`` (id and hash of each).
 
     ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
     for each trace, or ``independent``. ``alone``: the judged traces of each side that have no
@@ -85,33 +74,9 @@ class Compared:
     rows: tuple[Difference, ...]
     tests: int
     notes: tuple[str, ...]
+    runs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
-    the cluster by which its calibration was made.
-    """
-
-    trace_id: str
-    key: Hashable
-    task: str | None
-    labels: tuple[str, ...]
-    person: Labelled | None
-    cluster: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """What the calibrations of the compared runs have in common; their warnings together."""
-
-    confidence: float = 0.95
-    population: Literal["process", "corpus"] = "process"
-    cluster_by: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-_Sides = tuple[list[_Seen], list[_Seen]]
 _Shares = Mapping[str, Estimate]  # the corrected share of each code on one side
 
 
@@ -136,11 +101,7 @@ def compare(
     if first == second:
         raise AnnotatorError(f"--compare {first} {second}: both sides are the same")
     known = [rubrics_of(run) for run in runs]
-    manifests = [read_manifest(run) for run in runs]
-    ids = [one["id"] for one in manifests]
-    for run, one in zip(runs, ids, strict=True):
-        if ids.count(one) > 1:
-            raise AnnotatorError(f"{run}: this run was given twice")
+    manifests = read_manifests(runs)
     shared = [
         info
         for name, info in known[0].items()
@@ -150,124 +111,29 @@ def compare(
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
     judges = tuple(dict.fromkeys((one["judge"]["id"], judge_sha256(one)) for one in manifests))
     names = (attribute, first, second)
+    ids = tuple(one["id"] for one in manifests)
+    parts = [
+        f"{run.resolve().name}: {note}"
+        for run, manifest in zip(runs, manifests, strict=True)
+        for note in partial(manifest)
+    ]
     found_ = []
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
-        sides, terms = _sides(runs, info, names, stored)
+        sides, terms = sides_of(runs, info, names, stored)
         judged = [other[info.id].judged for other in known]
-        found_.append(_compared(info, judges, sides, names, judged, terms, calibrated=bool(stored)))
+        one = _compared(info, judges, sides, names, judged, terms, calibrated=bool(stored))
+        found_.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
     return found_
-
-
-def _sides(
-    runs: Sequence[Path],
-    info: RubricInfo,
-    names: tuple[str, str, str],
-    calibrations: Sequence[Stored],
-) -> tuple[_Sides, _Terms]:
-    """Return the judged traces of both sides, and on what terms they were calibrated."""
-    attribute, *values = names
-    sides: dict[str, list[_Seen]] = {value: [] for value in values}
-    there: Counter[str] = Counter()
-    terms: _Terms | None = None
-    for run in runs:
-        people: dict[str, Labelled] = {}
-        if calibrations:
-            people, own_terms = _people(run, info, calibrations)
-            terms = _common(terms, own_terms)
-        for annotation in read_checked(run, info):
-            if annotation.status not in ("labelled", "none"):
-                continue
-            value = _value(annotation, attribute, run, runs)
-            there[value] += 1
-            if value in sides:
-                person = people.get(annotation.trace_id)
-                cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
-                sides[value].append(_seen(annotation, info, attribute, person, cluster))
-    for name, traces in sides.items():
-        if not traces:
-            counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
-            raise AnnotatorError(
-                f"--compare {name}: no trace judged by {info.id} has {attribute} = {name}; there"
-                f" are {counts or 'none at all'}"
-            )
-        seen = Counter(one.trace_id for one in traces)
-        twice, times = seen.most_common(1)[0]
-        if times > 1:
-            raise AnnotatorError(
-                f"--compare {name}: {twice!r} stands in {times} of the runs, and would count as"
-                " often; compare the runs themselves: --by run, or --by judge"
-            )
-    return (sides[values[0]], sides[values[1]]), terms or _Terms()
-
-
-def _common(before: _Terms | None, terms: _Terms) -> _Terms:
-    """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
-    if before is None:
-        return terms
-    # Where no trace of a run tells its task, each is a cluster of its own.
-    by = before.cluster_by or terms.cluster_by
-    same = (
-        replace(before, cluster_by=by, warnings=()),
-        replace(terms, cluster_by=terms.cluster_by or by, warnings=()),
-    )
-    if same[0] != same[1]:
-        raise AnnotatorError(
-            "the calibrations differ in --confidence, --population or --cluster: calibrate again"
-        )
-    return replace(same[0], warnings=tuple(dict.fromkeys((*before.warnings, *terms.warnings))))
-
-
-def _people(
-    run: Path, info: RubricInfo, calibrations: Sequence[Stored]
-) -> tuple[dict[str, Labelled], _Terms]:
-    """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    frame = empty_frame(run, info.id)
-    stored = own(calibrations, frame)
-    wanted = {one.trace_id for one in stored.joined}
-    frame = read_frame(run, info.id, wanted=wanted, cluster=stored.cluster_by)
-    if why := misfit(stored, frame, run):
-        raise AnnotatorError(
-            f"the calibration for {info.id} does not fit: {why}. Groups are compared by the labels"
-            " of their own traces: calibrate this run"
-        )
-    rows = labelled_in(stored, frame)
-    scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
-    people = {row.trace_id: replace(row, weight=row.weight * scale) for row in rows}
-    terms = _Terms(
-        stored.confidence, stored.population, tuple(stored.cluster_by), tuple(stored.warnings)
-    )
-    return people, terms
-
-
-def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Path]) -> str:
-    if attribute == RUN:
-        same = sum(other.resolve().name == run.resolve().name for other in runs) > 1
-        return str(run) if same else run.resolve().name
-    return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
-
-
-def _seen(
-    annotation: Annotation,
-    info: RubricInfo,
-    attribute: str,
-    person: Labelled | None,
-    cluster: str | None,
-) -> _Seen:
-    task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
-    key: Hashable = annotation.trace_id
-    if attribute not in (RUN, JUDGE) and task is not None:
-        key = (task, annotation.trace_id.rpartition("/")[2])
-    return _Seen(annotation.trace_id, key, task, found(annotation, info), person, cluster)
 
 
 def _compared(
     info: RubricInfo,
     judges: tuple[tuple[str, str], ...],
-    sides: _Sides,
+    sides: Sides,
     names: tuple[str, str, str],
     judged: Sequence[frozenset[str]],
-    terms: _Terms,
+    terms: Terms,
     *,
     calibrated: bool,
 ) -> Compared:
@@ -307,7 +173,7 @@ def _compared(
     )
 
 
-def _kind(first: list[_Seen], second: list[_Seen]) -> Kind:
+def _kind(first: list[Seen], second: list[Seen]) -> Kind:
     keys = [[one.key for one in side] for side in (first, second)]
     both = set(keys[0]) & set(keys[1])
     unique = all(len(set(side)) == len(side) for side in keys)
@@ -317,12 +183,12 @@ def _kind(first: list[_Seen], second: list[_Seen]) -> Kind:
     return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
-def _pairs(first: list[_Seen], second: list[_Seen]) -> list[tuple[_Seen, _Seen]]:
+def _pairs(first: list[Seen], second: list[Seen]) -> list[tuple[Seen, Seen]]:
     partners = {one.key: one for one in second}
     return [(one, partners[one.key]) for one in first if one.key in partners]
 
 
-def _difference(code: str, sides: _Sides, kind: Kind, confidence: float) -> tuple[Estimate, Test]:
+def _difference(code: str, sides: Sides, kind: Kind, confidence: float) -> tuple[Estimate, Test]:
     flags = [[code in one.labels for one in side] for side in sides]
     if kind == "paired":
         cells = Counter(zip(*flags, strict=True))
@@ -339,7 +205,7 @@ def _difference(code: str, sides: _Sides, kind: Kind, confidence: float) -> tupl
     return _over_tasks(sides, flags, confidence), test
 
 
-def _over_tasks(sides: _Sides, flags: Sequence[Sequence[bool]], confidence: float) -> Estimate:
+def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float) -> Estimate:
     """Return the difference with an interval by resampling tasks, which both sides share."""
     rows: dict[Hashable, int] = {}
     totals: list[list[float]] = []
@@ -361,7 +227,7 @@ def _over_tasks(sides: _Sides, flags: Sequence[Sequence[bool]], confidence: floa
     return made.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _corrected(sides: _Sides, codes: Sequence[str], terms: _Terms) -> tuple[_Shares, _Shares]:
+def _corrected(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Shares, _Shares]:
     """Return the corrected shares of each side, by the labels of its traces: of ``codes`` and of
     every label that either side has.
     """
@@ -370,7 +236,7 @@ def _corrected(sides: _Sides, codes: Sequence[str], terms: _Terms) -> tuple[_Sha
     return first, second
 
 
-def _share(code: str, side: Sequence[_Seen], terms: _Terms) -> Estimate:
+def _share(code: str, side: Sequence[Seen], terms: Terms) -> Estimate:
     clusters: dict[str, list[int]] = {}
     for one in side:
         counts = clusters.setdefault(one.cluster or own_cluster(one.trace_id), [0, 0])
@@ -391,9 +257,9 @@ def _notes(
     kind: Kind,
     alone: tuple[int, int],
     left: Sequence[str],
-    sides: _Sides,
+    sides: Sides,
     corrected: tuple[_Shares, _Shares] | None,
-    terms: _Terms,
+    terms: Terms,
     *,
     same: bool,
 ) -> Iterator[str]:
@@ -421,10 +287,10 @@ def _notes(
     )
     for name, side, shares in zip(("first", "second"), sides, corrected, strict=True):
         people = [one.person for one in side if one.person]
-        for caution in cautions(people, {code: shares[code] for code in _labels(sides)}):
+        for caution in cautions(people, shares):
             yield f"{name}: {caution}"
     yield from terms.warnings
 
 
-def _labels(sides: _Sides) -> list[str]:
+def _labels(sides: Sides) -> list[str]:
     return sorted({label for side in sides for one in side for label in one.labels})

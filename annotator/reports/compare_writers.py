@@ -113,7 +113,7 @@ def as_csv(compared: Sequence[Compared]) -> str:
                 numbers += ["" if cell == UNDEFINED else cell for cell in (value, low, high)]
             tests = [row.difference.method, row.test.name, row.test.p, row.adjusted]
             method = row.corrected.method if row.corrected else ""
-            more = [one.confidence, method, " ".join(_notes(one))]
+            more = [one.confidence, method, "; ".join(one.runs), " ".join(_notes(one))]
             write.writerow([*common, harmless(one_line(row.code)), *numbers, *tests, *more])
     return out.getvalue().rstrip("\n")
 
@@ -122,7 +122,7 @@ _COLUMNS = (
     *("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind", "code"),
     *("first_count", "first_n", "second_count", "second_n", "difference", "low", "high"),
     *("corrected_difference", "corrected_low", "corrected_high", "method", "test", "p", "p_holm"),
-    *("confidence", "corrected_method", "notes"),
+    *("confidence", "corrected_method", "runs", "notes"),
 )
 
 

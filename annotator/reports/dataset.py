@@ -13,7 +13,7 @@ from annotator.calibration.frame import judge_sha256, read_whole
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
 from annotator.reports.out import new_folder
-from annotator.runs.manifest import read_manifest
+from annotator.runs.manifest import read_manifest, read_manifests
 from annotator.text import one_line, storable
 
 # The attributes that have a column each, besides passed; all of them stand in attributes.
@@ -36,7 +36,7 @@ def write_dataset(runs: Sequence[Path], folder: Path) -> None:
     """
     import datasets
 
-    _each_once(runs)
+    read_manifests(runs)
     features = _features()
     empty = all(next(read_whole(run), None) is None for run in runs)
     with new_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
@@ -126,14 +126,6 @@ def _features() -> Any:
             "votes": [vote | {"error": text}],
         }
     )
-
-
-def _each_once(runs: Sequence[Path]) -> None:
-    seen: set[str] = set()
-    for run in runs:
-        if (own := read_manifest(run)["id"]) in seen:
-            raise AnnotatorError(f"{run}: this run was given twice")
-        seen.add(own)
 
 
 def _rows(runs: Sequence[Path]) -> Iterator[dict[str, Any]]:

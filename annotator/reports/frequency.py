@@ -2,12 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotator.annotations import Annotation, read_annotations
+from annotator.annotations import Annotation
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
     Frame,
@@ -15,6 +15,7 @@ from annotator.calibration.frame import (
     cluster_of,
     empty_frame,
     judge_sha256,
+    read_whole,
     rubrics_of,
 )
 from annotator.errors import AnnotatorError
@@ -140,35 +141,21 @@ def frequency_tables(
     each value of this attribute.
 
     Raises:
-        AnnotatorError: no run there, a damaged line, or an annotation by another rubric or with a
-            code that the run's rubric does not have; a calibration that does not fit; no trace with
-            the attribute.
+        AnnotatorError: the run is not there or damaged, as :func:`read_whole` says; a calibration
+            does not fit; no trace has the attribute.
     """
     manifest = read_manifest(folder)
     known = rubrics_of(folder)
     counts: dict[tuple[str, str | None], _Counts] = {(name, None): _Counts() for name in known}
     frames = _Frames(folder, known, calibrations or {})
     attributes: set[str] = set()
-    seen: set[int] = set()
-    for annotation in read_annotations(folder):
-        key = hash((annotation.trace_id, annotation.rubric))
-        if key in seen:
-            raise AnnotatorError(
-                f"{folder}: {annotation.trace_id!r} stands twice for the rubric {annotation.rubric}"
-            )
-        seen.add(key)
-        _check_codes(folder, annotation, known)
+    for annotation in read_whole(folder):
         group = None
         if by:
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
         counts.setdefault((annotation.rubric, group), _Counts()).add(annotation)
         frames.add(annotation, group)
-    recorded = manifest.get("totals", {}).get("annotations")
-    if manifest["status"] == "finished" and len(seen) != recorded:
-        raise AnnotatorError(
-            f"{folder}: the finished run recorded {recorded} annotations, {len(seen)} are left"
-        )
     if by and by not in attributes:
         there = ", ".join(sorted(attributes)) or "none at all"
         raise AnnotatorError(f"--by {by}: no trace of {folder} has this attribute, only {there}")
@@ -201,18 +188,6 @@ def _groups(
         return [None]
     groups = [group for name, group in counts if name == rubric and group is not None]
     return sorted(groups, key=lambda one: (-counts[rubric, one].status.total(), one))
-
-
-def _check_codes(folder: Path, annotation: Annotation, known: Mapping[str, RubricInfo]) -> None:
-    if annotation.rubric not in known:
-        raise AnnotatorError(
-            f"{folder}: {annotation.trace_id}: rubric {annotation.rubric!r} is not one of the run"
-        )
-    if unknown := set(annotation.codes) - set(known[annotation.rubric].codes):
-        raise AnnotatorError(
-            f"{folder}: {annotation.trace_id}: {min(unknown)!r} is no code of"
-            f" the rubric {annotation.rubric}"
-        )
 
 
 class _Frames:
@@ -378,6 +353,11 @@ def _notes(
             f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
             " out is in their annotations (truncated)."
         )
+    yield from partial(manifest)
+
+
+def partial(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the annotations of a run are not of all its traces, a sentence each."""
     if manifest.get("limit") is not None:
         yield f"Only the first {manifest['limit']} traces were read (--limit)."
     if manifest["status"] != "finished":

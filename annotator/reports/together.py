@@ -10,6 +10,7 @@ from pathlib import Path
 
 from annotator.calibration.frame import judge_sha256, read_checked, rubrics_of
 from annotator.reports import latex
+from annotator.reports.frequency import partial
 from annotator.reports.markdown import escape, piped
 from annotator.reports.writers import UNDEFINED, dumped, ruled
 from annotator.runs.manifest import read_manifest
@@ -21,10 +22,12 @@ class CoOccurrence:
     """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
 
     ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
-    that code. A count is None where the judge cannot find one of the codes.
+    that code. A count is None where the judge cannot find one of the codes. ``folder``: the name of
+    the run's directory. ``notes``: why these are not all traces of the run.
     """
 
     run: str
+    folder: str
     rubric: str
     version: int
     rubric_sha256: str
@@ -33,6 +36,7 @@ class CoOccurrence:
     codes: tuple[str, ...]
     counts: tuple[tuple[int | None, ...], ...]
     judged: int
+    notes: tuple[str, ...]
 
 
 def co_occurrence(run: Path) -> list[CoOccurrence]:
@@ -60,9 +64,23 @@ def co_occurrence(run: Path) -> list[CoOccurrence]:
             )
             for one in info.codes
         )
-        about = run.name, info.id, info.version, info.sha256, *judge
-        counted.append(CoOccurrence(*about, info.codes, counts, judged))
+        own = manifest["id"], run.resolve().name
+        about = *own, info.id, info.version, info.sha256, *judge
+        counted.append(CoOccurrence(*about, info.codes, counts, judged, tuple(partial(manifest))))
     return counted
+
+
+def left_out(run: Path) -> list[str]:
+    """Return which rubrics of a run :func:`co_occurrence` does not count, a line each.
+
+    Raises:
+        AnnotatorError: there is no run.
+    """
+    return [
+        f"{info.id} ({run.resolve().name}): a trace has one code at most, nothing to count"
+        for info in rubrics_of(run).values()
+        if info.choice == "one"
+    ]
 
 
 def _shown(count: int | None) -> str:
@@ -76,7 +94,7 @@ def _title(one: CoOccurrence) -> str:
     return (
         f"{one_line(one.rubric)} v{one.version} ({one.rubric_sha256[:12]})"
         f"  judge {one_line(one.judge, 120)} ({one.judge_sha256[:12]})"
-        f"  {one_line(one.run, 80)}: judged traces with both codes, primary or secondary"
+        f"  {one_line(one.folder, 80)}: judged traces with both codes, primary or secondary"
         f" (n={one.judged})"
     )
 
@@ -93,7 +111,8 @@ def as_table(counted: Sequence[CoOccurrence]) -> str:
     parts = []
     for one in counted:
         header, rows = _numbered(one)
-        parts.append("\n".join([_title(one), "", *ruled([header, *rows], last=False)]))
+        notes = ["", *one.notes] if one.notes else []
+        parts.append("\n".join([_title(one), "", *ruled([header, *rows], last=False), *notes]))
     return "\n\n".join(parts) or _NONE
 
 
@@ -104,7 +123,8 @@ def as_markdown(counted: Sequence[CoOccurrence]) -> str:
         codes = [one_line(code, 64) for code in one.codes]
         rows = [(code, *map(_shown, row)) for code, row in zip(codes, one.counts, strict=True)]
         lines = piped([("code", *codes), *rows])
-        parts.append("\n".join([f"**{escape(_title(one))}**", "", *lines]))
+        notes = ["", escape(" ".join(one.notes))] if one.notes else []
+        parts.append("\n".join([f"**{escape(_title(one))}**", "", *lines, *notes]))
     return "\n\n".join(parts) or _NONE
 
 
@@ -112,7 +132,9 @@ def as_latex(counted: Sequence[CoOccurrence]) -> str:
     """Return the counts for a paper."""
     return latex.document(
         [
-            latex.Sheet(f"{one.rubric}-co-occurrence", [f"{_title(one)}."], *_numbered(one))
+            latex.Sheet(
+                f"{one.rubric}-co-occurrence", [f"{_title(one)}.", *one.notes], *_numbered(one)
+            )
             for one in counted
         ],
         notes=() if counted else (_NONE,),
@@ -129,13 +151,13 @@ def as_csv(counted: Sequence[CoOccurrence]) -> str:
         for code, row in zip(one.codes, one.counts, strict=True):
             for other, count in zip(one.codes, row, strict=True):
                 names = [harmless(one_line(name)) for name in (*about, code, other)]
-                write.writerow((*names, count, one.judged))
+                write.writerow((*names, count, one.judged, " ".join(one.notes)))
     return out.getvalue().rstrip("\n")
 
 
 _COLUMNS = (
     *("run", "rubric", "rubric_sha256", "judge", "judge_sha256"),
-    *("code", "other", "count", "n"),
+    *("code", "other", "count", "n", "notes"),
 )
 
 
@@ -152,6 +174,7 @@ def as_json(counted: Sequence[CoOccurrence]) -> str:
             "codes": one.codes,
             "counts": one.counts,
             "n": one.judged,
+            "notes": one.notes,
         }
         for one in counted
     ]

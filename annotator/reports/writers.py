@@ -29,8 +29,8 @@ def percent(share: "Interval | Estimate | None") -> str:
 def limits(share: "Interval | Estimate | None") -> str:
     """Return the interval in percent, ``[86.5, 98.9]``, or "-" where nothing is known.
 
-    An interval that begins above 0 or ends below 100 never looks as if it did not. An undefined
-    share has one if the limits are known all the same.
+    One that begins below 100 never looks as if it began there, nor does one that ends above 0 look
+    as if it ended there. An undefined share has one if the limits are known all the same.
     """
     if share is None or share.low is None or share.high is None:
         return UNDEFINED

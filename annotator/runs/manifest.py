@@ -44,6 +44,9 @@ class _Manifest(BaseModel):
     status: str
     rubrics: list[_Rubric]
     judge: _Judge
+    sources: list[str] = []
+    format: str = "auto"
+    prompt_sha256: str | None = None
     limit: int | None = None
     overhead: dict[str, float | None] = {}
     learned: dict[str, Any] = {}
@@ -81,6 +84,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ) from error
     manifest: dict[str, Any] = value
     return manifest
+
+
+def read_manifests(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the manifests of several runs.
+
+    Raises:
+        AnnotatorError: as :func:`read_manifest`; or a run (or a copy of it) is given twice, and
+            would count as often.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        manifest = read_manifest(folder)
+        if manifest["id"] in found:
+            raise AnnotatorError(f"{folder}: this run was given twice")
+        found[manifest["id"]] = manifest
+    return list(found.values())
 
 
 def new_manifest(

@@ -150,6 +150,9 @@ def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, tmp_pa
     out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
     header = next(line for line in out.splitlines() if line.startswith("code"))
     assert header.count("95 % interval") == 1  # the judge's own; the corrected ones are at 80 %
+    options = ("--calibration", run / "calibration.json", "--format", "csv")
+    for row in csv.DictReader(io.StringIO(annotate_cli("report", run, *options).out)):
+        assert (row["confidence"], row["corrected_confidence"]) == ("0.95", "0.8")
 
 
 # What does not fit
@@ -317,7 +320,35 @@ def test_a_group_without_labels_is_not_corrected(annotate_cli, tmp_path, rubric)
     m0 = done.out[done.out.index("model = m0") :].partition("model = m1")[0]
     for cells in table_rows(m0).values():
         assert cells[-4:] == ["-", "-", "0+0", "blind"]
+    assert "Not corrected: every code (no human labels)." in m0.splitlines()
     assert "nan" not in done.out.lower()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "why"),
+    [
+        (1, "all traces are of one task: how tasks differ is not known"),
+        (2, "the labels are of too few tasks: the interval is 0 to 100 %"),
+    ],
+)
+def test_labels_that_tell_nothing_give_no_number(annotate_cli, tmp_path, rubric, tasks, why):
+    """An interval of 0 to 100 % beside a share of 0.0 would look as if the share were known."""
+    found = [said(f"t{n}", "alpha", project="p", task=str(n % 10)) for n in range(40)]
+    run = make_run(tmp_path / "run", rubric, found)
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(20) if n % 10 < tasks]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    shown = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    assert [cells[-4:-2] for cells in table_rows(shown).values()] == [["-", "-"]] * 4
+    assert f"Not corrected: every code ({why})." in shown.splitlines()
+    assert f"Not corrected: every code ({why})." in done.out.splitlines()
+
+
+def test_carrying_over_needs_something_to_carry(annotate_cli, run):
+    done = annotate_cli("report", run, "--transfer")
+    said_in_words(done)
+    assert "--transfer needs --calibration FILE" in done.err
 
 
 def test_values_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
@@ -347,6 +378,7 @@ def test_codes_that_stand_in_one_trace(annotate_cli, tmp_path, rubric):
     assert value["codes"] == ["alpha", "beta", "gamma"]
     assert value["counts"] == [[5, 3, 0], [3, 4, 1], [0, 1, 1]]
     assert value["n"] == 10
+    assert value["run"] == json.loads((run / "run.json").read_text())["id"]
     lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
     rows = [line.split() for line in lines if line[:1].isdigit()]
     assert rows == [
@@ -370,6 +402,21 @@ def test_a_rubric_of_one_code_has_no_pairs(annotate_cli, tmp_path):
     run = make_run(tmp_path / "run", make_rubric(tmp_path, "one"), [said("t1", "alpha")])
     done = annotate_cli("report", run, "--co-occurrence")
     assert (done.code, "no rubric" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["table", "csv", "json", "md", "latex"])
+def test_pairs_say_what_they_are_not_of(annotate_cli, tmp_path, rubric, name):
+    """A rubric that allows one code, and a run that is a part only."""
+    one = make_rubric(tmp_path, "one", id="single")
+    traces = [said("t1", "alpha", "beta")]
+    more = [(one, [said("t1", "alpha")])]
+    run = make_run(tmp_path / "run", rubric, traces, more=more, status="interrupted", limit=7)
+    done = annotate_cli("report", run, "--co-occurrence", "--format", name)
+    assert done.code == 0
+    assert "single (run): a trace has one code at most, nothing to count" in done.err.splitlines()
+    words = done.out.replace("{}", "")
+    assert "Only the first 7 traces were read" in words
+    assert "The run is not finished (status: interrupted): this is a part of it." in words
 
 
 def test_a_code_without_a_rule_has_no_count(annotate_cli, tmp_path, rubric):

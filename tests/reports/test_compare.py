@@ -269,6 +269,22 @@ def test_a_code_that_one_judge_has_no_rule_for_is_not_compared(
     assert "gamma" not in rows or rows["gamma"]["difference"]["value"] is None
 
 
+@pytest.mark.parametrize("name", ["table", "csv", "json", "md", "latex"])
+def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric, name):
+    first, _ = two_runs(tmp_path, rubric)
+    _, second = two_runs(tmp_path / "part", rubric, status="interrupted", limit=9)
+    options = ("--by", "run", "--compare", "first", "second", "--format", name)
+    done = annotate_cli("report", first, second, *options)
+    assert done.code == 0, done.err
+    words = done.out.replace("{}", "")
+    assert "second: The run is not finished (status: interrupted): this is a part of it." in words
+    assert "second: Only the first 9 traces were read" in words
+    assert "first: " not in words
+    if name in ("csv", "json"):
+        for run in (first, second):
+            assert json.loads((run / "run.json").read_text())["id"] in done.out
+
+
 def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric):
     one, _ = two_runs(tmp_path, rubric)
     newer = make_rubric(tmp_path, version=2)
@@ -458,9 +474,15 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(annotate_cli, tmp_p
         if row["code"] == "alpha"
     ]
     expected = mover(*shares)
+    assert None not in (expected.value, expected.low, expected.high)
     assert limits(rows["alpha"]["corrected"]) == pytest.approx(
         (expected.value, expected.low, expected.high)
     )
+    out = annotate_cli("report", run, *options, *BY_MODEL, "--format", "csv").out
+    alpha = next(row for row in csv.DictReader(io.StringIO(out)) if row["code"] == "alpha")
+    shown = [alpha[f"corrected_{name}"] for name in ("difference", "low", "high")]
+    assert shown == [f"{100 * one:+.1f}" for one in limits(rows["alpha"]["corrected"])]
+    assert shown != [alpha[name] for name in ("difference", "low", "high")]
 
 
 def test_several_runs_of_a_group_do_not_lose_all_but_the_last(annotate_cli, tmp_path, rubric):
@@ -485,6 +507,35 @@ def test_several_runs_of_a_group_do_not_lose_all_but_the_last(annotate_cli, tmp_
     assert rows["alpha"]["corrected"] == back["alpha"]["corrected"]
 
 
+@pytest.mark.parametrize("tasks", [0, 1, 2])
+def test_a_side_of_which_labels_tell_nothing(annotate_cli, tmp_path, rubric, tasks):
+    """No labels, or labels of one or two tasks: its corrected shares may be anything, and so may
+    be the differences.
+    """
+    sides = [(model, n) for model in ("one", "two") for n in range(40)]
+    traces = [
+        said(f"{model}/{n}", "alpha", project=model, task=str(n % 20), model=model)
+        for model, n in sides
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [
+        label(f"{model}/{n}", rubric, "alpha")
+        for model, n in sides
+        if n % 20 < (20 if model == "one" else tasks)
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    options = ("--calibration", run / "calibration.json", *BY_MODEL)
+    one, found = compared(annotate_cli, run, *options)
+    for code, row in found.items():
+        assert row["corrected"]["value"] is None, code
+        assert row["corrected"]["reason"].startswith("the second is undefined: "), code
+    assert [note for note in one["notes"] if "Not corrected: every code" in note]
+    shown = annotate_cli("report", run, *options).out
+    lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
+    assert [line[-2:] for line in lines] == [["-", "-"]] * 2
+
+
 def test_groups_are_not_compared_by_labels_made_elsewhere(annotate_cli, tmp_path, rubric):
     """Not by another judge's calibration, and not carried over: both sides would share its errors,
     and their difference would look as if it were known.
@@ -506,7 +557,8 @@ def test_calibrations_of_different_confidence(annotate_cli, tmp_path, rubric):
         annotate_cli("calibrate", run, "--labels", file, "--confidence", confidence)
         files += ["--calibration", run / "calibration.json"]
     done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
-    assert done.code in (0, 2)  # never a traceback
+    said_in_words(done)
+    assert "the calibrations differ in --confidence" in done.err
 
 
 def test_a_group_over_runs_with_and_without_tasks(annotate_cli, tmp_path, rubric):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -204,8 +205,12 @@ def test_nothing_judged_is_drawn_as_nothing_known(draw, tmp_path, rubric):
 
 
 def test_an_unfinished_run_is_named_so(draw, tmp_path, rubric):
-    run = make_run(tmp_path / "r", rubric, [said("a", "alpha")], status="interrupted")
-    assert "The run is not finished." in draw(run).texts
+    run = make_run(tmp_path / "r", rubric, [said("a", "alpha")], status="interrupted", limit=3)
+    own = {"The run is not finished.", "Only the first 3 traces were read."}
+    assert own <= set(draw(run).texts)
+    assert "The run is not finished (status: interrupted)" in draw(run, "--co-occurrence").text
+    other = make_run(tmp_path / "o", rubric, [said("a", "alpha")])
+    assert "r: n = 1, unfinished run, first 3 traces only" in draw(run, other).texts
 
 
 # Matrices
@@ -217,6 +222,9 @@ def test_co_occurrence_has_its_counts_in_the_cells(draw, run):
     assert rows == [["2", "2", "-"], ["2", "6", "-"], ["-", "-", "-"]]
     assert "n = 10" in picture.text
     assert picture.texts.count("alpha") == 2
+    # 6 is #0072b2, and 2 a third of the way to it from white.
+    styles = " ".join(one.get("style", "") for one in picture.root.iter())
+    assert {"#aad0e5", "#0072b2"} <= set(re.findall("fill: (#[0-9a-f]{6})", styles))
 
 
 def test_confusion_has_the_person_in_rows(draw, run, file):
@@ -341,6 +349,24 @@ def test_many_long_codes_have_their_names(draw, tmp_path):
     picture = draw(run)
     assert len(picture.ids("dot:")) == 41
     assert all(code in "".join(picture.texts) for code in codes)
+
+
+def test_in_a_large_matrix_a_zero_is_an_empty_cell(draw, tmp_path):
+    """By hand: c3 and c5 in two traces, c5 alone in a third."""
+    rubric = make_rubric(tmp_path, "many", [f"c{n}" for n in range(31)])
+    traces = [said("a", "c3", "c5"), said("b", "c3", "c5"), said("c", "c5")]
+    known = [f"c{n}" for n in range(30)]
+    picture = draw(make_run(tmp_path / "r", rubric, traces, known=known), "--co-occurrence")
+    counts = {name: picture.said(name) for name in picture.ids("count:")}
+    assert {name: one for name, one in counts.items() if one != "-"} == {
+        "count:3:3": "2",
+        "count:3:5": "2",
+        "count:5:3": "2",
+        "count:5:5": "3",
+    }
+    unknown = {f"count:{n}:30" for n in range(31)} | {f"count:30:{n}" for n in range(31)}
+    assert {name for name, one in counts.items() if one == "-"} == unknown
+    assert "Empty: 0." in picture.text
 
 
 # Files

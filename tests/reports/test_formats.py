@@ -232,6 +232,13 @@ def test_a_calibrated_table(annotate_cli, tmp_path, first):
     # Of 16 labelled traces with alpha 8 are right, of the 32 others none is alpha: 1/3 * 1/2.
     assert found["", "alpha"][5] == "16.7"
     assert found["", "alpha"][7] == "16+0"
+    options = ("--calibration", run / "calibration.json", "--format")
+    annotate_cli("report", run, *options, "parquet")
+    [table] = json.loads(annotate_cli("report", run, *options, "json").out)
+    rows = pq.read_table(run / "report.parquet").to_pylist()
+    for row, expected in zip(rows, table["rows"], strict=True):
+        for name in ("value", "low", "high", "method", "confidence", "reason"):
+            assert row[f"corrected_{name}"] == expected["corrected"][name], name
 
 
 def test_the_ends_of_the_scale(annotate_cli, tmp_path):

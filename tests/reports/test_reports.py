@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> 
     fields = {
         "trace_id": f"t{n}",
         "rubric": "symptoms",
-        "rubric_sha256": "x",
+        "rubric_sha256": load_rubric("symptoms").sha256,
         "judge": "llm:m",
         "status": "labelled" if codes else "none",
         "primary": primary,
@@ -175,16 +176,30 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
         (lambda lines: [lines[0], "{}", lines[2]], "line 2"),
         (lambda lines: [lines[0].replace('"work_overlap"', '"made_up"'), *lines[1:]], "made_up"),
         (lambda lines: [lines[0].replace('"symptoms"', '"other"'), *lines[1:]], "'other'"),
+        (lambda lines: [lines[0].replace('_sha256": "', '_sha256": "0'), *lines[1:]], "version"),
         (lambda lines: [lines[0].replace('"passed": false', '"passed": [1]')[:-9]], "line 1"),
     ],
 )
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--co-occurrence",), ("--by", "setting", "--compare", "coop", "solo")],
+    ids=["table", "co-occurrence", "compare"],
+)
 def test_a_damaged_run_is_not_reported(
-    annotate_cli: Cli, tmp_path: Path, change: Callable[[list[str]], list[str]], said: str
+    annotate_cli: Cli,
+    tmp_path: Path,
+    change: Callable[[list[str]], list[str]],
+    said: str,
+    options: tuple[str, ...],
 ) -> None:
-    run = write(tmp_path / "run", [annotation(n, "work_overlap") for n in range(3)])
+    ones = [
+        annotation(n, "work_overlap", attributes={"passed": False, "setting": setting})
+        for n, setting in enumerate(["coop", "solo", "coop"])
+    ]
+    run = write(tmp_path / "run", ones)
     file = run / "annotations.jsonl"
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
-    done = annotate_cli("report", run)
+    done = annotate_cli("report", run, *options)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
 
@@ -197,6 +212,15 @@ def test_a_folder_that_is_no_run_is_an_error(
     done = annotate_cli("report", tmp_path)
     assert (done.code, "run.json" in done.err) == (2, True)
     assert annotate_cli("report", tmp_path / "nowhere").code == 2
+
+
+def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> None:
+    """A copy of it is the same run."""
+    copy = shutil.copytree(fifty, tmp_path / "copy")
+    for options in ((), ("--co-occurrence",), ("--format", "html", "--out", "x.html")):
+        done = annotate_cli("report", fifty, copy, *options)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"Error: {copy}: this run was given twice\n"
 
 
 def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:

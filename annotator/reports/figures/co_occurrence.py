@@ -17,10 +17,11 @@ def figure(source: Source) -> Drawn:
         raise AnnotatorError("--figure: no rubric of these runs allows more than one code")
     panels = []
     for one in source.together:
-        title = f"{shown(one.rubric)}  {shown(one.run)}" if len(source.together) > 1 else ""
+        title = f"{shown(one.rubric)}  {shown(one.folder)}" if len(source.together) > 1 else ""
         below = f"Judged traces with both codes (n = {one.judged}); on the diagonal, with the code."
         if any(count is None for row in one.counts for count in row):
             below += " Hatched: the judge cannot find the code."
+        below = " ".join((below, *one.notes))
         panels.append(Matrix(title, [shown(code) for code in one.codes], one.counts, below))
     names = dict.fromkeys(one.rubric for one in source.together)
     about = [

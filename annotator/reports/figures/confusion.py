@@ -42,7 +42,7 @@ def figure(source: Source) -> Drawn:
     for run in source.runs:
         for rubric in rubrics_of(run).values():
             if rubric.id not in source.calibrations:
-                left.append(f"{rubric.id} ({run.name}): not calibrated, not drawn")
+                left.append(f"{rubric.id} ({run.resolve().name}): not calibrated, not drawn")
             elif rubric.choice == "many":
                 left.append(f"{rubric.id}: a trace can have many codes, there is no one confusion")
             else:
@@ -78,7 +78,7 @@ def _count(run: Path, rubric: RubricInfo, calibrations: Calibrations) -> _Confus
         ]
         for row in confusion_matrix(human, judge, rubric.labels)
     ]
-    return _Confusion(run.name, rubric, stored, counts, len(rows))
+    return _Confusion(run.resolve().name, rubric, stored, counts, len(rows))
 
 
 def _panel(one: _Confusion, *, alone: bool) -> Matrix:

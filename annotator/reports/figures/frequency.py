@@ -94,6 +94,7 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Ite
     look = LOOKS[number]
     of = f"{name}: " if name else ""
     traces = f"n = {table.judged}" + ("" if table.status == "finished" else ", unfinished run")
+    traces += "" if table.limit is None else f", first {table.limit} traces only"
     if not lane:
         yield Series(f"judged:{number}", f"{of}no judged traces", None)
         return
@@ -148,6 +149,8 @@ def _axis(tables: Tables, groups: int) -> Iterable[str]:
         yield "Bar without a marker: only limits are known."
     if groups == 1 and first.status != "finished":
         yield "The run is not finished."
+    if groups == 1 and first.limit is not None:
+        yield f"Only the first {count(first.limit, 'trace')} were read."
 
 
 def _levels(confidences: Iterable[float]) -> str:

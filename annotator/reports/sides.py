@@ -1,0 +1,159 @@
+"""Who stands on which side of a comparison: the judged traces of both, with people's labels."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from annotator.annotations import Annotation
+from annotator.calibration.correct import Stored, labelled_in, misfit, own
+from annotator.calibration.estimates import Labelled
+from annotator.calibration.frame import (
+    DEFAULT_CLUSTER,
+    RubricInfo,
+    cluster_of,
+    empty_frame,
+    found,
+    read_checked,
+    read_frame,
+)
+from annotator.errors import AnnotatorError
+from annotator.reports.frequency import value_of
+
+RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
+    the cluster by which its calibration was made.
+    """
+
+    trace_id: str
+    key: Hashable
+    task: str | None
+    labels: tuple[str, ...]
+    person: Labelled | None
+    cluster: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the calibrations of the compared runs have in common; their warnings together."""
+
+    confidence: float = 0.95
+    population: Literal["process", "corpus"] = "process"
+    cluster_by: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+Sides = tuple[list[Seen], list[Seen]]
+
+
+def sides_of(
+    runs: Sequence[Path],
+    info: RubricInfo,
+    names: tuple[str, str, str],
+    calibrations: Sequence[Stored],
+) -> tuple[Sides, Terms]:
+    """Return the judged traces of both sides, and on what terms they were calibrated.
+
+    ``names``: the attribute and its two values.
+
+    Raises:
+        AnnotatorError: a side has no judged trace, or one twice; a calibration is not of its run.
+    """
+    attribute, *values = names
+    sides: dict[str, list[Seen]] = {value: [] for value in values}
+    there: Counter[str] = Counter()
+    terms: Terms | None = None
+    for run in runs:
+        people: dict[str, Labelled] = {}
+        if calibrations:
+            people, own_terms = _people(run, info, calibrations)
+            terms = _common(terms, own_terms)
+        for annotation in read_checked(run, info):
+            if annotation.status not in ("labelled", "none"):
+                continue
+            value = _value(annotation, attribute, run, runs)
+            there[value] += 1
+            if value in sides:
+                person = people.get(annotation.trace_id)
+                cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
+                sides[value].append(_seen(annotation, info, attribute, person, cluster))
+    for name, traces in sides.items():
+        if not traces:
+            counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
+            raise AnnotatorError(
+                f"--compare {name}: no trace judged by {info.id} has {attribute} = {name}; there"
+                f" are {counts or 'none at all'}"
+            )
+        seen = Counter(one.trace_id for one in traces)
+        twice, times = seen.most_common(1)[0]
+        if times > 1:
+            raise AnnotatorError(
+                f"--compare {name}: {twice!r} stands in {times} of the runs, and would count as"
+                " often; compare the runs themselves: --by run, or --by judge"
+            )
+    return (sides[values[0]], sides[values[1]]), terms or Terms()
+
+
+def _common(before: Terms | None, terms: Terms) -> Terms:
+    """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
+    if before is None:
+        return terms
+    # Where no trace of a run tells its task, each is a cluster of its own.
+    by = before.cluster_by or terms.cluster_by
+    same = (
+        replace(before, cluster_by=by, warnings=()),
+        replace(terms, cluster_by=terms.cluster_by or by, warnings=()),
+    )
+    if same[0] != same[1]:
+        raise AnnotatorError(
+            "the calibrations differ in --confidence, --population or --cluster: calibrate again"
+        )
+    return replace(same[0], warnings=tuple(dict.fromkeys((*before.warnings, *terms.warnings))))
+
+
+def _people(
+    run: Path, info: RubricInfo, calibrations: Sequence[Stored]
+) -> tuple[dict[str, Labelled], Terms]:
+    """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
+    frame = empty_frame(run, info.id)
+    stored = own(calibrations, frame)
+    wanted = {one.trace_id for one in stored.joined}
+    frame = read_frame(run, info.id, wanted=wanted, cluster=stored.cluster_by)
+    if why := misfit(stored, frame, run):
+        raise AnnotatorError(
+            f"the calibration for {info.id} does not fit: {why}. Groups are compared by the labels"
+            " of their own traces: calibrate this run"
+        )
+    rows = labelled_in(stored, frame)
+    scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
+    people = {row.trace_id: replace(row, weight=row.weight * scale) for row in rows}
+    terms = Terms(
+        stored.confidence, stored.population, tuple(stored.cluster_by), tuple(stored.warnings)
+    )
+    return people, terms
+
+
+def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Path]) -> str:
+    if attribute == RUN:
+        same = sum(other.resolve().name == run.resolve().name for other in runs) > 1
+        return str(run) if same else run.resolve().name
+    return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
+
+
+def _seen(
+    annotation: Annotation,
+    info: RubricInfo,
+    attribute: str,
+    person: Labelled | None,
+    cluster: str | None,
+) -> Seen:
+    task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
+    key: Hashable = annotation.trace_id
+    if attribute not in (RUN, JUDGE) and task is not None:
+        key = (task, annotation.trace_id.rpartition("/")[2])
+    return Seen(annotation.trace_id, key, task, found(annotation, info), person, cluster)
