@@ -1,14 +1,16 @@
 """Two annotators' labels of the same traces, and the one label they agree on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError
-from annotator.labels.decisions import Decision, unplaced
+from annotator.labels.decisions import Decision, check_passages, unplaced
 from annotator.labels.model import Label, Labels
 from annotator.labels.store import LabelStore
+from annotator.rubrics import Rubric
 from annotator.text import one_line
+from annotator.traces import Trace, Unreadable
 
 # What both labels of a trace carry along from its drawing; it has to be the same.
 _DRAWN = ("task", "split", "inclusion_probability", "design")
@@ -66,7 +68,7 @@ def compare(labels: Labels, first: str, second: str) -> Compared:
     return found
 
 
-def _said(label: Label) -> tuple[str | None, frozenset[str]]:
+def _said(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
     return label.primary, frozenset(label.secondary)
 
 
@@ -96,6 +98,17 @@ def extra_of(first: Label, second: Label) -> dict[str, Any]:
     return extra
 
 
+def standing(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
+    """Return a label with those places only at which its quotes stand; the quotes all stay.
+
+    Its file may come from anywhere. In a trace that cannot be read nothing is known to stand.
+    """
+    if isinstance(trace, Unreadable):
+        return replace(label, spans=())
+    spans = (one for one in label.spans if check_passages(trace, rubric, [one]) is None)
+    return replace(label, spans=tuple(spans))
+
+
 def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
     """Return the decision that two labels of the same codes come to, and its extra columns.
 
@@ -121,12 +134,26 @@ def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any
 def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> int:
     """Write what two annotators agree on, and return how many; what is decided already stays.
 
+    A trace that was skipped is not decided.
+
     Raises:
         AnnotatorError: as :meth:`LabelStore.decide`.
     """
     written = 0
     for first, second in agreed:
-        if first.trace_id not in store.decisions:
+        decision = store.decisions.get(first.trace_id)
+        if decision is None or decision.skipped:
             store.decide(*gold_of_agreed(first, second))
             written += 1
     return written
+
+
+def decided_otherwise(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> list[str]:
+    """Return the traces whose decision has other codes than two annotators agree on now."""
+    return [
+        first.trace_id
+        for first, _ in agreed
+        if (decision := store.decisions.get(first.trace_id))
+        and not decision.skipped
+        and _said(decision) != _said(first)
+    ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
 from annotator.errors import AnnotatorError
+from annotator.reports.frequency import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, Row
@@ -63,7 +64,9 @@ def _shell(title: str) -> tuple[str, str]:
     and nothing be loaded.
     """
     style = asset("style.css")
-    script = "\n".join(asset(name) for name in (*SCRIPTS, "view.js", "file.js"))
+    script = "\n".join(
+        asset(name) for name in (*SCRIPTS, "tables.js", "findings.js", "view.js", "file.js")
+    )
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
         " img-src data:; base-uri 'none'; form-action 'none'"
@@ -96,7 +99,12 @@ def _write_traces(out: TextIO, reading: Reading) -> int:
     rows = [packed.compress(b"[")]
     total = 0
     for row in _all_rows(reading):
-        value = row.as_dict() | {"text": reading.index.text(row.number)}
+        values = {
+            name: value_of(row.attributes, name)
+            for name, value in row.attributes.items()
+            if value is not None
+        }
+        value = row.as_dict() | {"text": reading.index.text(row.number), "values": values}
         rows.append(packed.compress((("," if total else "") + dumped(value)).encode()))
         total += 1
     rows.append(packed.compress(b"]") + packed.flush())

@@ -1,9 +1,10 @@
 """The page to label traces with, and to adjudicate two annotators' labels."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from annotator.errors import UnreadableTrace
-from annotator.labels.adjudication import Disagreement
+from annotator.labels.adjudication import Disagreement, standing
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.queue import Item
@@ -31,10 +32,19 @@ from annotator.web.payload import (
 )
 from annotator.web.server import Refused, html, json, serve, whole
 
+_SCRIPTS = ("draft.js", "panel.js", "label.js")
 
-class _Quote(BaseModel):
+
+class _Sent(BaseModel):
+    """What the page sends."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
+
+_Kind = TypeVar("_Kind", bound=_Sent)
+
+
+class _Quote(_Sent):
     quote: str
     source: str | None = None
     start: int | None = None
@@ -42,12 +52,19 @@ class _Quote(BaseModel):
     code: str | None = None
 
 
-class _Decided(BaseModel):
-    """What the page sends: a decision about the trace number ``n``, or that there is none."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Selected(_Quote):
+    """A quote that was selected in the trace number ``n``."""
 
     n: int = Field(ge=0)
+
+
+class _Decided(_Sent):
+    """A decision about the trace number ``n``, or that there is none. ``revision``: of what the
+    page shows.
+    """
+
+    n: int = Field(ge=0)
+    revision: int
     withdrawn: bool = False
     skipped: bool = False
     primary: str | None = None
@@ -81,6 +98,7 @@ class Labelling:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._numbers = {item.trace_id: n for n, item in enumerate(work.items)}
+        self._revisions: Counter[str] = Counter()  # changes of each trace's decision so far
         self._lock = threading.Lock()  # the store and the library are for one thread at a time
 
     def routes(self) -> list[BaseRoute]:
@@ -90,6 +108,7 @@ class Labelling:
             Route("/api/state", self._answer(self._state)),
             Route("/api/item", self._answer(self._item)),
             Route("/api/steps", self._answer(self._steps)),
+            Route("/api/passage", self._passage, methods=["POST"]),
             Route("/api/decide", self._decide, methods=["POST"]),
             Route("/api/undo", self._undo, methods=["POST"]),
         ]
@@ -103,7 +122,7 @@ class Labelling:
 
     def _page(self, _: Request) -> Response:
         title = f"{self._work.rubric.id}: {one_line(self._work.store.annotator, 60)}"
-        return html(render("label.html", title=title, scripts=[*SCRIPTS, "label.js"]))
+        return html(render("label.html", title=title, scripts=[*SCRIPTS, *_SCRIPTS]))
 
     def _state(self, _: Request) -> Any:
         work = self._work
@@ -126,20 +145,31 @@ class Labelling:
         item = self._at(whole(request, "n"))
         found = self._find(item)
         decision = self._work.store.decisions.get(item.trace_id)
-        differing = self._work.differing.get(item.trace_id)
-        spans = [span for one in _both(differing) for span in one["spans"]]
+        others = self._others(item, found)
+        spans = [span for one in others for span in one["spans"]]
         quoted = {span["source"] for span in spans}
         quoted |= {one.source for one in decision.evidence} if decision else set()
         if isinstance(found, Unreadable):
             shown: dict[str, Any] = {"trace": unreadable_value(found), "tasks": []}
-            shown["error"] = f"This trace cannot be shown: {found.reason}"
+            shown["error"] = _not_shown(found)
         else:
-            shown = {"trace": trace_value(found, quoted), "tasks": _tasks(found), "error": None}
+            # The attributes of a data set's records can be what others said.
+            trace = trace_value(found, quoted) | {"attributes": {}}
+            shown = {"trace": trace, "tasks": _tasks(found), "error": None}
         return {
             **shown,
             "decision": decision and _decision_value(decision),
-            "others": _both(differing) if differing else None,
+            "revision": self._revisions[item.trace_id],
+            "others": others or None,
         }
+
+    def _others(self, item: Item, found: Trace | Unreadable) -> list[dict[str, Any]]:
+        """Return the two labels to adjudicate; only quotes that stand at their places have any."""
+        differing = self._work.differing.get(item.trace_id)
+        if differing is None:
+            return []
+        both = (differing.first, differing.second)
+        return [label_value(standing(one, found, self._work.rubric)) for one in both]
 
     def _steps(self, request: Request) -> Any:
         found = self._find(self._at(whole(request, "n")))
@@ -147,33 +177,53 @@ class Labelling:
             raise Refused(404, found.reason)
         return steps_value(found, request.query_params.get("agent", ""), whole(request, "from", 1))
 
+    async def _passage(self, request: Request) -> Response:
+        selected = await _sent(request, _Selected)
+        return json(await run_in_threadpool(self._accept, selected))
+
+    def _accept(self, selected: _Selected) -> Any:
+        """Refuse a quote that could not be saved as evidence."""
+        item = self._at(selected.n)
+        with self._lock:
+            self._check(self._shown(item), (_passage(selected),))
+        return {}
+
     async def _decide(self, request: Request) -> Response:
-        body = await request.body()
-        try:
-            decided = _Decided.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "request"
-            raise Refused(400, f"{where}: {first['msg']}") from None
+        decided = await _sent(request, _Decided)
         return json(await run_in_threadpool(self._keep, decided))
 
     def _keep(self, decided: _Decided) -> Any:
         """Write a decision to the disk; nothing is answered before it is there."""
         item = self._at(decided.n)
         with self._lock:
+            if decided.revision != self._revisions[item.trace_id]:
+                raise Refused(409, "another window has changed this label; reload the page")
+            written = None
             if decided.withdrawn:
                 self._work.store.withdraw(item.trace_id)
-                return {"state": "open", "decision": None}
-            decision = _decision(item.trace_id, decided)
-            if decision.evidence:
-                found = self._find(item)
-                if isinstance(found, Unreadable):
-                    raise Refused(409, found.reason)
-                problem = check_passages(found, self._work.rubric, decision.evidence)
-                if problem:
-                    raise Refused(409, problem)
-            written = self._work.store.decide(decision, item.extra)
-            return {"state": self._state_of(item.trace_id), "decision": _decision_value(written)}
+            else:
+                decision = _decision(item.trace_id, decided)
+                if not decision.skipped:
+                    self._check(self._shown(item), decision.evidence)
+                written = self._work.store.decide(decision, item.extra)
+            self._revisions[item.trace_id] += 1
+            return {
+                "state": self._state_of(item.trace_id),
+                "decision": written and _decision_value(written),
+                "revision": self._revisions[item.trace_id],
+            }
+
+    def _shown(self, item: Item) -> Trace:
+        """Return a trace; what could not be shown cannot be labelled."""
+        found = self._find(item)
+        if isinstance(found, Unreadable):
+            raise Refused(409, f"{_not_shown(found)}; skip it")
+        return found
+
+    def _check(self, trace: Trace, passages: Sequence[Passage]) -> None:
+        problem = check_passages(trace, self._work.rubric, passages)
+        if problem:
+            raise Refused(409, problem)
 
     async def _undo(self, _: Request) -> Response:
         return json(await run_in_threadpool(self._take_back))
@@ -183,6 +233,7 @@ class Labelling:
             undone = self._work.store.undo(self._numbers)
             if undone is None:
                 return {"n": None}
+            self._revisions[undone.trace_id] += 1
             return {
                 "n": self._numbers[undone.trace_id],
                 "state": self._state_of(undone.trace_id),
@@ -199,8 +250,22 @@ class Labelling:
         return found or Unreadable(item.trace_id, "", missing)
 
 
-def _both(differing: Disagreement | None) -> list[dict[str, Any]]:
-    return [label_value(one) for one in (differing.first, differing.second)] if differing else []
+def _not_shown(found: Unreadable) -> str:
+    return f"this trace cannot be shown: {found.reason}"
+
+
+async def _sent(request: Request, kind: type[_Kind]) -> _Kind:
+    """Return what the page sent.
+
+    Raises:
+        Refused: it is something else.
+    """
+    try:
+        return kind.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "request"
+        raise Refused(400, f"{where}: {first['msg']}") from None
 
 
 def _tasks(trace: Trace) -> list[dict[str, str]]:
@@ -211,25 +276,25 @@ def _tasks(trace: Trace) -> list[dict[str, str]]:
 
 
 def _decision(trace_id: str, decided: _Decided) -> Decision:
-    evidence, quotes = [], []
-    for n, one in enumerate(decided.evidence, 1):
-        if one.source is None:
-            quotes.append(one.quote)
-        elif one.start is None or one.end is None:
-            raise Refused(400, f"evidence {n}: no place in {one_line(one.source, 80)}")
-        else:
-            evidence.append(Passage(one.quote, one.source, one.start, one.end, one.code))
+    evidence = tuple(_passage(one) for one in decided.evidence if one.source is not None)
+    quotes = tuple(one.quote for one in decided.evidence if one.source is None)
     return Decision(
         trace_id=trace_id,
         primary=decided.primary,
         secondary=tuple(decided.secondary),
-        evidence=tuple(evidence),
-        quotes=tuple(quotes),
+        evidence=evidence,
+        quotes=quotes,
         note=decided.note,
         confidence=decided.confidence,
         skipped=decided.skipped,
         seconds=decided.seconds,
     )
+
+
+def _passage(one: _Quote) -> Passage:
+    if one.source is None or one.start is None or one.end is None:
+        raise Refused(400, f'quote "{one_line(one.quote, 80)}": its place is missing')
+    return Passage(one.quote, one.source, one.start, one.end, one.code)
 
 
 def _decision_value(one: Decision) -> dict[str, Any]:

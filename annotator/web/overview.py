@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.calibration.frame import judge_sha256
-from annotator.errors import RubricError
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.together import CoOccurrence, co_occurrence
 from annotator.reports.writers import cells, header, heading, votes_lines
-from annotator.rubrics import load_rubric
+from annotator.rubrics import built_in, load_rubric
 from annotator.runs.manifest import read_manifest
 from annotator.text import one_line
 
@@ -86,10 +85,9 @@ def _codes(manifests: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _definitions(name: str, sha256: str) -> dict[str, str]:
     """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
-    try:
-        rubric = load_rubric(name)
-    except RubricError:
+    if name not in {path.stem for path in built_in()}:  # a run must not name files to be read
         return {}
+    rubric = load_rubric(name)
     return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
 
 

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from math import isfinite
 from typing import Any
 
 from annotator.annotations import Annotation, Evidence
@@ -16,8 +18,23 @@ STEPS = 50  # of an agent that are sent at once
 
 
 def dumped(value: Any) -> str:
-    """Return a value as compact JSON that UTF-8 can hold."""
-    return storable(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    """Return a value as compact JSON that UTF-8 can hold and every browser reads: NaN and the
+    infinities, which JSON does not have, become texts.
+    """
+    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        return storable(write(value, allow_nan=False))
+    except ValueError:
+        return storable(write(_finite(value)))
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with the numbers that are none as texts, as tables show them."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value if not isinstance(value, float) or isfinite(value) else json.dumps(value)
 
 
 def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:

@@ -44,4 +44,9 @@ def _chosen(
     files: Sequence[Path], rubric: RubricInfo, annotators: Sequence[str]
 ) -> dict[str, Label]:
     chosen, _ = reference(read_labels(files, codes_of(rubric)), annotators)
+    if {label.split for label in chosen.values()} == {"test"}:
+        raise AnnotatorError(
+            f"the labels for {rubric.id} are all of the test split: they are for the final look of"
+            " annotate calibrate --final, and never shown beside the judge's"
+        )
     return in_split(chosen, final=False)[0]

@@ -52,7 +52,7 @@ class Reading:
         for library in self._libraries:
             try:
                 found = library.trace(trace_id)
-            except AnnotatorError as error:  # a source that is gone: another may have the trace
+            except (AnnotatorError, OSError) as error:  # a source is gone: another may have it
                 problems.append(str(error))
                 continue
             if found is not None:
@@ -107,6 +107,7 @@ def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> int:
             source = found.source(name) if isinstance(found, Trace) else None
             texts[name] = source.text if source else None
         text = texts[name]
-        one["stale"] = text is None or text[one["start"] : one["end"]] != one["quote"]
+        start, end = one["start"], one["end"]
+        one["stale"] = text is None or start < 0 or text[start:end] != one["quote"]
         stale += one["stale"] and isinstance(found, Trace)
     return stale

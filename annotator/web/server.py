@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _LARGEST = 64 << 20  # bytes of a request: a label with megabytes of quotes
+_LONGEST = 4 << 20  # bytes of its head: the id of a trace is in it, and may be of any length
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -79,7 +81,8 @@ class Guard:
     def __init__(self, app: "ASGIApp", token: str, port: int) -> None:
         self._app = app
         self._token = token.encode()
-        self._hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+        end = "" if port == 80 else f":{port}"  # browsers leave 80 out
+        self._hosts = {f"{HOST}{end}", f"localhost{end}"}
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
@@ -102,8 +105,8 @@ class Guard:
         host = headers.get("host", "")
         if host not in self._hosts:
             return 421, "This server answers to its own address only."
-        given = scope["path"].split("/")[1].encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(given, self._token):
+        first = scope["path"].removeprefix("/").partition("/")[0]  # a path may be "*", too
+        if not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._token):
             return 404, "No such page: open the whole address that the command printed."
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
@@ -162,8 +165,6 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
     Raises:
         AnnotatorError: the port is taken.
     """
-    import uvicorn
-
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -179,6 +180,8 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
             log_level="critical",
             access_log=False,
             lifespan="off",
+            http="h11",
+            h11_max_incomplete_event_size=_LONGEST,
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=1,

@@ -27,8 +27,8 @@ _MOST_ROWS = 500  # in one answer
 
 
 class View:
-    """What the pages of some runs ask for. The tables are counted while the first traces are
-    already read.
+    """What the pages of some runs ask for. The traces can be read while the index is being filled;
+    then the tables are counted.
     """
 
     def __init__(
@@ -43,6 +43,8 @@ class View:
     ) -> None:
         self._runs = runs
         self._frame = frame_value(runs)
+        scripts = [*SCRIPTS, "tables.js", "findings.js", "view.js", "served.js"]
+        self._html = render("view.html", title=self._frame["title"], scripts=scripts)
         self._labelled = bool(labels)
         self._reading = Reading(runs, labels, traces)
         self._tables: dict[str, Any] = {"tables": [], "together": []}
@@ -51,8 +53,8 @@ class View:
 
         def count() -> None:
             try:
+                self._reading.index.wait()  # two busy threads would keep the pages waiting
                 self._tables = tables_value(runs, calibrations, transfer=transfer, by=by)
-                self._reading.index.wait()
             except AnnotatorError as error:
                 self._problem = str(error)
             self._counted = True
@@ -78,8 +80,7 @@ class View:
         return [Route("/", self._page), *(_answer(name, one) for name, one in answers.items())]
 
     def _page(self, _: Request) -> Response:
-        scripts = [*SCRIPTS, "view.js", "served.js"]
-        return html(render("view.html", title=self._frame["title"], scripts=scripts))
+        return html(self._html)
 
     def _overview(self, _: Request) -> Any:
         progress = self._reading.index.progress
@@ -87,7 +88,7 @@ class View:
             **self._frame,
             **self._tables,
             "ready": self._counted and progress.done,
-            "problem": self._problem or progress.error,
+            "problem": self._wrong(),
             "labelled": self._labelled,
             "progress": {
                 "annotations": progress.annotations,
@@ -96,12 +97,16 @@ class View:
             },
         }
 
+    def _wrong(self) -> str | None:
+        return self._problem or self._reading.index.progress.error
+
     def _rows(self, request: Request) -> Any:
         complete = self._reading.index.progress.done
         limit = min(_MOST_ROWS, whole(request, "limit", 100))
         page = self._reading.index.rows(_filter(request), whole(request, "offset", 0), limit)
         rows = [row.as_dict() for row in page.rows]
-        return {"total": page.total, "rows": rows, "complete": complete}
+        answer = {"total": page.total, "rows": rows}
+        return answer | {"complete": complete, "problem": self._wrong()}
 
     def _facets(self, request: Request) -> Any:
         return self._reading.index.facets(_filter(request)).as_dict()
@@ -125,7 +130,7 @@ class View:
         given = request.query_params.get("cursor")
         try:
             cursor = json_module.loads(given) if given else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(400, "cursor: not what a search has given") from None
         found = search(self._reading.find, self._reading.index, query, cursor)
         return found.as_dict()
@@ -152,13 +157,15 @@ def _filter(request: Request) -> Filter:
     attributes = tuple(
         (key[2:], value) for key, value in given.multi_items() if key.startswith("a.")
     )
-    rejected = {"true": True, "false": False}.get(given.get("rejected", ""))
+    rejected = given.get("rejected")
+    if rejected not in (None, "true", "false"):
+        raise Refused(400, "rejected: expected true or false")
     return Filter(
         run=whole(request, "run") if "run" in given else None,
         rubric=given.get("rubric"),
         status=given.get("status"),
         code=given.get("code"),
-        rejected=rejected,
+        rejected=None if rejected is None else rejected == "true",
         agreement=given.get("agreement"),
         attributes=attributes,
         text=given.get("text"),

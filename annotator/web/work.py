@@ -7,8 +7,15 @@ from pathlib import Path
 
 from annotator.calibration.design import sheet_sources
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, read_labels
-from annotator.labels.adjudication import Disagreement, compare, extra_of, write_agreed
+from annotator.labels import Codes, Label, read_labels
+from annotator.labels.adjudication import (
+    Disagreement,
+    compare,
+    decided_otherwise,
+    extra_of,
+    standing,
+    write_agreed,
+)
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric, load_rubric
@@ -119,7 +126,8 @@ def _adjudication(
         )
     labels = read_labels(request.given or (request.file,), Codes.of(rubric))
     compared = compare(labels, *pair)
-    written = write_agreed(store, compared.agreed)
+    agreed = [_standing(one, library, rubric) for one in compared.agreed]
+    written = write_agreed(store, agreed)
     differing: dict[str, Disagreement] = {one.trace_id: one for one in compared.differing}
     items = [Item(one.trace_id, extra_of(one.first, one.second)) for one in compared.differing]
     notes = [
@@ -128,4 +136,29 @@ def _adjudication(
     ]
     if compared.only_one:
         notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
+    otherwise = len(decided_otherwise(store, agreed))
+    if otherwise:
+        notes.append(
+            f"Of what they agree on, {request.annotator} decided {count(otherwise, 'trace')}"
+            " otherwise earlier; that stays."
+        )
+    lost = _marked(compared.agreed) - _marked(agreed)
+    if lost:
+        notes.append(
+            f"Of what they agree on, {count(lost, 'quote')} not found at the place given: kept"
+            " without it."
+        )
     return Work(rubric, items, library, store, differing, notes)
+
+
+def _marked(pairs: Sequence[tuple[Label, Label]]) -> int:
+    return sum(len(label.spans) for pair in pairs for label in pair)
+
+
+def _standing(agreed: tuple[Label, Label], library: Library, rubric: Rubric) -> tuple[Label, Label]:
+    if not any(one.spans for one in agreed):
+        return agreed  # no trace has to be read
+    trace_id = agreed[0].trace_id
+    trace = library.trace(trace_id) or Unreadable(trace_id, "", "not there")
+    first, second = (standing(one, trace, rubric) for one in agreed)
+    return first, second

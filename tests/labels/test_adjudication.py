@@ -5,11 +5,20 @@ import pytest
 from annotator.calibration.join import GOLD
 from annotator.errors import AnnotatorError
 from annotator.labels import Codes, read_labels
-from annotator.labels.adjudication import compare, extra_of, gold_of_agreed, write_agreed
+from annotator.labels.adjudication import (
+    compare,
+    decided_otherwise,
+    extra_of,
+    gold_of_agreed,
+    standing,
+    write_agreed,
+)
 from annotator.labels.decisions import Decision
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore
+from annotator.traces import Unreadable, read_traces
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.conftest import write_run
 
 DRAWN = {"task": "p/1", "split": "dev", "inclusion_probability": 0.25, "design": "d1"}
 
@@ -214,3 +223,42 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
     assert done.code == 0, done.err
     assert "labels: 4 of gold, design uniform, split dev" in done.out
     assert "agreement (primary code, none is a code)  3/4" in done.out
+
+
+def test_what_was_skipped_is_written_and_what_was_decided_otherwise_is_named(tmp_path, rubric):
+    """They differed on all once: t0 was skipped, t1 decided as both say now, t2 otherwise."""
+    rows = [label(f"t{n}", rubric, "alpha", by=by) for by in ("ann", "bob") for n in range(3)]
+    compared = compare(labels_of(tmp_path, rubric, *rows), "ann", "bob")
+    with LabelStore.open(tmp_path / "gold.jsonl", GOLD, rubric) as store:
+        store.decide(Decision("t0", skipped=True))
+        store.decide(Decision("t1", "alpha"))
+        store.decide(Decision("t2", "beta"))
+        assert decided_otherwise(store, compared.agreed) == ["t2"]
+        assert write_agreed(store, compared.agreed) == 1
+        codes = {trace_id: one.primary for trace_id, one in store.decisions.items()}
+        assert codes == {"t0": "alpha", "t1": "alpha", "t2": "beta"}
+        assert decided_otherwise(store, compared.agreed) == ["t2"]
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [
+        (span("I take a.py"), True),
+        (span("take", start=2), True),
+        (span("I take b.py"), False),
+        (span("take", start=3), False),
+        (span("I take a.py", source="message:9"), False),
+        (span("I take a.py", source="outcome"), False),
+    ],
+)
+def test_a_place_is_kept_only_where_the_quote_stands(tmp_path, rubric, made, kept):
+    write_run(
+        tmp_path / "logs" / "m" / "coop" / "x_task" / "1" / "f1_f2", [("agent1", "I take a.py")]
+    )
+    [trace] = read_traces([str(tmp_path / "logs")])
+    more = {"spans": [made], "evidence": [made["quote"]]}
+    first, _ = pair_of(tmp_path, rubric, more, {})
+    found = standing(first, trace, rubric)
+    assert bool(found.spans) is kept
+    assert found.evidence == (made["quote"],)
+    assert standing(first, Unreadable("t1", "", "gone"), rubric).spans == ()

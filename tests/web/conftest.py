@@ -51,16 +51,26 @@ class Watch:
     origins: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
 
-    def follow(self, page: Any) -> None:
-        page.on("console", self._console)
+    def follow(self, page: Any, refusals: bool) -> None:
+        page.on("console", self._refused if refusals else self._console)
         page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: self.found.append(f"dialog: {dialog.message}"))
+        page.on("dialog", self._dialog)
         page.on("request", self._request)
         page.on("popup", lambda popup: self.found.append(f"popup: {popup.url}"))
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.found.append(f"console: {message.text}")
+
+    def _refused(self, message: Any) -> None:
+        if not message.text.startswith("Failed to load resource"):
+            self._console(message)
+
+    def _dialog(self, dialog: Any) -> None:
+        if dialog.type == "beforeunload":  # the browser asks whether to leave what is not saved
+            dialog.accept()
+        else:
+            self.found.append(f"dialog: {dialog.message}")
 
     def _request(self, request: Any) -> None:
         own = ("data:", "blob:", *self.origins)
@@ -71,13 +81,19 @@ class Watch:
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visit]:
     """Open an address in a page of its own. In the end nothing may have gone wrong on any, nothing
-    may have run that is not the page's own, and no request may have left its origin.
+    may have run that is not the page's own, and no request may have left its origin. With
+    ``refusals`` requests may fail.
     """
     watch = Watch()
     contexts = []
 
     def open_(
-        address: str, *, width: int = 1280, height: int = 900, ready: str = "html[data-started]"
+        address: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        ready: str = "html[data-started]",
+        refusals: bool = False,
     ) -> Any:
         origin = address.partition("#")[0]
         scheme, _, rest = origin.partition("://")
@@ -85,7 +101,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
         context = chromium.new_context(viewport={"width": width, "height": height})
         contexts.append(context)
         page = context.new_page()
-        watch.follow(page)
+        watch.follow(page, refusals)
         page.goto(address)
         page.wait_for_selector(ready, state="attached")
         return page

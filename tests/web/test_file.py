@@ -318,6 +318,78 @@ def test_runs_side_by_side(tmp_path: Path, visit: Visit) -> None:
     assert ["one" in heads[0], "two" in heads[1]] == [True, True]
 
 
+def test_the_skip_link_stays_on_the_page(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#/traces")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_back_in_the_list_the_keyboard_is_where_it_was(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces?rubric=comm_errors")
+    page.click("ol.traces a >> nth=7")
+    page.wait_for_selector(".reading")
+    trace = page.inner_text("h1")
+    assert page.title().startswith(trace)
+    page.keyboard.press("u")
+    page.wait_for_selector("ol.traces")
+    assert page.title().startswith("Traces")
+    assert trace in page.evaluate("document.activeElement.textContent")
+
+
+def test_a_filter_that_lets_nothing_through_is_shown(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces?code=C9&a.project=nowhere")
+    page.wait_for_selector("select[name=code]")
+    assert page.inner_text(".status") == "0 annotations"
+    assert page.input_value("select[name=code]") == "C9"
+    assert page.input_value("select[name='a.project']") == "nowhere"
+    page.click("a.button:text-is('Clear')")
+    page.wait_for_selector(".status:text-is('34 annotations')")
+
+
+@pytest.mark.parametrize(
+    "place", ["#/constructor", "#/trace/%E0%A4%A", "#/trace/none", "#/traces?run=x&a.=&=", "#a/b?%"]
+)
+def test_an_address_of_nothing_breaks_nothing(report: str, visit: Visit, place: str) -> None:
+    page = visit(report + place)
+    page.wait_for_selector("#main[data-ready] h1")
+    page.keyboard.press("o")
+    page.wait_for_selector("table.counts")
+
+
+def test_a_passage_leads_to_its_finding(report: str, visit: Visit) -> None:
+    page = visit(f"{report}#/traces?code=C3a", width=390)
+    page.click("ol.traces a")
+    page.click("mark >> nth=0")
+    focused = page.evaluate("document.activeElement.dataset.quote")
+    assert focused in page.get_attribute("mark >> nth=0", "data-keys")
+
+
+def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path: Path, visit: Visit) -> None:
+    talk = [("agent1", "\U0001f600 needle " * 120), ("agent2", "needle")]
+    write_run(tmp_path / run_name(1), talk)
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/search?q=NEEDLE")
+    for shown in (50, 100, 121):
+        page.wait_for_selector(f".status:has-text('{shown} passages')")
+        assert page.locator("ol.hits li").count() == shown
+        if shown < 121:
+            page.click("button:text-is('Search on')")
+    page.click("ol.hits a >> nth=99")
+    page.wait_for_selector("mark.current")
+    assert page.inner_text("mark.current") == "needle"
+    assert "start=893&" in page.url  # 99 times 9 characters, and 2
+
+
+def test_a_damaged_file_says_so(report: str, tmp_path: Path, visit: Visit) -> None:
+    file = tmp_path / "run" / "report.html"
+    file.write_text(file.read_text().replace('id="rows">', 'id="rows">AAAA'))
+    page = visit(file.as_uri(), ready="#main:has-text('damaged')")
+    assert "Loading" not in page.inner_text("main")
+
+
 Cli = Callable[..., Any]
 
 

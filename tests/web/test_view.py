@@ -146,6 +146,79 @@ def test_only_its_own_pages_may_ask(run: Path, serve: Serve) -> None:
     assert get(api, Host=f"localhost:{port}")[0] == 200
 
 
+def said(address: str, request: str) -> bytes:
+    """Send a request as it is; return the first line of the answer."""
+    port = int(address.split(":")[2].split("/")[0])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as own:
+        own.sendall(f"{request}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        return own.makefile("rb").readline().strip()
+
+
+def test_requests_that_no_browser_makes(run: Path, serve: Serve) -> None:
+    address = serve("view", "run").address
+    token = address.split("/")[3]
+    for status, request in [
+        (404, "OPTIONS * HTTP/1.1"),
+        (404, "CONNECT evil.example:80 HTTP/1.1"),
+        (404, f"GET /x/../{token}/api/overview HTTP/1.1"),
+        (400, f"GET /{token}/api/overview HTTP/1.1\r\nHost: evil.example"),
+        (403, f"PUT /{token}/api/overview HTTP/1.1"),
+        (403, f"OPTIONS /{token}/api/overview HTTP/1.1"),
+        (400, f"GET /{token}/api/rows?rejected=perhaps HTTP/1.1"),
+        (400, f"GET /{token}/api/search?q=a&cursor={'[' * 5000} HTTP/1.1"),
+        (200, f"GET /{token}/api/trace?id={'x' * 300_000} HTTP/1.1"),
+        (200, f"HEAD /{token}/static/view.js HTTP/1.1"),
+    ]:
+        assert str(status).encode() in said(address, request), request[:100]
+
+
+def test_a_late_answer_does_not_touch_the_page_after_it(
+    run: Path, serve: Serve, visit: Visit
+) -> None:
+    page = visit(f"{serve('view', 'run').address}#/traces?rubric=comm_errors&status=labelled")
+    page.wait_for_selector("ol.traces a")
+    late: list[Any] = []
+    page.route("**/api/trace?*", lambda route: route.continue_() if late else late.append(route))
+    with page.expect_request("**/api/trace?*"):
+        page.click("ol.traces a >> nth=0")
+    until(lambda: page.title() and late)
+    page.go_back()
+    page.click("ol.traces a >> nth=1")
+    page.wait_for_selector(".reading")
+    late[0].continue_()
+    page.wait_for_timeout(500)
+    page.keyboard.press("n")
+    page.wait_for_selector("mark.current")
+    page.click("button.quote >> nth=0")
+    assert page.locator("mark.current").count()
+
+
+def test_a_list_that_grows_stays_where_it_is(run: Path, serve: Serve, visit: Visit) -> None:
+    address = serve("view", "run").address
+    page = visit(address)
+    cut = [12, 25]
+
+    def part(route: Any) -> None:
+        value = route.fetch().json()
+        if cut and "offset=0" in route.request.url:
+            value["rows"] = value["rows"][: cut[0]]
+        elif cut:
+            value["rows"] = value["rows"][: cut[1] - cut.pop(0)]
+        value["complete"] = len(cut) < 2
+        route.fulfill(json=value)
+
+    page.route("**/api/rows?*", part)
+    page.keyboard.press("t")
+    page.wait_for_selector("ol.traces")
+    assert page.locator("ol.traces li").count() == 12
+    page.focus("ol.traces a >> nth=10")
+    page.evaluate("scrollTo(0, 100)")
+    until(lambda: page.locator("ol.traces li").count() == 25)
+    assert page.evaluate("scrollY") == 100
+    assert page.evaluate("document.activeElement.closest('ol.traces') !== null")
+    page.unroute("**/api/rows?*")
+
+
 def test_it_listens_on_loopback_only(run: Path, serve: Serve) -> None:
     address = serve("view", "run").address
     port = int(address.split(":")[2].split("/")[0])
@@ -162,18 +235,24 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
     address = serve("label", "traces", *given).address
     origin = address.rsplit("/", 2)[0]
     decide = f"{address}api/decide"
-    body = json.dumps({"n": 0, "primary": "C1a"}).encode()
+    body = json.dumps({"n": 0, "revision": 0, "primary": "C1a"}).encode()
     kind = {"Content_Type": "application/json"}
     assert post(decide, body, **kind) == 403  # no origin
     assert post(decide, body, Origin="http://evil.example", **kind) == 403
     assert post(decide, body, Origin=origin, Content_Type="text/plain") == 403
     assert (tmp_path / "labels.jsonl").read_bytes() == b""
-    for wrong in (b"{", b"[]", b'{"n": 99}', b'{"n": 0, "primary": 3}', b'{"n": -1}'):
+    for wrong in (
+        b"{",
+        b"[]",
+        b'{"n": 99, "revision": 0}',
+        b'{"n": 0, "primary": 3}',
+        b'{"n": -1}',
+    ):
         assert post(decide, wrong, Origin=origin, **kind) in (400, 404)
-    unknown = json.dumps({"n": 0, "primary": "C9"}).encode()
+    unknown = json.dumps({"n": 0, "revision": 0, "primary": "C9"}).encode()
     assert post(decide, unknown, Origin=origin, **kind) == 409
     quote = {"quote": "made up", "source": "message:1", "start": 0, "end": 7}
-    made_up = json.dumps({"n": 0, "primary": "C1a", "evidence": [quote]}).encode()
+    made_up = json.dumps({"n": 0, "revision": 0, "primary": "C1a", "evidence": [quote]}).encode()
     assert post(decide, made_up, Origin=origin, **kind) == 409
     assert (tmp_path / "labels.jsonl").read_bytes() == b""
     assert post(decide, body, Origin=origin, **kind) == 200
@@ -185,6 +264,9 @@ def test_a_damaged_line_is_said_on_the_page(run: Path, serve: Serve, visit: Visi
         file.write("{}\n")
     page = visit(serve("view", "run").address)
     page.wait_for_selector("[role=alert]")
+    assert "line 35" in page.inner_text("[role=alert]")
+    page.keyboard.press("t")
+    page.wait_for_selector("ol.traces")
     assert "line 35" in page.inner_text("[role=alert]")
 
 

@@ -20,13 +20,14 @@
     agreement: (row) => (row.agreement === null ? [] : [row.agreement]),
     rejected: (row) => [String(row.rejected > 0)],
   };
-  const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-  const look = (row, key) =>
-    key.startsWith("a.") ? (row.attributes[key.slice(2)] ?? null) === null ? [] : [shown(row.attributes[key.slice(2)])] : LOOKS[key](row);
+  const look = (row, key) => {
+    if (!key.startsWith("a.")) return LOOKS[key](row);
+    return Object.hasOwn(row.values, key.slice(2)) ? [row.values[key.slice(2)]] : [];
+  };
 
   function wanted(filter) {
     const parts = Object.keys(LOOKS).filter((key) => filter[key] !== undefined && filter[key] !== "").map((key) => [key, String(filter[key])]);
-    for (const [key, value] of Object.entries(filter.attributes || {})) if (value !== "") parts.push([`a.${key}`, value]);
+    for (const [key, value] of filter.attributes) if (value !== "") parts.push([`a.${key}`, value]);
     return parts;
   }
 
@@ -36,7 +37,9 @@
     return rows.filter((row) => parts.every(([key, value]) => look(row, key).includes(value)) && (!text || row.text.toLowerCase().includes(text)));
   }
 
-  const MOST = 200; // values of an attribute to choose from
+  const MOST = 200; // values of an attribute to choose from,
+  const NAMES = 100; // attributes,
+  const HITS = 50; // and what a search gives at once
 
   function counts(rows, filter, key) {
     const found = new Map();
@@ -48,7 +51,8 @@
     constructor(overview, rows, traces) {
       Object.assign(this, { shown: overview, list: rows, traces });
       this.numbers = new Map(rows.map((row, n) => [row.number, n]));
-      this.names = [...new Set(rows.flatMap((row) => Object.keys(row.attributes)))];
+      const names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
+      Object.assign(this, { names: names.slice(0, NAMES), unlisted: Math.max(0, names.length - NAMES) });
     }
     async overview() { return this.shown; }
     async rows(filter, offset, limit) {
@@ -56,14 +60,11 @@
       return { total: found.length, rows: found.slice(offset, offset + limit) };
     }
     async facets(filter) {
-      const facets = { attributes: {}, omitted: [] };
-      for (const key of Object.keys(LOOKS)) facets[key] = counts(this.list, filter, key);
-      for (const key of this.names) {
-        const values = counts(this.list, filter, `a.${key}`);
-        if (values.length > MOST) facets.omitted.push([key, values.length]);
-        else facets.attributes[key] = values;
-      }
-      return facets;
+      const facets = Object.fromEntries(Object.keys(LOOKS).map((key) => [key, counts(this.list, filter, key)]));
+      const all = this.names.map((key) => [key, counts(this.list, filter, `a.${key}`)]);
+      const attributes = Object.fromEntries(all.filter(([, values]) => values.length <= MOST));
+      const omitted = all.filter(([, values]) => values.length > MOST).map(([key, values]) => [key, values.length]);
+      return { ...facets, attributes, omitted, unlisted: this.unlisted };
     }
     async trace(id) {
       const n = this.traces.get(id);
@@ -82,17 +83,29 @@
       };
       return { previous: other(-1), next: other(1), position: at + 1, total: found.length };
     }
+    // `cursor`: how many traces were searched, how many hits of the next were given, how many
+    // traces could not be read.
     async search(query, cursor) {
-      const begin = performance.now();
+      const until = performance.now() + 300;
       const ids = [...this.traces.keys()];
       const pattern = new RegExp(query.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "giu");
       const hits = [];
-      let at = cursor ?? 0;
-      for (; at < ids.length && hits.length < 50 && performance.now() - begin < 300; at++) {
+      let [at, given, unread] = cursor ?? [0, 0, 0];
+      const answer = (on) => ({ hits, cursor: on ? [at, given, unread] : null, searched: at - unread, unread });
+      while (at < ids.length) {
         const { trace } = await unpacked($(`script[data-trace="${this.traces.get(ids[at])}"]`));
-        for (const [id, text] of texts(trace)) for (const found of text.matchAll(pattern)) hits.push(hit(trace.id, id, text, found));
+        let n = 0;
+        for (const one of found(trace, pattern)) {
+          if (n++ < given) continue;
+          if (hits.length === HITS) return answer(true);
+          hits.push(one());
+          given++;
+        }
+        if (trace.format === "unreadable") unread++;
+        [at, given] = [at + 1, 0];
+        if (performance.now() > until) return answer(at < ids.length);
       }
-      return { hits, cursor: at < ids.length ? at : null, searched: at, unread: 0 };
+      return answer(false);
     }
   }
 
@@ -102,20 +115,35 @@
     if (trace.outcome.text) yield ["outcome", trace.outcome.text];
   }
 
-  function hit(trace_id, source, text, found) {
-    const points = (part) => [...part].length;
-    const start = points(text.slice(0, found.index));
-    const length = points(found[0]);
-    const before = [...text.slice(Math.max(0, found.index - 80), found.index)];
-    const excerpt = before.join("") + found[0] + text.slice(found.index + found[0].length, found.index + found[0].length + 120);
-    return { trace_id, source, start, end: start + length, excerpt, match: [before.length, before.length + length] };
+  const points = (part) => (/[\ud800-\udbff]/.test(part) ? [...part].length : part.length);
+
+  // What makes each hit of a trace: a search may skip thousands.
+  function* found(trace, pattern) {
+    for (const [source, text] of texts(trace)) {
+      let [unit, start] = [0, 0];
+      for (const { 0: words, index } of text.matchAll(pattern)) {
+        start += points(text.slice(unit, index));
+        unit = index;
+        const from = start;
+        yield () => {
+          const before = text.slice(Math.max(0, index - 80), index);
+          const after = text.slice(index + words.length, index + words.length + 120);
+          const match = [points(before), points(before) + points(words)];
+          return { trace_id: trace.id, source, start: from, end: from + points(words), excerpt: before + words + after, match };
+        };
+      }
+    }
   }
 
   addEventListener("DOMContentLoaded", async () => {
-    const overview = JSON.parse($("#overview").textContent);
-    const rows = await unpacked($("#rows"));
-    const traces = new Map(all("script[data-trace]").map((one) => [decodeURIComponent(one.dataset.id), one.dataset.trace]));
-    await annotator.start(new FileSource(overview, rows, traces));
-    document.documentElement.dataset.started = "yes";
+    try {
+      const overview = JSON.parse($("#overview").textContent);
+      const rows = await unpacked($("#rows"));
+      const traces = new Map(all("script[data-trace]").map((one) => [decodeURIComponent(one.dataset.id), one.dataset.trace]));
+      await annotator.start(new FileSource(overview, rows, traces));
+      document.documentElement.dataset.started = "yes";
+    } catch (error) {
+      $("#main").textContent = `This page cannot be shown, the file may be damaged or the browser too old: ${error.message}`;
+    }
   });
 })();

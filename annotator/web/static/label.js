@@ -3,59 +3,66 @@
 "use strict";
 
 (function () {
-  const { h, $, all, name } = annotator;
+  const { h, $, all, name, Draft } = annotator;
   let state; // what the server says: the rubric, who labels, the items
-  let at = -1; // the item on the page
+  let paper = null; // on the page: {n, item, draft, active, steps, waiting, failed, timer}
   let view = null;
-  let item = null; // the trace, the saved decision, and in adjudication what two people said
-  let draft = null; // what is being decided
-  let active = null; // the code that evidence is added to
   let cursor = null; // the lines selected by keyboard: [anchor, end] among the units
-  let saving = Promise.resolve();
+  let saving = Promise.resolve(); // what the server is asked, one after the other
+  let busy = false; // another trace is on its way: nothing is decided meanwhile
+  let notices = null; // what is to be known at the start, until it is closed
   let seconds = 0;
   let shownSince = null;
+  const marked = new Map(); // number -> the draft of a trace before it was decided
 
-  const blank = () => ({ none: false, skipped: false, codes: [], evidence: [], note: "", confidence: null });
-  const decided = (one) => one.none || one.skipped || one.codes.length > 0;
-  const many = () => state.rubric.choice === "many";
-  const code = (id) => state.rubric.codes.find((one) => one.id === id);
+  const choice = () => state.rubric.choice;
 
   // ---- one item ----
-  async function open(n) {
-    await saving;
-    if (n < 0 || n >= state.items.length) return annotator.say(n < 0 ? "This is the first trace." : "This is the last trace.");
+  // Leave the trace on the page for the one whose number `where` returns; for none if that is null
+  // or anything about the trace on the page is not saved.
+  async function leave(where) {
+    if (busy) return;
+    busy = true;
+    const focused = document.activeElement?.dataset?.focus;
+    $("#main").inert = true; // what is typed or clicked now would be about the old trace
     try {
-      item = await annotator.ask(`api/item?n=${n}`);
+      const n = (await settled()) ? await where() : null;
+      if (n !== null) show(n, await annotator.ask(`api/item?n=${n}`));
     } catch (error) {
-      return annotator.say(error.message, "error");
+      annotator.say(error.message, "error");
     }
-    at = n;
-    [draft, active, cursor, seconds, shownSince] = [draftOf(item.decision), null, null, item.decision?.seconds || 0, performance.now()];
-    active = draft.codes[0] || null;
-    location.replace(`#${at + 1}`);
-    drawItem();
-    return undefined;
+    $("#main").inert = false;
+    busy = false;
+    if (focused) annotator.focusOn(focused);
+    else $("h1")?.focus({ preventScroll: true });
   }
 
-  function draftOf(one) {
-    if (!one) return blank();
-    const codes = [one.primary, ...one.secondary].filter(Boolean);
-    return { none: !one.skipped && !codes.length, skipped: one.skipped, codes, evidence: [...one.evidence], note: one.note, confidence: one.confidence };
+  const open = (n) => leave(() => {
+    if (n >= 0 && n < state.items.length) return n;
+    annotator.say(n < 0 ? "This is the first trace." : "This is the last trace.");
+    return null;
+  });
+
+  function show(n, item) {
+    const draft = (!item.decision && marked.get(n)?.copy()) || Draft.of(item.decision);
+    paper = { n, item, draft, active: draft.codes[0] ?? null, steps: [], waiting: 0, failed: null, timer: null };
+    [cursor, seconds, shownSince] = [null, item.decision?.seconds || 0, document.hidden ? null : performance.now()];
+    state.items[n].state = !item.decision ? "open" : item.decision.skipped ? "skipped" : "labelled";
+    location.replace(`#${n + 1}`);
+    drawItem();
   }
 
   function drawItem() {
-    const marks = new Map();
-    for (const one of item.trace.messages) marks.set(`message:${one.n}`, []);
-    for (const [id, list] of allMarks()) marks.set(id, list);
-    view = annotator.showTrace(item.trace, marks, (agent, from) => annotator.ask(`api/steps?${new URLSearchParams({ n: at, agent, from })}`));
-    $("#main").replaceChildren(
-      h("header.title", h("div.near", h("button", { type: "button", "data-go": "previous", disabled: at === 0, click: () => open(at - 1) }, "Previous"),
-        h("button", { type: "button", "data-go": "next", disabled: at === state.items.length - 1, click: () => open(at + 1) }, "Next"),
-        h("span.legend", `${at + 1} of ${state.items.length}`)), h("h1", name(item.trace.id, 400)), item.error && h("p.warning", { role: "alert" }, name(item.error, 600))),
-      h("div.labelling", h("div", strip(), tasks(), view.element), h("aside", { id: "panel", "aria-label": "Label" })));
-    drawPanel();
+    const { n, item } = paper;
+    const go = (focus, to, label, last) => h("button", { type: "button", "data-focus": focus, disabled: n === last, click: () => open(to) }, label);
+    view = annotator.showTrace(item.trace, allMarks(), (agent, from) => annotator.ask(`api/steps?${new URLSearchParams({ n, agent, from })}`));
+    $("#main").replaceChildren(h("div.labelling", h("div", notices,
+      h("header.title", h("div.near", go("previous", n - 1, "Previous", 0), go("following", n + 1, "Next", state.items.length - 1), h("span.legend", `${n + 1} of ${state.items.length}`)),
+        h("h1", { tabindex: -1 }, name(item.trace.id, 400)), item.error && h("p.warning", { role: "alert" }, name(item.error, 600))),
+      strip(), tasks(), view.element), annotator.panel(on)));
+    redraw();
     drawProgress();
-    $("#main").dataset.item = at;
+    $("#main").dataset.item = n;
     scrollTo(0, 0);
   }
 
@@ -66,25 +73,25 @@
       if (!found.has(span.source)) found.set(span.source, []);
       found.get(span.source).push({ start: span.start, end: span.end, key, tone, title });
     };
-    (item.others || []).forEach((one, n) => one.spans.forEach((span, k) => add(span, `other.${n}.${k}`, n ? "second" : "first", one.annotator)));
-    draft.evidence.forEach((span, k) => add(span, `own.${k}`, "own", span.code || "evidence"));
+    (paper.item.others || []).forEach((one, n) => one.spans.forEach((span, k) => add(span, `other.${n}.${k}`, n ? "second" : "first", one.annotator)));
+    paper.draft.evidence.forEach((span, k) => add(span, `own.${k}`, "own", span.code || "evidence"));
     return found;
   }
 
   function remark() {
     const found = allMarks();
-    for (const [id, before] of view.marks) {
-      const now = found.get(id) || [];
+    for (const id of new Set([...view.marks.keys(), ...found.keys()])) {
+      const [before, now] = [view.marks.get(id) || [], found.get(id) || []];
       if (JSON.stringify(before) !== JSON.stringify(now)) annotator.remark(view, id, now);
     }
-    for (const [id, now] of found) if (!view.marks.has(id)) annotator.remark(view, id, now);
   }
 
-  const tasks = () => item.tasks.length > 0 && h("details", h("summary", "The tasks"), item.tasks.map((one) => [h("h3", name(one.agent, 60)), h("div.source", one.text)]));
+  const tasks = () => paper.item.tasks.length > 0 && h("details", h("summary", "The tasks"), paper.item.tasks.map((one) => [h("h3", name(one.agent, 60)), h("div.source", one.text)]));
 
+  // Only the trace on the page is a stop of the Tab key: there may be thousands; arrows go on.
   function strip() {
-    return h("ol.items", { "aria-label": "Traces" }, state.items.map((one, n) => h("li", h(`button.${one.state}`, {
-      type: "button", "aria-current": n === at ? "true" : null, "aria-label": `Trace ${n + 1}: ${one.state}`, title: `${n + 1}: ${name(one.id, 200)}, ${one.state}`, click: () => open(n),
+    return h("ol.items", { "aria-label": "Traces" }, state.items.map((one, n) => h("li", h("button", {
+      type: "button", tabindex: n === paper.n ? 0 : -1, "data-focus": n === paper.n ? "item" : null, "aria-current": n === paper.n ? "true" : null, click: () => open(n),
     }))));
   }
 
@@ -94,189 +101,154 @@
     annotator.set($("#progress"), { max: Math.max(1, state.items.length), value: done });
     $("#count").textContent = `${done} of ${state.items.length} labelled${skipped ? `, ${skipped} skipped` : ""}`;
     all(".items button").forEach((button, n) => {
-      button.className = state.items[n].state;
-      button.setAttribute("aria-label", `Trace ${n + 1}: ${state.items[n].state}`);
+      const one = state.items[n];
+      button.className = one.state;
+      annotator.set(button, { "aria-label": `Trace ${n + 1}: ${one.state}`, title: `${n + 1}: ${name(one.id, 200)}, ${one.state}` });
     });
   }
 
-  // ---- the panel ----
-  function drawPanel() {
-    const focused = document.activeElement?.dataset?.focus;
-    const open = new Set(all("#panel details[open]").map((one) => one.dataset.of));
-    const top = $("#panel").scrollTop;
-    $("#panel").replaceChildren(...[
-      item.others && two(),
-      h("h2", state.rubric.title),
-      h("details", { "data-of": "instructions", open: open.has("instructions") }, h("summary", "Instructions"), h("p.rationale", state.rubric.instructions)),
-      h("ol.codes", state.rubric.codes.map((one, n) => shownCode(one, n, open)), h(`li${draft.none ? ".primary" : ""}`,
-        h("button.pick", { type: "button", "data-focus": "none", "aria-pressed": String(draft.none), click: (event) => act(event, none) }, h("kbd", "0"), "none: no code applies"))),
-      evidence(), note(), confidence(), actions(),
-    ].filter(Boolean));
-    $("#panel").scrollTop = top;
-    if (focused) $(`#panel [data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  function redraw() {
+    remark();
+    annotator.drawPanel(state.rubric, paper, on);
+    tell();
   }
 
-  // What a click does; focus goes back to the page, so that keys are commands again.
-  function act(event, what) {
-    if (event.detail > 0) event.target.closest("button").blur();
-    what();
+  // ---- what is decided ----
+  // What is not decided is kept here: it comes back with its trace, and when a decision is undone.
+  function keep() {
+    if (paper.draft.blank) marked.delete(paper.n);
+    else if (!paper.draft.decided) marked.set(paper.n, paper.draft.copy());
   }
 
-  const keyOf = (n) => (n < 9 ? String(n + 1) : n < 18 ? `⇧${n - 8}` : "");
-
-  function shownCode(one, n, open) {
-    const place = draft.codes.indexOf(one.id);
-    const role = place < 0 ? "" : many() ? "chosen" : place === 0 ? "primary" : "secondary";
-    return h(`li${role ? `.${role === "chosen" ? "primary" : role}` : ""}`,
-      h("button.pick", { type: "button", "data-focus": `code-${one.id}`, "aria-pressed": String(place >= 0), click: (event) => act(event, () => pick(one.id)) },
-        keyOf(n) && h("kbd", keyOf(n)), `${one.id === one.name ? "" : `${one.id}: `}${one.name}`, h("span.role", role)),
-      role === "secondary" && h("button", { type: "button", "data-focus": `first-${one.id}`, click: (event) => act(event, () => makePrimary(one.id)) }, "Make primary"),
-      h("p", one.definition),
-      h("details", { "data-of": one.id, open: open.has(one.id) }, h("summary", "Evidence, near misses, example"),
-        h("p", h("strong", "Evidence: "), one.evidence, ` (${annotator.count(one.quotes, "quote")} at least)`),
-        one.not && h("p", h("strong", "Not: "), one.not),
-        one.example && [one.example.quotes.map((text) => h("blockquote", text)), h("p", one.example.why)]));
+  // Change the draft, show it and save it. Steps that nothing is saved of are undone here.
+  function change(alter) {
+    const before = paper.draft.copy();
+    alter(paper.draft);
+    if (before.decided || paper.draft.decided) paper.steps = [];
+    else paper.steps.push(before);
+    drafted();
   }
 
-  function evidence() {
-    const rows = draft.evidence.map((one, k) => h("li",
-      h("button.quote", { type: "button", "data-focus": `quote-${k}`, click: () => annotator.reveal(view, `own.${k}`) },
-        h("span.where", `${one.source ? name(one.source, 120) : "quoted without its place"}${one.code ? ` · ${one.code}` : ""}`), h("q", annotator.passage(one.quote, 300))),
-      h("button", { type: "button", "aria-label": `Remove the quote ${k + 1}`, "data-focus": `remove-${k}`, click: (event) => act(event, () => removeQuote(k)) }, "×")));
-    const lacking = draft.codes.filter((id) => draft.evidence.filter((one) => one.code === id || one.code === null).length < code(id).quotes);
-    return h("section", { "aria-label": "Evidence" }, h("h3", "Evidence", active && draft.codes.length > 1 ? ` (for ${active})` : ""),
-      h("button", { type: "button", "data-focus": "add", mousedown: (event) => event.preventDefault(), click: addSelected }, h("kbd", "e"), " Add the selected text"),
-      h("ul.evidence", rows),
-      lacking.length > 0 && h("p.legend", `The rubric wants ${lacking.map((id) => `${annotator.count(code(id).quotes, "quote")} for ${id}`).join(", ")}.`));
+  function drafted() {
+    if (!paper.draft.codes.includes(paper.active)) paper.active = paper.draft.codes[0] ?? null;
+    keep();
+    redraw();
+    save();
   }
 
-  function note() {
-    const field = h("textarea", { id: "note", "data-focus": "note" });
-    field.value = draft.note;
-    let wait;
-    const keep = () => {
-      clearTimeout(wait);
-      if (draft.note !== field.value) {
-        draft.note = field.value;
-        save();
+  function pick(id) {
+    paper.active = id;
+    change((draft) => draft.pick(id, choice()));
+    $(`#choices [data-code="${CSS.escape(id)}"]`).scrollIntoView({ block: "nearest" });
+  }
+
+  function primary(id) {
+    if (choice() !== "many" && paper.draft.codes.includes(id)) change((draft) => draft.makePrimary(id));
+  }
+
+  function aim(id) {
+    paper.active = id;
+    redraw();
+  }
+
+  function aimNext() {
+    const { draft, active } = paper;
+    if (draft.codes.length > 1) aim(draft.codes[(draft.codes.indexOf(active) + 1) % draft.codes.length]);
+  }
+
+  // The server is asked first: what the rubric takes no quotes from is refused before it is chosen.
+  function add() {
+    const found = annotator.selected(view);
+    if (found.error) return annotator.say(found.error, "error");
+    const passage = { ...found, code: paper.active };
+    if (paper.draft.has(passage)) return annotator.say("This passage is there already.");
+    getSelection().removeAllRanges();
+    return ask(async (one) => {
+      try {
+        await annotator.ask("api/passage", { n: one.n, ...passage });
+      } catch (error) {
+        return annotator.say(error.message, "error");
       }
-    };
-    field.addEventListener("input", () => {
-      clearTimeout(wait);
-      wait = setTimeout(keep, 600);
+      change((draft) => draft.add(passage));
+      return annotator.say(`Added: ${name(passage.quote, 60)}`);
     });
-    field.addEventListener("blur", keep);
-    note.keep = keep;
-    return h("label.field", h("span", h("kbd", "m"), " Note"), field);
-  }
-
-  function confidence() {
-    return h("fieldset.confidence", h("legend.said", "Confidence"), h("span", h("kbd", "-"), h("kbd", "+"), " Confidence"),
-      [1, 2, 3, 4, 5].map((n) => h("button", { type: "button", "data-focus": `confidence-${n}`, "aria-pressed": String(draft.confidence === n), "aria-label": `Confidence ${n} of 5`,
-        click: (event) => act(event, () => sure(draft.confidence === n ? null : n)) }, n)));
-  }
-
-  function actions() {
-    const button = (key, label, what, more = "") => h(`button${more}`, { type: "button", "data-focus": label, click: (event) => act(event, what) }, h("kbd", key), ` ${label}`);
-    return h("div.foot", h("p.state", { id: "state", role: "status" }, shownState()),
-      h("div.actions", button("Enter", "Next open", next, ".main"), button("s", "Skip", skip), button("u", "Undo", undo)));
-  }
-
-  function shownState() {
-    if (draft.skipped) return "Skipped.";
-    if (!decided(draft)) return item.decision ? "Nothing chosen: choose a code, none or skip; the saved label is withdrawn." : "Not labelled yet: choose a code or none.";
-    return "";
-  }
-
-  function tell(text, kind) {
-    const place = $("#state");
-    if (place) [place.textContent, place.className] = [text, `state ${kind}`];
-  }
-
-  // ---- adjudication ----
-  function two() {
-    const side = (one, n) => {
-      const codes = [one.primary, ...one.secondary].filter(Boolean);
-      const spans = one.spans.length ? one.spans : one.evidence.map((quote) => ({ quote }));
-      return h(`article.card.${n ? "second" : "first"}`, h("header", h("strong", name(one.annotator, 60)), one.confidence && h("span.legend", `confidence ${one.confidence}`)),
-        h("p", codes.length ? codes.map((id, place) => h(`span.chip.code${place && !many() ? ".second" : ""}`, id)) : "none"),
-        one.note && h("p.rationale", one.note),
-        h("ul.quotes", spans.map((span, k) => h("li", span.source
-          ? h("button.quote", { type: "button", click: () => annotator.reveal(view, `other.${n}.${k}`) }, h("span.where", name(span.source, 120)), h("q", annotator.passage(span.quote, 300)))
-          : h("q", annotator.passage(span.quote, 300))))),
-        h("button", { type: "button", "data-focus": `take-${n}`, click: (event) => act(event, () => take(n)) }, h("kbd", n ? "b" : "a"), ` Take ${name(one.annotator, 30)}'s`));
-    };
-    return h("section", { "aria-label": "What two people said" }, h("h2", "They differ"), h("div.two", item.others.map(side)));
   }
 
   function take(n) {
-    const one = item.others?.[n];
-    if (!one) return;
-    const codes = [one.primary, ...one.secondary].filter(Boolean);
-    const placed = one.spans.map((span) => ({ quote: span.quote, source: span.source, start: span.start, end: span.end, code: codes.includes(span.code) ? span.code : null }));
-    const evidence = [...placed, ...one.evidence.filter((text) => !one.spans.some((span) => span.quote === text)).map((quote) => ({ quote, source: null, code: null }))];
-    draft = { none: !codes.length, skipped: false, codes, evidence, note: draft.note, confidence: draft.confidence };
-    active = codes[0] || null;
-    changed();
-  }
-
-  // ---- decisions ----
-  function pick(id) {
-    const place = draft.codes.indexOf(id);
-    if (place >= 0) draft.codes.splice(place, 1);
-    else if (state.rubric.choice === "one") draft.codes = [id];
-    else draft.codes.push(id);
-    [draft.none, draft.skipped] = [false, false];
-    active = place >= 0 ? draft.codes[0] || null : id;
-    draft.evidence = draft.evidence.map((one) => (one.code === null || draft.codes.includes(one.code) ? one : { ...one, code: null }));
-    changed();
-  }
-
-  function makePrimary(id) {
-    if (many() || !draft.codes.includes(id)) return;
-    draft.codes = [id, ...draft.codes.filter((one) => one !== id)];
-    changed();
-  }
-
-  function none() {
-    const now = !draft.none;
-    [draft.none, draft.skipped, draft.codes, active] = [now, false, [], null];
-    draft.evidence = draft.evidence.map((one) => ({ ...one, code: null }));
-    changed();
-  }
-
-  function sure(n) {
-    draft.confidence = n;
-    changed();
-  }
-
-  function addSelected() {
-    const found = annotator.selected(view);
-    if (found.error) return annotator.say(found.error, "error");
-    if (draft.evidence.some((one) => one.source === found.source && one.start === found.start && one.end === found.end && one.code === active)) {
-      return annotator.say("This passage is there already.");
-    }
-    draft.evidence.push({ ...found, code: active });
-    getSelection().removeAllRanges();
-    changed();
-    return annotator.say(`Added: ${name(found.quote, 60)}`);
-  }
-
-  function removeQuote(k) {
-    draft.evidence.splice(k, 1);
-    changed();
+    const label = paper.item.others?.[n];
+    if (label) change((draft) => draft.take(label));
   }
 
   function skip() {
-    [draft.skipped, draft.none, draft.codes, draft.evidence] = [true, false, [], []];
-    changed();
-    saving.then((done) => done && next());
+    change((draft) => draft.skip());
+    next();
   }
 
-  function changed() {
-    remark();
-    drawPanel();
+  function noteTyped(text) {
+    paper.draft.note = text;
+    keep();
+    clearTimeout(paper.timer);
+    paper.timer = setTimeout(saveNote, 600);
+    tell();
+  }
+
+  function saveNote() {
+    if (!paper || paper.timer === null) return;
+    clearTimeout(paper.timer);
+    paper.timer = null;
     save();
+  }
+
+  // ---- saving ----
+  function ask(what) {
+    const one = paper;
+    one.waiting += 1;
+    saving = saving.then(() => what(one)).finally(() => {
+      one.waiting -= 1;
+      tell();
+    });
+    tell();
+  }
+
+  // What comes to nothing after it was saved is withdrawn.
+  function save() {
+    const body = paper.draft.body(choice());
+    ask(async (one) => {
+      try {
+        if (!body.withdrawn || one.item.decision) {
+          const answer = await annotator.ask("api/decide", { n: one.n, revision: one.item.revision, seconds: spent(), ...body });
+          [one.item.decision, one.item.revision, state.items[one.n].state] = [answer.decision, answer.revision, answer.state];
+          drawProgress();
+        }
+        one.failed = null;
+      } catch (error) {
+        one.failed = error.message;
+        annotator.say(`Not saved: ${error.message}`, "error");
+      }
+    });
+  }
+
+  // Wait until the server has answered; false if something could not be saved, at the second try.
+  async function settled() {
+    if (!paper) return true;
+    saveNote();
+    while (paper.waiting) await saving;
+    if (!paper.failed) return true;
+    save();
+    while (paper.waiting) await saving;
+    return !paper.failed;
+  }
+
+  function tell() {
+    const { draft, waiting, failed, timer } = paper;
+    const [text, kind] = waiting || timer !== null ? ["Saving …", ""]
+      : failed ? [`Not saved: ${failed}`, "unsaved"]
+      : draft.blank ? ["Not labelled yet: choose a code or none.", ""]
+      : !draft.decided ? ["Not saved yet: choose a code or none.", "unsaved"]
+      : [draft.skipped ? "Skipped." : "Saved.", "saved"];
+    const place = $("#state");
+    if (place.textContent !== text) place.textContent = text;
+    place.className = `state ${kind}`;
   }
 
   function spent() {
@@ -285,113 +257,99 @@
     return Math.round(10 * seconds) / 10;
   }
 
-  // Saves wait for each other; each sends what is decided then. What comes to nothing after it was
-  // saved is withdrawn.
-  function save() {
-    const [n, one, was] = [at, structuredClone(draft), item];
-    if (!decided(one) && !was.decision) return tell(one.evidence.length || one.note ? "Not saved yet: choose a code or none." : "", "unsaved");
-    tell("Saving …", "");
-    saving = saving.then(async () => {
-      try {
-        const [primary, ...rest] = one.codes;
-        const body = decided(one)
-          ? { n, skipped: one.skipped, primary: many() ? null : (primary ?? null), secondary: many() ? one.codes : rest, evidence: one.evidence, note: one.note, confidence: one.confidence, seconds: spent() }
-          : { n, withdrawn: true };
-        const answer = await annotator.ask("api/decide", body);
-        state.items[n].state = answer.state;
-        was.decision = answer.decision;
-        drawProgress();
-        if (n === at) tell(answer.state === "open" ? "Withdrawn: not labelled." : one.skipped ? "Skipped." : "Saved.", "saved");
-        return true;
-      } catch (error) {
-        if (n === at) tell(`Not saved: ${error.message}`, "unsaved");
-        annotator.say(`Not saved: ${error.message}`, "error");
-        return false;
-      }
-    });
-    return undefined;
-  }
-
-  async function next() {
-    note.keep?.();
-    if (!(await saved())) return;
-    const from = state.items.findIndex((one, n) => n > at && one.state === "open");
+  const next = () => leave(() => {
+    const from = state.items.findIndex((one, n) => n > paper.n && one.state === "open");
     const found = from >= 0 ? from : state.items.findIndex((one) => one.state === "open");
-    if (found >= 0 && found !== at) await open(found);
-    else annotator.say(found < 0 ? "Every trace is labelled or skipped." : "This is the only open trace.");
-  }
+    if (found >= 0 && found !== paper.n) return found;
+    annotator.say(found < 0 ? "Every trace is labelled or skipped." : "This is the only open trace.");
+    return null;
+  });
 
-  async function saved() {
-    if ((await saving) === false) {
-      save();
-      if ((await saving) === false) return false;
+  const undo = () => leave(async () => {
+    if (paper.steps.length) {
+      paper.draft = Object.assign(paper.steps.pop(), { note: paper.draft.note });
+      drafted();
+      annotator.say("Undone; it was not saved yet.");
+      return null;
     }
-    return true;
-  }
+    const answer = await annotator.ask("api/undo", {});
+    annotator.say(answer.n === null ? "There is nothing to undo." : `Undone: trace ${answer.n + 1} is ${answer.state} now.`);
+    return answer.n;
+  });
 
-  async function undo() {
-    note.keep?.();
-    await saving;
-    try {
-      const answer = await annotator.ask("api/undo", {});
-      if (answer.n === null) return annotator.say("There is nothing to undo.");
-      state.items[answer.n].state = answer.state;
-      await open(answer.n);
-      return annotator.say("Undone.");
-    } catch (error) {
-      return annotator.say(error.message, "error");
-    }
-  }
+  const on = {
+    pick, primary, aim, add, take, next, skip, undo, note: noteTyped, noted: saveNote,
+    none: () => change((draft) => draft.toggleNone()), sure: (n) => change((draft) => draft.sure(n)),
+    remove: (k) => change((draft) => draft.evidence.splice(k, 1)), reveal: (key) => annotator.reveal(view, key),
+  };
 
   // ---- keys ----
   function moveLine(by, extend) {
     const units = annotator.units(view);
     if (!units.length) return;
-    const last = units.length - 1;
-    const bound = (n) => Math.min(last, Math.max(0, n));
-    const start = nearest(units);
+    const bound = (n) => Math.min(units.length - 1, Math.max(0, n));
+    const start = Math.max(0, units.findIndex((one) => one.piece.getBoundingClientRect().bottom > 80));
     if (!cursor) cursor = [start, start];
     else if (extend) cursor = [cursor[0], bound(cursor[1] + by)];
     else cursor = [bound(cursor[1] + by), bound(cursor[1] + by)];
     if (extend && units[cursor[0]].piece.closest(".source") !== units[cursor[1]].piece.closest(".source")) cursor[1] -= by;
+    document.activeElement.blur(); // or the browser's keys would not move the selection
     annotator.selectUnits(units[Math.min(...cursor)], units[Math.max(...cursor)]);
   }
 
-  const nearest = (units) => Math.max(0, units.findIndex((one) => one.piece.getBoundingClientRect().bottom > 80));
-
-  function turnItem(by) {
-    note.keep?.();
-    saved().then((good) => good && open(at + by));
+  // The browser's own keys (⇧ and arrows) move one end of a selection: let it be the other one.
+  function otherEnd() {
+    const { anchorNode, anchorOffset, focusNode, focusOffset, isCollapsed } = getSelection();
+    if (!isCollapsed) getSelection().setBaseAndExtent(focusNode, focusOffset, anchorNode, anchorOffset);
   }
+
+  function toPanel() {
+    $("#panel").classList.remove("folded");
+    $("#choices .pick").focus();
+  }
+
+  const commands = {
+    j: () => moveLine(1, false), k: () => moveLine(-1, false), J: () => moveLine(1, true), K: () => moveLine(-1, true), o: otherEnd,
+    e: add, c: aimNext, s: skip, u: undo, Enter: next, m: () => $("#note").focus(), l: toPanel, p: () => primary(paper.active),
+    "+": () => on.sure(Math.min(5, (paper.draft.confidence || 0) + 1)), "-": () => on.sure(Math.max(1, (paper.draft.confidence || 6) - 1)),
+    a: () => take(0), b: () => take(1), "?": () => openHelp(), ArrowRight: () => open(paper.n + 1), ArrowLeft: () => open(paper.n - 1),
+  };
 
   function keys(event) {
     if (event.key === "Escape" && event.target.id === "note") return event.target.blur();
-    if (annotator.typing(event) || $("dialog[open]")) return undefined;
+    if (busy || !paper || annotator.typing(event) || $("dialog[open]")) return undefined;
     const button = event.target.closest?.("button, a, summary");
     if (button && (event.key === "Enter" || event.key === " ")) return undefined;
     const digit = /^(?:Digit|Numpad)(\d)$/.exec(event.code);
     if (digit) {
       event.preventDefault();
       const n = Number(digit[1]);
-      if (n === 0) return none();
+      if (n === 0) return on.none();
       const chosen = state.rubric.codes[n - 1 + (event.shiftKey ? 9 : 0)];
       return chosen ? pick(chosen.id) : annotator.say("No code has this number.");
     }
-    const commands = {
-      j: () => moveLine(1, false), k: () => moveLine(-1, false), J: () => moveLine(1, true), K: () => moveLine(-1, true),
-      e: addSelected, s: skip, u: undo, Enter: next, m: () => $("#note").focus(), p: () => active && makePrimary(active),
-      "+": () => sure(Math.min(5, (draft.confidence || 0) + 1)), "-": () => sure(Math.max(1, (draft.confidence || 6) - 1)),
-      a: () => take(0), b: () => take(1), "?": openHelp,
-      ArrowRight: () => event.shiftKey || turnItem(1), ArrowLeft: () => event.shiftKey || turnItem(-1),
-    };
-    if (Object.hasOwn(commands, event.key)) {
-      if (!event.key.startsWith("Arrow") || !event.shiftKey) event.preventDefault();
-      commands[event.key]();
-    }
-    return undefined;
+    if (!Object.hasOwn(commands, event.key) || (event.shiftKey && event.key.startsWith("Arrow"))) return undefined;
+    event.preventDefault();
+    return commands[event.key]();
   }
 
   let openHelp;
+
+  const helpRows = () => [
+    ["1 9", "choose a code; again: leave it (⇧ for the tenth and on)"], ["0", "none: no code applies"], ["p", "make the code that evidence is for the primary one"],
+    ["j k", "select the next, the previous line"], ["J K", "select more, fewer lines"], ["⇧→ ⇧←", "move the end of what is selected, letter by letter"],
+    ["o", "go on with the other end of what is selected"], ["e", "add the selected text as evidence"], ["c", "evidence for the next of the codes chosen"],
+    ["m", "note; Escape leaves it"], ["- +", "confidence"], ["l", "to the codes; Tab goes on from there"],
+    ["Enter", "next open trace"], ["← →", "previous, next trace"], ["s", "skip"], ["u", "undo"],
+    ...(state.adjudicating ? [["a b", `take ${state.adjudicating.map((one) => name(one, 60)).join("'s, ")}'s label`]] : []), ["?", "these keys"],
+  ];
+
+  function closeNotices() {
+    notices.remove();
+    notices = null;
+  }
+
+  const unsaved = () => Boolean(paper) && (paper.waiting > 0 || paper.failed !== null || [...marked.keys()].some((n) => state.items[n].state === "open"));
 
   addEventListener("DOMContentLoaded", async () => {
     $("#theme").addEventListener("click", annotator.theme());
@@ -401,24 +359,20 @@
       $("#main").replaceChildren(h("p.warning", { role: "alert" }, error.message));
       return;
     }
-    openHelp = annotator.help([
-      ["1 9", "choose a code; again: leave it (⇧ for the tenth and on)"], ["0", "none: no code applies"], ["p", "make the last code the primary one"],
-      ["j k", "select the next, the previous line"], ["J K", "select more, fewer lines (⇧ and arrows: letters)"], ["e", "add the selected text as evidence"],
-      ["m", "note; Escape leaves it"], ["- +", "confidence"], ["Enter", "next open trace"], ["← →", "previous, next trace"], ["s", "skip"], ["u", "undo"],
-      ...(state.adjudicating ? [["a b", `take ${state.adjudicating.join("'s, ")}'s label`]] : []), ["?", "these keys"],
-    ]);
+    openHelp = annotator.help(helpRows());
     $("#help").addEventListener("click", openHelp);
-    $("#who").textContent = `${state.rubric.id} · ${state.annotator}${state.adjudicating ? ` · ${state.adjudicating.join(" and ")} differ` : ""}`;
+    $("#who").textContent = `${state.rubric.id} · ${name(state.annotator, 60)}${state.adjudicating ? ` · ${state.adjudicating.map((one) => name(one, 60)).join(" and ")} differ` : ""}`;
     document.addEventListener("keydown", keys);
     document.addEventListener("visibilitychange", spent);
     addEventListener("beforeunload", (event) => {
-      if (item && draft && !decided(draft) && (draft.evidence.length || draft.note)) event.preventDefault();
+      saveNote();
+      if (unsaved()) event.preventDefault();
     });
-    for (const line of state.notes) annotator.say(line);
+    if (state.notes.length) notices = h("div.notices", { role: "status" }, h("div", state.notes.map((line) => h("p", name(line, 600)))), h("button", { type: "button", click: closeNotices }, "Close"));
     const asked = Number(location.hash.slice(1)) - 1;
     const first = state.items.findIndex((one) => one.state === "open");
-    if (!state.items.length) $("#main").replaceChildren(h("p.status", state.adjudicating ? "The two agree on every trace: there is nothing to adjudicate." : "There is no trace to label."));
-    else await open(asked >= 0 && asked < state.items.length ? asked : Math.max(0, first));
+    if (!state.items.length) $("#main").replaceChildren(notices ?? "", h("p.status", state.adjudicating ? "The two agree on every trace: there is nothing to adjudicate." : "There is no trace to label."));
+    else await open(state.items[asked] ? asked : Math.max(0, first));
     document.documentElement.dataset.started = "yes";
   });
 })();

@@ -4,8 +4,8 @@
 (function () {
   const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== null)).toString();
   const filtered = (filter, more = {}) => {
-    const { attributes = {}, ...rest } = filter;
-    const named = Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== "").map(([key, value]) => [`a.${key}`, value]));
+    const { attributes, ...rest } = filter;
+    const named = Object.fromEntries([...attributes].filter(([, value]) => value !== "").map(([key, value]) => [`a.${key}`, value]));
     const set = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ""));
     return query({ ...set, ...named, ...more });
   };

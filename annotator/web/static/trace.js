@@ -42,10 +42,11 @@
     return unit - pairs;
   }
 
-  // The parts of a text to show: all of it, or its beginning and what is around the quotes.
-  function windows(text, marks) {
+  // The parts of a text to show: all of it, or its beginning, what was `seen` of it already, and
+  // what is around the quotes.
+  function windows(text, marks, seen) {
     if (text.length <= WHOLE) return [[0, text.length]];
-    const wanted = [[0, HEAD], ...marks.map((one) => [one.start - AROUND, one.end + AROUND])]
+    const wanted = [[0, HEAD], ...seen, ...marks.map((one) => [one.start - AROUND, one.end + AROUND])]
       .map(([from, to]) => [whole(text, Math.max(0, from)), whole(text, Math.min(text.length, to))])
       .sort((one, other) => one[0] - other[0]);
     const merged = [wanted[0]];
@@ -60,9 +61,9 @@
   // An offset that cuts no pair of surrogates.
   const whole = (text, at) => ((text.charCodeAt(at) & 0xfc00) === 0xdc00 ? at + 1 : at);
 
-  function fill(holder, text, marks, lines) {
+  function fill(holder, text, marks, lines, seen) {
     let at = 0;
-    for (const [from, to] of windows(text, marks)) {
+    for (const [from, to] of windows(text, marks, seen)) {
       if (from > at) holder.append(gap(text, at, from, marks, lines));
       holder.append(piece(text, from, to, marks, lines));
       at = to;
@@ -128,7 +129,7 @@
       if (over.length) {
         target = h(`mark.${over[over.length - 1].tone}`, {
           "data-keys": over.map((one) => one.key).join(" "),
-          title: over.map((one) => one.title).join("; "),
+          title: [...new Set(over.map((one) => one.title))].join("; "),
         });
         if (over.length > 1) target.classList.add("several");
         parent.append(target);
@@ -181,11 +182,11 @@
     return lines;
   }
 
-  function source(view, id, text, { diff = false } = {}) {
+  function source(view, id, text, { diff = false, seen = [] } = {}) {
     const units = toUnits(text);
     const marks = (view.marks.get(id) || []).map((one) => ({ ...one, start: units(one.start), end: units(one.end) }));
     const element = h(diff ? "div.source.diff" : "div.source", { "data-source": id, dir: "auto" });
-    fill(element, text, marks, diff ? patchLines(text) : null);
+    fill(element, text, marks, diff ? patchLines(text) : null, seen);
     view.texts.set(id, text);
     return element;
   }
@@ -237,15 +238,16 @@
     });
   }
 
-  function more(view, agent, holder, load) {
+  function more(view, agent, cited, load) {
     let from = 1;
     const button = h("button", { type: "button" }, "Show all steps");
     button.addEventListener("click", async () => {
       button.disabled = true;
       try {
         const found = await load(agent, from);
-        if (from === 1) holder.replaceChildren();
-        holder.append(...found.steps.map((one) => step(view, one)));
+        const sources = new Set(found.steps.map((one) => one.id));
+        for (const one of annotator.all(".source", cited)) if (sources.has(one.dataset.source)) one.parentElement.remove();
+        cited.before(...found.steps.map((one) => step(view, one))); // quoted ones further on stay
         from += found.steps.length;
         button.textContent = `Show more (${from - 1} of ${found.count} shown)`;
         if (from > found.count) button.remove();
@@ -275,11 +277,13 @@
     return view;
   };
 
-  // Mark other passages of one source: its text is put on the page anew.
+  // Mark other passages of one source: its text is put on the page anew, as much as was there.
   annotator.remark = function remark(view, id, marks) {
     view.marks.set(id, marks);
     for (const one of annotator.all(".source", view.element)) {
-      if (one.dataset.source === id) one.replaceWith(source(view, id, view.texts.get(id), { diff: one.classList.contains("diff") }));
+      if (one.dataset.source !== id) continue;
+      const seen = annotator.all(".piece", one).map((part) => [Number(part.dataset.at), Number(part.dataset.at) + part.textContent.length]);
+      one.replaceWith(source(view, id, view.texts.get(id), { diff: one.classList.contains("diff"), seen }));
     }
   };
 
@@ -330,8 +334,8 @@
       return { holder, at: Number(own.dataset.at) + range.toString().length };
     }
     const pieces = annotator.all(".piece", holder);
-    const before = pieces.filter((one) => node.childNodes[offset] === undefined || one.compareDocumentPosition(node.childNodes[offset]) & Node.DOCUMENT_POSITION_FOLLOWING);
-    const last = before[before.length - 1];
+    const left = pieces.filter((one) => node.childNodes[offset] === undefined || one.compareDocumentPosition(node.childNodes[offset]) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const last = left[left.length - 1];
     if (!last) return { holder, at: Number(pieces[0]?.dataset.at ?? 0) };
     return { holder, at: Number(last.dataset.at) + last.textContent.length };
   }

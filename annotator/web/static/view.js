@@ -5,11 +5,11 @@
 (function () {
   const { h, $, all, name } = annotator;
   const PAGE = 100;
-  const TONES = 8;
   let source;
   let overview;
   let view = null; // the trace on the page
   let place = {}; // what the address says
+  let left = null; // the row of the trace that was on the page last
   let drawn = 0; // the latest drawing: a slower one before it is dropped
 
   const main = () => $("#main");
@@ -30,10 +30,10 @@
 
   const FIELDS = ["run", "rubric", "status", "code", "agreement", "rejected", "text"];
   function filterOf(given) {
-    const filter = { attributes: {} };
+    const filter = { attributes: new Map() };
     for (const [key, value] of given) {
       if (FIELDS.includes(key)) filter[key] = value;
-      else if (key.startsWith("a.")) filter.attributes[key.slice(2)] = value;
+      else if (key.startsWith("a.")) filter.attributes.set(key.slice(2), value);
     }
     return filter;
   }
@@ -41,7 +41,7 @@
   function query(filter, more = {}) {
     const made = new URLSearchParams();
     for (const key of FIELDS) if (filter[key] !== undefined && filter[key] !== "") made.set(key, filter[key]);
-    for (const [key, value] of Object.entries(filter.attributes || {})) if (value !== "") made.set(`a.${key}`, value);
+    for (const [key, value] of filter.attributes ?? []) if (value !== "") made.set(`a.${key}`, value);
     for (const [key, value] of Object.entries(more)) if (value !== undefined && value !== null) made.set(key, value);
     const text = made.toString();
     return text ? `?${text}` : "";
@@ -59,24 +59,37 @@
       else one.removeAttribute("aria-current");
     }
     const pages = { overview: overviewPage, traces: tracesPage, trace: tracePage, search: searchPage };
+    const page = Object.hasOwn(pages, place.page) ? pages[place.page] : overviewPage;
     try {
-      const content = await (pages[place.page] || overviewPage)(mine);
+      const content = await page(mine);
       if (mine !== drawn) return;
       main().replaceChildren(...[content].flat(Infinity).filter(Boolean));
-      main().dataset.ready = place.page;
-      if (place.page === "trace") arrive();
-      else scrollTo(0, 0);
+      turned(main().dataset.ready);
     } catch (error) {
-      if (mine === drawn) main().replaceChildren(h("p.warning", { role: "alert" }, error.message));
+      if (mine === drawn) main().replaceChildren(warning(error.message));
     }
+  }
+
+  const warning = (text) => h("p.warning", { role: "alert" }, text);
+
+  // A new page is drawn: its title, and where those who read by keyboard or ear go on.
+  function turned(before) {
+    main().dataset.ready = place.page;
+    $("#said").className = "toast gone"; // what it says is of the page before
+    const heading = $("h1", main()).textContent;
+    document.title = heading === overview.title ? heading : `${heading} - ${overview.title}`;
+    if (before && document.activeElement === document.body) main().focus({ preventScroll: true });
+    if (place.page === "trace") return arrive();
+    scrollTo(0, 0);
+    return before === "trace" && left !== null ? $(`.traces a[data-number="${Number(left)}"]`)?.focus() : undefined;
   }
 
   // ---- the tables ----
   async function overviewPage(mine) {
     const parts = [h("h1", overview.title)];
-    if (overview.problem) parts.push(h("p.warning", { role: "alert" }, overview.problem));
+    if (overview.problem) parts.push(warning(overview.problem));
     if (!overview.ready) parts.push(h("p.status", { role: "status" }, waiting()));
-    parts.push(overview.tables.map(table), overview.together.map(together), overview.runs.map(about));
+    parts.push(annotator.showTables(overview, toTraces));
     if (!overview.ready) setTimeout(() => mine === drawn && refresh(), 500);
     return parts;
   }
@@ -88,94 +101,47 @@
   }
 
   async function refresh() {
-    overview = await source.overview();
-    if (place.page === "overview") draw();
-  }
-
-  function table(one) {
-    const plotted = one.rows.some((row) => row.share);
-    const top = plotted ? ceiling(one) : 1;
-    const head = h("tr", one.header.map((cell, n) => h("th", { scope: "col" }, n === 0 ? "code" : cell)),
-      plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
-    const filter = { rubric: one.rubric, run: one.run, attributes: one.group ? { [one.group[0]]: one.group[1] } : {} };
-    const body = one.rows.map((row) => {
-      const [first, ...rest] = row.cells;
-      return h(`tr${row.code === "none" ? ".last" : ""}`,
-        h("th", { scope: "row" }, h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)), h("span.name", name(row.name, 80))),
-        rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
-    });
-    return h("section.table", { "aria-label": `Table of ${one.rubric}` },
-      h("h2", one.title), h("p.heading", one.heading),
-      h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
-      plotted && h("p.legend", h("span.dot.judged"), " judged, Wilson 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
-      one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", line)))),
-      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
-  }
-
-  function ceiling(one) {
-    const ends = one.rows.flatMap((row) => [row.share?.[2], row.corrected?.[2]]).filter((end) => end !== undefined && end !== null);
-    return Math.min(1, Math.max(0.05, Math.ceil(20 * Math.max(...ends, 0)) / 20));
-  }
-
-  // The interval drawn; the numbers stand in the cells beside it.
-  function interval(row, top) {
-    const NS = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(NS, "svg");
-    annotator.set(svg, { viewBox: "0 0 200 20", preserveAspectRatio: "none", "aria-hidden": "true", class: "interval" });
-    const draw = (share, kind, y) => {
-      if (!share) return;
-      const [low, value, high] = share;
-      const x = (one) => 2 + (196 * one) / top;
-      const make = (tag, values) => {
-        const element = document.createElementNS(NS, tag);
-        annotator.set(element, values);
-        svg.append(element);
-      };
-      if (low !== null && high !== null) make("line", { class: kind, x1: x(low), x2: x(high), y1: y, y2: y });
-      if (value !== null) make("rect", { class: kind, x: x(value) - 1.5, y: y - 4, width: 3, height: 8 });
-    };
-    draw(row.share, "judged", row.corrected ? 6 : 10);
-    draw(row.corrected, "corrected", 14);
-    return svg;
-  }
-
-  function together(one) {
-    const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
-    return h("details.together", h("summary", `Codes in one trace: ${one.title}`),
-      h("div.scroll", h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
-        h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
-          one.counts[n].map((count) => {
-            const cell = h("td", count === null ? "-" : count);
-            if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
-            return cell;
-          })))))),
-      h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`));
-  }
-
-  function about(run) {
-    const row = ([term, text]) => [h("dt", term), h("dd", name(text, 600))];
-    return h("details.run", h("summary", `Run ${name(run.name, 120)}`), h("dl.facts", run.facts.map(row)));
+    try { overview = await source.overview(); } catch (error) { annotator.say(error.message, "error"); return; }
+    if (main().dataset.ready === place.page) draw();
   }
 
   // ---- the list ----
   async function tracesPage(mine) {
     const filter = place.filter;
-    const found = await source.rows(filter, 0, PAGE);
-    const list = h("ol.traces", found.rows.map((row) => item(row, filter)));
-    const status = h("p.status", { role: "status" }, counted(found));
+    const list = h("ol.traces");
+    const status = h("p.status", { role: "status" });
+    const problem = h("div");
+    const chosen = h("div");
     const more = h("button", { type: "button" }, `Show ${PAGE} more`);
-    let at = found.rows.length;
-    more.hidden = at >= found.total;
+    let at = 0;
+    const load = async (wanted) => {
+      const found = await source.rows(filter, at, wanted);
+      list.append(...found.rows.map((row) => item(row, filter)));
+      at += found.rows.length;
+      status.textContent = counted(found);
+      more.hidden = at >= found.total;
+      if (found.problem) problem.replaceChildren(warning(found.problem));
+      return found;
+    };
+    const follow = async () => { // what is read by and by: rows only ever come at the end
+      if (mine !== drawn) return;
+      try {
+        const found = await load(Math.max(0, PAGE - at));
+        if (!chosen.contains(document.activeElement)) chosen.replaceChildren(...await filters(filter));
+        if (found.complete === false) setTimeout(follow, 1500);
+      } catch (error) {
+        status.textContent = error.message;
+      }
+    };
     more.addEventListener("click", async () => {
       more.disabled = true;
-      const next = await source.rows(filter, at, PAGE);
-      list.append(...next.rows.map((row) => item(row, filter)));
-      at += next.rows.length;
-      more.hidden = at >= next.total || !next.rows.length;
+      try { await load(PAGE); } catch (error) { annotator.say(error.message, "error"); }
       more.disabled = false;
     });
-    if (found.complete === false) setTimeout(() => mine === drawn && at <= PAGE && document.activeElement?.closest(".filters") === null && draw(), 1500);
-    return [h("h1", "Traces"), await filters(filter), status, list, more];
+    const found = await load(PAGE);
+    chosen.append(...await filters(filter));
+    if (found.complete === false) setTimeout(follow, 1500);
+    return [h("h1", "Traces"), problem, chosen, status, list, more];
   }
 
   const counted = (found) =>
@@ -194,17 +160,21 @@
     const facets = await source.facets(filter);
     const form = h("form.filters", { "aria-label": "Filters", submit: (event) => event.preventDefault() });
     const change = (key, value) => {
-      const next = { ...filter, attributes: { ...filter.attributes } };
-      if (key.startsWith("a.")) next.attributes[key.slice(2)] = value;
+      const next = { ...filter, attributes: new Map(filter.attributes) };
+      if (key.startsWith("a.")) next.attributes.set(key.slice(2), value);
       else next[key] = value;
       location.hash = toTraces(next);
     };
-    const choose = (key, label, values, now) =>
-      h("label", label, h("select", { name: key, change: (event) => change(key, event.target.value) },
-        h("option", { value: "" }, "any"), values.map(([value, count]) =>
-          h("option", { value, selected: String(value) === String(now ?? "") && now !== undefined }, `${shownValue(key, value)} (${count})`))));
+    const choose = (key, label, values, now) => {
+      const options = values.map(([value, count]) => [value, `${shownValue(key, value)} (${count})`]);
+      const known = !now || options.some(([value]) => value === now);
+      if (!known) options.push([now, shownValue(key, now)]); // what is asked for is shown, found or not
+      return h("label", label, h("select", { name: key, change: (event) => change(key, event.target.value) },
+        h("option", { value: "" }, "any"), options.map(([value, said]) => h("option", { value, selected: value === now }, said))));
+    };
     const text = h("input", { type: "search", name: "text", value: filter.text || "", placeholder: "in ids and quotes", change: (event) => change("text", event.target.value) });
     const several = (values, now) => values.length > 1 || now !== undefined;
+    const attributes = new Map([...[...filter.attributes.keys()].map((key) => [key, []]), ...Object.entries(facets.attributes)]);
     form.append(...[
       several(facets.run || [], filter.run) && choose("run", "Run", facets.run, filter.run),
       several(facets.rubric || [], filter.rubric) && choose("rubric", "Rubric", facets.rubric, filter.rubric),
@@ -212,13 +182,17 @@
       choose("code", "Code", facets.code || [], filter.code),
       overview.labelled && choose("agreement", "Label", facets.agreement || [], filter.agreement),
       choose("rejected", "Rejected", facets.rejected || [], filter.rejected),
-      ...Object.entries(facets.attributes || {}).filter(([key, values]) => several(values, filter.attributes[key]))
-        .map(([key, values]) => choose(`a.${key}`, name(key, 40), values, filter.attributes[key])),
+      ...[...attributes].filter(([key, values]) => several(values, filter.attributes.get(key)))
+        .map(([key, values]) => choose(`a.${key}`, name(key, 40), values, filter.attributes.get(key))),
       h("label", "Text", text),
       h("a.button", { href: "#/traces" }, "Clear"),
     ].filter(Boolean));
-    const omitted = facets.omitted || [];
-    return [form, omitted.length > 0 && h("p.legend", `Too many values to choose from: ${omitted.map(([key, count]) => `${name(key, 40)} (${count})`).join(", ")}.`)];
+    const { omitted, unlisted } = facets;
+    return [
+      form,
+      ...(omitted.length ? [h("p.legend", `Too many values to choose from: ${omitted.map(([key, count]) => `${name(key, 40)} (${count})`).join(", ")}.`)] : []),
+      ...(unlisted ? [h("p.legend", `${annotator.count(unlisted, "more attribute")} cannot be chosen by: they are too many.`)] : []),
+    ];
   }
 
   const codesOf = (row) => [row.primary, ...row.secondary].filter(Boolean);
@@ -233,39 +207,36 @@
       h("span.what", overview.runs.length > 1 && h("span.run", overview.runs[row.run].short), h("span.rubric", name(row.rubric, 64)), chips,
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
         row.agreement && row.agreement !== "unlabelled" && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
-        h("span.facts", [passed === true && "passed", passed === false && "failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
+        h("span.facts", [passed === true && "task passed", passed === false && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
   }
 
   // ---- one trace ----
-  async function tracePage() {
-    const found = await source.trace(place.id);
-    if (found.error) return h("p.warning", { role: "alert" }, name(found.error, 600));
-    const marks = new Map();
-    const add = (evidence, key, tone, title) => {
-      if (evidence.stale) return;
-      if (!marks.has(evidence.source)) marks.set(evidence.source, []);
-      marks.get(evidence.source).push({ start: evidence.start, end: evidence.end, key, tone, title });
-    };
-    for (const one of found.annotations) {
-      one.findings.forEach((finding, n) => {
-        const key = `${one.run}.${one.rubric}.${n}`;
-        finding.evidence.forEach((evidence, k) => add(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge})`));
-      });
-    }
-    for (const label of found.labels) {
-      label.spans.forEach((span, k) => add(span, `person.${label.rubric}.${k}`, "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
-    }
-    const { source: id, start, end } = place.asked; // what the search found
-    if (id && Number(start) < Number(end)) add({ source: id, start: Number(start), end: Number(end) }, "found", "found", "found");
-    view = annotator.showTrace(found.trace, marks, source.steps ? (agent, from) => source.steps(place.id, agent, from) : null);
-    view.quotes = [];
-    const row = place.asked.row ?? found.row;
-    const near = row === undefined || row === null ? null : await source.neighbours(row, place.filter);
+  async function tracePage(mine) {
+    const { id, asked, filter } = place;
+    const found = await source.trace(id);
+    if (found.error) return [h("h1", name(id ?? "", 400)), warning(name(found.error, 600))];
+    const row = asked.row ?? found.row ?? null;
+    const near = row === null ? null : await source.neighbours(row, filter);
+    if (mine !== drawn) return null; // another page was asked for meanwhile: it has `view` and `place`
+    left = row;
+    const [start, end] = [Number(asked.start), Number(asked.end)]; // what the search found
+    const shown = annotator.showFindings(overview, found, { show, link: (finding) => toTrace(id, filter, { ...asked, finding, quote: null }) });
+    if (asked.source && start < end) shown.mark({ source: asked.source, start, end }, "found", "found", "found");
+    view = annotator.showTrace(found.trace, shown.marks, source.steps ? (agent, from) => source.steps(id, agent, from) : null);
+    view.quotes = shown.quotes;
+    view.element.addEventListener("click", toFinding);
     return [
-      h("header.title", h("div.near", h("a.button", { href: toTraces(place.filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
-        near?.total > 0 && h("span.legend", `${near.position} of ${near.total}`)), h("h1", name(place.id, 400)), h("p.facts", attributes(found.trace))),
-      h("div.reading", h("aside", { "aria-label": "Findings" }, findings(found)), view.element),
+      h("header.title", h("div.near", h("a.button", { href: toTraces(filter), "data-go": "list" }, "List"), step(near?.previous, "Previous", "previous"), step(near?.next, "Next", "next"),
+        near?.total > 0 && h("span.legend", `${near.position} of ${near.total}`)), h("h1", name(id, 400)), h("p.facts", attributes(found.trace))),
+      h("div.reading", h("aside", { "aria-label": "Findings" }, shown.cards), view.element),
     ];
+  }
+
+  // From a marked passage to the finding that rests on it.
+  function toFinding(event) {
+    const mark = getSelection().isCollapsed && event.target.closest("mark");
+    const button = mark && all("button.quote").find((one) => mark.dataset.keys.split(" ").includes(one.dataset.quote));
+    if (button) button.focus();
   }
 
   function step(to, label, go) {
@@ -273,81 +244,7 @@
   }
 
   const attributes = (trace) =>
-    Object.entries(trace.attributes).filter(([, value]) => value !== null).map(([key, value]) => h("span.chip", `${name(key, 40)} ${name(typeof value === "object" ? JSON.stringify(value) : value, 80)}`));
-
-  function tone(rubric, code) {
-    const codes = overview.codes[rubric] || {};
-    const n = Object.keys(codes).indexOf(code);
-    return `tone-${(n < 0 ? 0 : n) % TONES}`;
-  }
-
-  function findings(found) {
-    const rubrics = [...new Set([...found.annotations, ...found.labels].map((one) => one.rubric))];
-    if (!rubrics.length) return h("p.none", "No run here judged this trace.");
-    return rubrics.map((rubric) => {
-      const cards = [
-        ...found.labels.filter((one) => one.rubric === rubric).map(person),
-        ...found.annotations.filter((one) => one.rubric === rubric).map(card),
-      ];
-      return h("section.rubric", { "aria-label": `Findings by ${name(rubric, 64)}` }, h("h2", name(rubric, 64)), h(`div.cards${cards.length > 1 ? ".several" : ""}`, cards));
-    });
-  }
-
-  const codeTitle = (rubric, code) => {
-    const known = overview.codes[rubric]?.[code];
-    return h("span.code-name", h(`span.chip.code.${tone(rubric, code)}`, name(code, 64)), known && h("span", name(known.name, 120)));
-  };
-
-  function card(one) {
-    const many = overview.runs.length > 1;
-    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", overview.runs[one.run].short), h(`span.chip.${one.status}`, one.status)));
-    if (one.reason) element.append(h("p", `Not judged: ${name(one.reason, 600)}`));
-    if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
-    if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
-    if (one.tie.length) element.append(h("p", `No majority: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
-    const left = Object.entries(one.truncated);
-    if (left.length) element.append(h("p.warning", "Not read in full: ", left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")})`).join(", ")));
-    one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, `${one.run}.${one.rubric}.${n}`)));
-    if (one.votes.length) element.append(votes(one));
-    if (one.rejected.length) element.append(rejected(one));
-    return element;
-  }
-
-  function shownFinding(one, finding, key) {
-    const known = overview.codes[one.rubric]?.[finding.code];
-    return h("div.finding", { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
-      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
-        h("a.link", { href: toTrace(place.id, place.filter, { ...place.asked, finding: key, quote: null }), "aria-label": "Link to this finding" }, "#")),
-      known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
-      finding.rationale && h("p.rationale", finding.rationale),
-      finding.votes !== null && h("p.legend", `${finding.votes} votes`),
-      h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
-  }
-
-  function quote(evidence, key) {
-    view.quotes.push(key);
-    return h("li", h("button.quote", { type: "button", "data-quote": key, click: () => show(key) },
-      h("span.where", `${name(evidence.source, 120)}${evidence.stale ? ": not there as the trace is now" : ""}`), h("q", annotator.passage(evidence.quote, 500))));
-  }
-
-  function person(label) {
-    const codes = [label.primary, ...label.secondary].filter(Boolean);
-    return h("article.card.human", h("header", h("strong", name(label.annotator, 80)), h("span.chip", "person"), label.confidence !== null && h("span.legend", `confidence ${label.confidence} of 5`)),
-      h("p", codes.length ? codes.map((code) => codeTitle(label.rubric, code)) : "No code applies."),
-      label.note && h("p.rationale", label.note),
-      h("ul.quotes", label.spans.length ? label.spans.map((span, k) => quote(span, `person.${label.rubric}.${k}`)) : label.evidence.map((text) => h("li", h("q", annotator.passage(text, 500))))));
-  }
-
-  function votes(one) {
-    return h("details", h("summary", `Votes (${one.votes.length})`), h("ul", one.votes.map((vote) =>
-      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.status === "failed" ? `failed: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || "none"}`))));
-  }
-
-  function rejected(one) {
-    return h("div.rejections", h("h3", `Rejected (${one.rejected.length})`), one.rejected.map((claim, n) =>
-      h("div.finding.rejected", { id: `finding-${one.run}.${one.rubric}.r${n}` }, h("h4", codeTitle(one.rubric, claim.code)),
-        h("p.reason", name(claim.reason, 3000)), h("ul.quotes", claim.quotes.map((text) => h("li", h("q", annotator.passage(text, 500))))))));
-  }
+    Object.entries(trace.attributes).filter(([, value]) => value !== null).map(([key, value]) => [h("span.chip", `${name(key, 40)} ${name(typeof value === "object" ? JSON.stringify(value) : value, 80)}`), " "]);
 
   // Show a quote in its place, and which finding it belongs to.
   function show(key) {
@@ -369,7 +266,7 @@
   // ---- the search ----
   async function searchPage(mine) {
     const asked = place.asked.q || "";
-    if (!asked) return [h("h1", "Search"), h("p", "Type what to look for into the field above: words of messages, patches, outcomes and quotes.")];
+    if (!asked) return [h("h1", "Search"), h("p", "Type what to look for into the field above: words of messages, patches and outcomes. Quotes and rationales are looked through by the field Text above the list of traces.")];
     const list = h("ol.hits");
     const status = h("p.status", { role: "status" }, "Searching …");
     const more = h("button", { type: "button", hidden: true }, "Search on");
@@ -408,7 +305,7 @@
   // ---- keys ----
   function keys(event) {
     if (event.key === "Escape" && event.target.closest?.("input")) return event.target.blur();
-    if (annotator.typing(event)) return undefined;
+    if (annotator.typing(event) || ($("dialog[open]") && event.key !== "?")) return undefined;
     const go = (selector) => $(selector)?.click();
     const move = (by) => {
       const links = all(".traces a, .hits a");
@@ -453,9 +350,13 @@
       event.preventDefault();
       location.hash = `#/search?${new URLSearchParams({ q: $("#search").value })}`;
     });
+    $(".skip").addEventListener("click", (event) => {
+      event.preventDefault(); // the address names a page, not a place on it
+      main().focus();
+    });
+    overview = await source.overview();
     document.addEventListener("keydown", keys);
     addEventListener("hashchange", draw);
-    overview = await source.overview();
     await draw();
   };
 })();

@@ -1,0 +1,111 @@
+// What judges and people said of one trace: their findings as cards, and the passages to mark.
+"use strict";
+
+(function () {
+  const { h, name } = annotator;
+  const TONES = 8;
+  let page; // what the cards stand on: {overview, quotes, show, link}
+
+  // A finding's place in the address, and the name of what is marked for it: no blank is in it.
+  const keyOf = (one, n) => `${one.run ?? "person"}.${encodeURIComponent(one.rubric)}.${n}`;
+
+  // What is known of a code; a judge may name one that there is not, be it "constructor".
+  const own = (values, key) => (Object.hasOwn(values, key) ? values[key] : undefined);
+  const codeInfo = (rubric, code) => own(own(page.overview.codes, rubric) ?? {}, code);
+
+  function tone(rubric, code) {
+    const n = Object.keys(own(page.overview.codes, rubric) ?? {}).indexOf(code);
+    return `tone-${(n < 0 ? 0 : n) % TONES}`;
+  }
+
+  function findings(found) {
+    const rubrics = [...new Set([...found.annotations, ...found.labels].map((one) => one.rubric))];
+    if (!rubrics.length) return h("p.none", "No run here judged this trace.");
+    return rubrics.map((rubric) => {
+      const cards = [
+        ...found.labels.filter((one) => one.rubric === rubric).map(person),
+        ...found.annotations.filter((one) => one.rubric === rubric).map(card),
+      ];
+      return h("section.rubric", { "aria-label": `Findings by ${name(rubric, 64)}` }, h("h2", name(rubric, 64)), h(`div.cards${cards.length > 1 ? ".several" : ""}`, cards));
+    });
+  }
+
+  const codeTitle = (rubric, code) => {
+    const known = codeInfo(rubric, code);
+    return h("span.code-name", h(`span.chip.code.${tone(rubric, code)}`, name(code, 64)), known && h("span", name(known.name, 120)));
+  };
+
+  function card(one) {
+    const many = page.overview.runs.length > 1;
+    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", page.overview.runs[one.run].short), h(`span.chip.${one.status}`, one.status)));
+    if (one.reason) element.append(h("p", `Not judged: ${name(one.reason, 600)}`));
+    if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
+    if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
+    if (one.tie.length) element.append(h("p", `No majority: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
+    const left = Object.entries(one.truncated);
+    if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}`),
+      left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
+    one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, keyOf(one, n))));
+    if (one.votes.length) element.append(votes(one));
+    if (one.rejected.length) element.append(rejected(one));
+    return element;
+  }
+
+  function shownFinding(one, finding, key) {
+    const known = codeInfo(one.rubric, finding.code);
+    return h("div.finding", { id: `finding-${key}`, "data-key": key, tabindex: "-1" },
+      h("h3", codeTitle(one.rubric, finding.code), h("span.legend", one.primary === finding.code ? "primary" : one.primary ? "secondary" : ""),
+        h("a.link", { href: page.link(key), "aria-label": "Link to this finding" }, "#")),
+      known?.definition && h("details", h("summary", "Definition"), h("p", known.definition)),
+      finding.rationale && h("p.rationale", annotator.passage(finding.rationale, 10000)),
+      finding.votes !== null && h("p.legend", annotator.count(finding.votes, "vote")),
+      h("ul.quotes", finding.evidence.map((evidence, k) => quote(evidence, `${key}.${k}`))));
+  }
+
+  function quote(evidence, key) {
+    page.quotes.push(key);
+    return h("li", h("button.quote", { type: "button", "data-quote": key, click: () => page.show(key) },
+      h("span.where", name(evidence.source, 120), evidence.match === "typography" && ", as it stands there: the judge's typography differs", evidence.stale && ": not there as the trace is now"), h("q", annotator.passage(evidence.quote, 500))));
+  }
+
+  function person(label) {
+    const codes = [label.primary, ...label.secondary].filter(Boolean);
+    return h("article.card.human", h("header", h("strong", name(label.annotator, 80)), h("span.chip", "person"), label.confidence !== null && h("span.legend", `confidence ${label.confidence} of 5`)),
+      h("p", codes.length ? codes.map((code) => codeTitle(label.rubric, code)) : "No code applies."),
+      label.note && h("p.rationale", annotator.passage(label.note, 10000)),
+      h("ul.quotes", label.spans.length ? label.spans.map((span, k) => quote(span, keyOf(label, k))) : label.evidence.map((text) => h("li", h("q", annotator.passage(text, 500))))));
+  }
+
+  function votes(one) {
+    return h("details", h("summary", `Votes (${one.votes.length})`), h("ul", one.votes.map((vote) =>
+      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.status === "failed" ? `failed: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || "none"}`))));
+  }
+
+  function rejected(one) {
+    return h("div.rejections", h("h3", `Rejected (${one.rejected.length})`), one.rejected.map((claim, n) =>
+      h("div.finding.rejected", { id: `finding-${keyOf(one, `r${n}`)}` }, h("h4", codeTitle(one.rubric, claim.code)),
+        h("p.reason", name(claim.reason, 3000)), h("ul.quotes", claim.quotes.map((text) => h("li", h("q", annotator.passage(text, 500))))))));
+  }
+
+  // `show(key)` shows a quote in its place, `link(key)` is the address of a finding. `quotes` are the
+  // keys of all quotes in order, `marks` the passages as showTrace takes them; `mark` adds one.
+  annotator.showFindings = function showFindings(overview, found, { show, link }) {
+    page = { overview, quotes: [], show, link };
+    const marks = new Map();
+    const mark = (evidence, key, tone, title) => {
+      if (evidence.stale) return;
+      if (!marks.has(evidence.source)) marks.set(evidence.source, []);
+      marks.get(evidence.source).push({ start: evidence.start, end: evidence.end, key, tone, title });
+    };
+    for (const one of found.annotations) {
+      one.findings.forEach((finding, n) => {
+        const key = keyOf(one, n);
+        finding.evidence.forEach((evidence, k) => mark(evidence, `${key}.${k}`, tone(one.rubric, finding.code), `${finding.code} (${one.judge})`));
+      });
+    }
+    for (const label of found.labels) {
+      label.spans.forEach((span, k) => mark(span, keyOf(label, k), "person", `${label.annotator}: ${span.code || label.primary || "evidence"}`));
+    }
+    return { cards: findings(found), quotes: page.quotes, marks, mark };
+  };
+})();

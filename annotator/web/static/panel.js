@@ -1,0 +1,114 @@
+// The panel to label with: the rubric, what is chosen of it, the evidence, and what can be done.
+"use strict";
+
+(function () {
+  const { h, $, all, name } = annotator;
+  const keyOf = (n) => (n < 9 ? String(n + 1) : n < 18 ? `⇧${n - 8}` : "");
+
+  // What a click does; focus goes back to the page, so that keys are commands again.
+  function act(event, what) {
+    if (event.detail > 0) event.target.closest("button").blur();
+    what();
+  }
+
+  const button = (focus, what, ...content) => h("button", { type: "button", "data-focus": focus, click: (event) => act(event, what) }, content);
+
+  // Make the panel. `on`: what its buttons do. The foot stays as it is, so that its state is heard.
+  annotator.panel = function panel(on) {
+    const foot = h("div.foot", h("p.state", { id: "state", role: "status" }),
+      h("div.actions", fold(),
+        h("button", { type: "button", "data-focus": "add", mousedown: (event) => event.preventDefault(), click: (event) => act(event, on.add) }, h("kbd", "e"), "Add quote"),
+        button("next", on.next, h("kbd", "Enter"), "Next open"), button("skip", on.skip, h("kbd", "s"), "Skip"), button("undo", on.undo, h("kbd", "u"), "Undo")));
+    return h("aside", { id: "panel", "aria-label": "Label" }, h("div", { id: "choices" }), h("div", { id: "given" }), foot);
+  };
+
+  // On a narrow screen the trace needs the room.
+  function fold() {
+    const folds = h("button.fold", { type: "button", "data-focus": "fold", "aria-expanded": "true", "aria-controls": "choices given" }, "Codes");
+    folds.addEventListener("click", () => folds.setAttribute("aria-expanded", String(!$("#panel").classList.toggle("folded"))));
+    return folds;
+  }
+
+  // Show a draft: `paper` is {item, draft, active}. What is open, focused or scrolled stays so.
+  annotator.drawPanel = function drawPanel(rubric, paper, on) {
+    const focused = document.activeElement?.dataset?.focus;
+    const open = new Set(all("#choices details[open]").map((one) => one.dataset.of));
+    const [choices, given] = [$("#choices"), $("#given")];
+    const [top, quotes] = [choices.scrollTop, all(".evidence li", given).length];
+    choices.replaceChildren(...[
+      paper.item.others && two(rubric, paper, on),
+      h("h2", rubric.title),
+      h("details", { "data-of": "instructions", open: open.has("instructions") }, h("summary", "Instructions"), h("p.rationale", rubric.instructions),
+        rubric.precedence.length > 0 && h("p.rationale", h("strong", "Precedence: "), rubric.precedence.join(" > "))),
+      h("ol.codes", { "aria-label": "Codes" }, rubric.codes.map((one, n) => shownCode(rubric, paper, on, one, n, open)), h(`li${paper.draft.none ? ".primary" : ""}`,
+        h("button.pick", { type: "button", "data-focus": "none", "aria-pressed": String(paper.draft.none), click: (event) => act(event, on.none) }, h("kbd", "0"), "none: no code applies"))),
+    ].filter(Boolean));
+    given.replaceChildren(...evidence(rubric, paper, on), note(paper, on), confidence(paper, on));
+    choices.scrollTop = top;
+    const list = $(".evidence", given);
+    if (paper.draft.evidence.length > quotes) list.scrollTop = list.scrollHeight;
+    if (focused && !document.activeElement?.dataset?.focus) annotator.focusOn(focused);
+  };
+
+  // Give focus back to what has the same name now, or if it is gone to what adds evidence.
+  annotator.focusOn = (focused) => ($(`[data-focus="${CSS.escape(focused)}"]`) ?? $('[data-focus="add"]'))?.focus({ preventScroll: true });
+
+  function shownCode(rubric, { draft }, on, one, n, open) {
+    const place = draft.codes.indexOf(one.id);
+    const role = place < 0 ? "" : rubric.choice === "many" ? "chosen" : place === 0 ? "primary" : "secondary";
+    return h(`li${role ? `.${role === "secondary" ? role : "primary"}` : ""}`, { "data-code": one.id },
+      h("button.pick", { type: "button", "data-focus": `code-${one.id}`, "aria-pressed": String(place >= 0), click: (event) => act(event, () => on.pick(one.id)) },
+        keyOf(n) && h("kbd", keyOf(n)), `${one.id === one.name ? "" : `${one.id}: `}${one.name}`, h("span.role", role)),
+      role === "secondary" && button(`first-${one.id}`, () => on.primary(one.id), "Make primary", h("span.said", one.id)),
+      h("p", one.definition),
+      h("details", { "data-of": one.id, open: open.has(one.id) }, h("summary", "Evidence, near misses, example", h("span.said", ` of ${one.id}`)),
+        h("p", h("strong", "Evidence: "), one.evidence, ` (${annotator.count(one.quotes, "quote")} at least)`),
+        one.not && h("p", h("strong", "Not: "), one.not),
+        one.example && [one.example.quotes.map((text) => h("blockquote", text)), h("p", one.example.why)]));
+  }
+
+  function evidence(rubric, { draft, active }, on) {
+    const rows = draft.evidence.map((one, k) => h("li",
+      h("button.quote", { type: "button", "data-focus": `quote-${k}`, click: () => on.reveal(`own.${k}`) },
+        h("span.where", `${one.source ? name(one.source, 120) : "quoted without its place"}${one.code ? ` · ${one.code}` : ""}`), h("q", annotator.passage(one.quote, 300))),
+      h("button", { type: "button", "aria-label": `Remove the quote ${k + 1}`, "data-focus": `remove-${k}`, click: (event) => act(event, () => on.remove(k)) }, "×")));
+    const needed = (id) => rubric.codes.find((one) => one.id === id).quotes;
+    const lacking = draft.codes.filter((id) => draft.evidence.filter((one) => one.code === id || one.code === null).length < needed(id));
+    return [
+      h("h3", "Evidence"),
+      draft.codes.length > 1 && h("div.aim", { role: "group", "aria-label": "The next evidence is for" }, h("span", h("kbd", "c"), "for"),
+        draft.codes.map((id) => h("button", { type: "button", "data-focus": `aim-${id}`, "aria-pressed": String(id === active), click: (event) => act(event, () => on.aim(id)) }, id))),
+      h("ul.evidence", { "aria-label": "Evidence" }, rows),
+      lacking.length > 0 && h("p.legend", `The rubric wants ${lacking.map((id) => `${annotator.count(needed(id), "quote")} for ${id}`).join(", ")}.`),
+    ].filter(Boolean);
+  }
+
+  function note({ draft }, on) {
+    const field = h("textarea", { id: "note", rows: 2, "data-focus": "note", input: () => on.note(field.value), blur: on.noted });
+    field.value = draft.note;
+    return h("label.field", h("span", h("kbd", "m"), "Note"), field);
+  }
+
+  function confidence({ draft }, on) {
+    return h("fieldset.confidence", h("legend.said", "Confidence"), h("span", h("kbd", "-"), h("kbd", "+"), "Confidence"),
+      [1, 2, 3, 4, 5].map((n) => h("button", { type: "button", "data-focus": `confidence-${n}`, "aria-pressed": String(draft.confidence === n), "aria-label": `Confidence ${n} of 5`,
+        click: (event) => act(event, () => on.sure(draft.confidence === n ? null : n)) }, n)));
+  }
+
+  // Adjudication: what two people said, whole, for what is taken from them is what is written.
+  function two(rubric, { item }, on) {
+    const side = (one, n) => {
+      const codes = [one.primary, ...one.secondary].filter(Boolean);
+      const quotes = annotator.Draft.quotesOf(one);
+      return h(`article.card.${n ? "second" : "first"}`, { "aria-label": name(one.annotator, 60) }, h("header", h("strong", name(one.annotator, 60)), one.confidence && h("span.legend", `confidence ${one.confidence}`)),
+        h("p", codes.length ? codes.map((id, place) => h(`span.chip.code${place && rubric.choice !== "many" ? ".second" : ""}`, id)) : "none"),
+        button(`take-${n}`, () => on.take(n), h("kbd", n ? "b" : "a"), `Take ${name(one.annotator, 30)}'s`),
+        one.note && h("p.rationale", one.note),
+        h("ul.quotes", quotes.map((span, k) => h("li", span.source
+          ? h("button.quote", { type: "button", "data-focus": `other-${n}-${k}`, click: () => on.reveal(`other.${n}.${k}`) },
+            h("span.where", `${name(span.source, 120)}${span.code ? ` · ${span.code}` : ""}`), h("q", annotator.passage(span.quote, 300)))
+          : [h("span.where", "quoted without its place "), h("q", annotator.passage(span.quote, 300))]))));
+    };
+    return h("section", { "aria-label": "What two people said" }, h("h2", "They differ"), h("div.two", item.others.map(side)));
+  }
+})();

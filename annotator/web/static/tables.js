@@ -1,0 +1,75 @@
+// The first page of a report: the tables, codes that stand together, what the runs are.
+"use strict";
+
+(function () {
+  const { h, name } = annotator;
+
+  function table(one, toTraces) {
+    const plotted = one.rows.some((row) => row.share);
+    const top = plotted ? ceiling(one) : 1;
+    const head = h("tr", one.header.map((cell, n) => h("th", { scope: "col" }, n === 0 ? "code" : cell)),
+      plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
+    const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
+    const body = one.rows.map((row) => {
+      const [first, ...rest] = row.cells;
+      return h(`tr${row.code === "none" ? ".last" : ""}`,
+        h("th", { scope: "row" }, h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)), h("span.name", name(row.name, 80))),
+        rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
+    });
+    return h("section.table", { "aria-label": `Table of ${one.rubric}` },
+      h("h2", one.title), h("p.heading", one.heading),
+      h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
+      plotted && h("p.legend", h("span.dot.judged"), " judged, Wilson 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
+      one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", line)))),
+      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
+  }
+
+  function ceiling(one) {
+    const ends = one.rows.flatMap((row) => [row.share?.[2], row.corrected?.[2]]).filter((end) => end !== undefined && end !== null);
+    return Math.min(1, Math.max(0.05, Math.ceil(20 * Math.max(...ends, 0)) / 20));
+  }
+
+  // The interval drawn; the numbers stand in the cells beside it.
+  function interval(row, top) {
+    const NS = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(NS, "svg");
+    annotator.set(svg, { viewBox: "0 0 200 20", preserveAspectRatio: "none", "aria-hidden": "true", class: "interval" });
+    const draw = (share, kind, y) => {
+      if (!share) return;
+      const [low, value, high] = share;
+      const x = (one) => 2 + (196 * one) / top;
+      const make = (tag, values) => {
+        const element = document.createElementNS(NS, tag);
+        annotator.set(element, values);
+        svg.append(element);
+      };
+      if (low !== null && high !== null) make("line", { class: kind, x1: x(low), x2: x(high), y1: y, y2: y });
+      if (value !== null) make("rect", { class: kind, x: x(value) - 1.5, y: y - 4, width: 3, height: 8 });
+    };
+    draw(row.share, "judged", row.corrected ? 6 : 10);
+    draw(row.corrected, "corrected", 14);
+    return svg;
+  }
+
+  function together(one) {
+    const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
+    return h("details.together", h("summary", `Codes in one trace: ${one.title}`),
+      h("div.scroll", h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
+        h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
+          one.counts[n].map((count) => {
+            const cell = h("td", count === null ? "-" : count);
+            if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
+            return cell;
+          })))))),
+      h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`));
+  }
+
+  function about(run) {
+    const row = ([term, text]) => [h("dt", term), h("dd", name(text, 600))];
+    return h("details.run", h("summary", `Run ${name(run.name, 120)}`), h("dl.facts", run.facts.map(row)));
+  }
+
+  // `toTraces(filter)` is the address of the traces that a filter lets through.
+  annotator.showTables = (overview, toTraces) =>
+    [overview.tables.map((one) => table(one, toTraces)), overview.together.map(together), overview.runs.map(about)];
+})();
