@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-TRACE = "#/trace/demo%2Fcoop%2Frecipe_cli_task%2F7%2Ff1_f3?finding=0.symptoms.0"
+TRACE = "#/trace/demo%2Fcoop%2Fweather_cache_task%2F15%2Ff3_f4?finding=0.comm_errors.0"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -70,7 +70,7 @@ def main() -> None:
         for key in "jjje1":
             page.keyboard.press(key)
         page.wait_for_selector("#state.saved")
-        page.wait_for_selector("#said.gone", state="attached")
+        page.wait_for_timeout(3000)  # what was said for a moment is gone
         shoot(page, "label")
         process.terminate()
         browser.close()

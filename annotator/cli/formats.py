@@ -3,39 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from annotator.reports.frequency import FrequencyTable, frequency_tables
-
-if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a report is of: the runs, what corrects and divides their tables, and for pages the
-    labels of people and where the traces are now.
-    """
-
-    runs: Sequence[Path]
-    calibrations: "Calibrations | None" = None
-    transfer: bool = False
-    by: str | None = None
-    labels: Sequence[Path] = ()
-    annotators: Sequence[str] = ()
-    traces: Sequence[str] = ()
-
-    def tables(self) -> list[FrequencyTable]:
-        """Return the tables of all runs."""
-        return [
-            table
-            for run in self.runs
-            for table in frequency_tables(
-                run, self.calibrations, transfer=self.transfer, by=self.by
-            )
-        ]
+from annotator.cli.asked import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +49,9 @@ def _dataset(asked: Asked, path: Path) -> None:
 def _html(asked: Asked, path: Path) -> None:
     from annotator.reports.out import new_file
     from annotator.web.file import COMFORTABLE, write_report
-    from annotator.web.people import read_person_labels
 
-    labels = None
-    if asked.labels:
-        labels = read_person_labels(asked.labels, asked.runs, asked.annotators)
     with new_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
-        total = write_report(
-            out,
-            asked.runs,
-            calibrations=asked.calibrations,
-            transfer=asked.transfer,
-            by=asked.by,
-            labels=labels,
-            traces=asked.traces,
-        )
+        total = write_report(out, asked.shown())
     if total > COMFORTABLE:
         click.echo(
             f"{total} annotations in one file open slowly; annotate view shows any number", err=True

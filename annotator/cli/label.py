@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.pages import local_page, need_web
+from annotator.cli.pages import local_page, need_web, where_served
 from annotator.traces import FORMATS
 
 
@@ -51,10 +51,7 @@ from annotator.traces import FORMATS
 @click.option(
     "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="0: any free one."
-)
-@click.option("--open", "open_", is_flag=True, help="Open the page in the browser.")
+@where_served
 def command(
     sources: tuple[str, ...],
     rubric: str,

@@ -2,11 +2,21 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
+
+
+def where_served(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where a page is served."""
+    port = click.IntRange(0, 65535)
+    command = click.option("--open", "open_", is_flag=True, help="Open it in the browser.")(command)
+    return click.option("--port", type=port, default=0, metavar="N", help="0: any free one.")(
+        command
+    )
 
 
 def need_web() -> None:

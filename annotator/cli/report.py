@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.formats import FORMATS, Asked
+from annotator.cli.asked import Asked, about_pages, about_tables
+from annotator.cli.formats import FORMATS
 from annotator.cli.output import drawn, say
 from annotator.cli.tables import say_tables
 from annotator.reports import figures
@@ -18,21 +19,7 @@ from annotator.text import one_line
 @click.command("report", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
-@click.option(
-    "--calibration",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="What annotate calibrate wrote: adds the shares corrected for the judge's errors."
-    " Several: each run takes the one made for it.",
-)
-@click.option(
-    "--transfer",
-    is_flag=True,
-    help="Let the calibration be of another judge or of other traces; the table says so.",
-)
-@click.option("--by", metavar="ATTRIBUTE", help="One table for each value: model, setting, ...")
+@about_tables
 @click.option(
     "--compare",
     "sides",
@@ -59,27 +46,7 @@ from annotator.text import one_line
     metavar="PATH",
     help="Where to write.  [default: stdout; html, parquet and dataset: RUN/report.FORMAT]",
 )
-@click.option(
-    "--labels",
-    "label_files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --format html: labels of people, shown beside the judge's.",
-)
-@click.option(
-    "--annotator",
-    "annotators",
-    multiple=True,
-    metavar="NAME",
-    help="With --labels: whose.  [default: gold, or the only one]",
-)
-@click.option(
-    "--traces",
-    multiple=True,
-    metavar="TRACES",
-    help="With --format html: where the traces are now.  [default: where the run read them]",
-)
+@about_pages
 @click.option(
     "--push",
     metavar="ORG/NAME",
@@ -88,7 +55,7 @@ from annotator.text import one_line
 def command(
     runs: tuple[Path, ...],
     format_: str,
-    files: tuple[Path, ...],
+    calibration_files: tuple[Path, ...],
     transfer: bool,
     by: str | None,
     sides: tuple[str, str] | None,
@@ -106,9 +73,17 @@ def command(
     """
     co_occurrence = co_occurrence or plot == "co-occurrence"
     given = {
-        **{"--calibration": files, "--transfer": transfer, "--by": by, "--compare": sides},
-        **{"--co-occurrence": co_occurrence, "--figure": figure, "--plot": plot, "--push": push},
-        **{"--labels": label_files, "--annotator": annotators, "--traces": traces},
+        "--calibration": calibration_files,
+        "--transfer": transfer,
+        "--by": by,
+        "--compare": sides,
+        "--co-occurrence": co_occurrence,
+        "--figure": figure,
+        "--plot": plot,
+        "--labels": label_files,
+        "--annotator": annotators,
+        "--traces": traces,
+        "--push": push,
     }
     form = FORMATS[format_]
     form.check(format_, (name for name, value in given.items() if value))
@@ -125,16 +100,8 @@ def command(
         figures.check(figure)
     elif plot:
         raise click.UsageError("--plot needs --figure FILE")
-    if transfer and not files:
-        raise click.UsageError("--transfer needs --calibration FILE")
-    if annotators and not label_files:
-        raise click.UsageError("--annotator needs --labels FILE")
     read_manifests(runs)  # each run once, whatever is made of them
-    calibrations = None
-    if files:
-        from annotator.calibration.correct import read_calibrations
-
-        calibrations = read_calibrations(files)
+    asked = Asked(runs, calibration_files, transfer, by, label_files, annotators, traces)
     if sides:
         if not by:
             raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
@@ -143,9 +110,9 @@ def command(
         from annotator.reports import compare_writers
         from annotator.reports.compare import compare
 
-        _put(compare_writers.WRITERS[format_](compare(runs, by, *sides, calibrations)), place)
+        _put(compare_writers.WRITERS[format_](compare(runs, by, *sides, asked.calibrations)), place)
         return
-    if co_occurrence and (sides or by or files):
+    if co_occurrence and (sides or by or calibration_files):
         raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
     if co_occurrence:
         from annotator.reports import together
@@ -157,7 +124,6 @@ def command(
         drawn("co-occurrence", figures.Source(together=counted), figure)
         return
 
-    asked = Asked(runs, calibrations, transfer, by, label_files, annotators, traces)
     if form.write and place:
         form.write(asked, place)
         _written(place)
@@ -169,7 +135,7 @@ def command(
         _put(WRITERS[format_](made), place)
     else:
         say_tables(made, format_)
-    drawn(plot or "frequency", figures.Source(runs, made, calibrations), figure)
+    drawn(plot or "frequency", figures.Source(runs, made, asked.calibrations), figure)
 
 
 def _put(text: str, place: Path | None) -> None:

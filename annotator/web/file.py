@@ -3,9 +3,8 @@
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterator
+from typing import Any, TextIO
 from urllib.parse import quote
 
 from annotator.errors import AnnotatorError
@@ -15,25 +14,13 @@ from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, Row
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import dumped
-from annotator.web.reading import PersonLabels, Reading
-
-if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
+from annotator.web.reading import Reading, Shown
 
 COMFORTABLE = 5_000  # annotations in one file; more open slowly
 _ROWS = 500  # read at once
 
 
-def write_report(
-    out: TextIO,
-    runs: Sequence[Path],
-    *,
-    calibrations: "Calibrations | None" = None,
-    transfer: bool = False,
-    by: str | None = None,
-    labels: PersonLabels | None = None,
-    traces: Sequence[str] = (),
-) -> int:
+def write_report(out: TextIO, shown: Shown) -> int:
     """Write the report of runs; return how many annotations are in it.
 
     One trace is in memory at a time. Each is compressed and unpacked when it is opened, so that the
@@ -42,9 +29,9 @@ def write_report(
     Raises:
         AnnotatorError: a run cannot be read, or ``out`` cannot be written.
     """
-    overview = frame_value(runs) | tables_value(runs, calibrations, transfer=transfer, by=by)
-    overview |= {"ready": True, "problem": None, "labelled": bool(labels)}
-    reading = Reading(runs, labels, traces)
+    overview = frame_value(shown.runs) | tables_value(shown)
+    overview |= {"ready": True, "problem": None, "labelled": bool(shown.labels)}
+    reading = Reading(shown)
     try:
         reading.index.wait()
         head, tail = _shell(overview["title"])

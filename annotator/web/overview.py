@@ -13,7 +13,7 @@ from annotator.runs.manifest import read_manifest
 from annotator.text import one_line
 
 if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
+    from annotator.web.reading import Shown
     from validation import Estimate, Interval
 
 
@@ -91,23 +91,18 @@ def _definitions(name: str, sha256: str) -> dict[str, str]:
     return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
 
 
-def tables_value(
-    runs: Sequence[Path],
-    calibrations: "Calibrations | None" = None,
-    *,
-    transfer: bool = False,
-    by: str | None = None,
-) -> dict[str, Any]:
+def tables_value(shown: "Shown") -> dict[str, Any]:
     """Return the tables of runs as the page shows them; the cells are those of every format.
 
     Raises:
         AnnotatorError: as :func:`annotator.reports.frequency.frequency_tables`.
     """
+    runs = shown.runs
     names = names_of(runs)
     tables = [
         _table_value(table, n, names[n] if len(runs) > 1 else "")
         for n, run in enumerate(runs)
-        for table in frequency_tables(run, calibrations, transfer=transfer, by=by)
+        for table in frequency_tables(run, shown.calibrations, transfer=shown.transfer, by=shown.by)
     ]
     together = [_together_value(one) for run in runs for one in co_occurrence(run)]
     return {"tables": tables, "together": together}

@@ -1,8 +1,9 @@
 """What the pages of runs are made of: the runs, their annotations, and the traces they are of."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
@@ -19,28 +20,39 @@ from annotator.web.payload import (
     unreadable_value,
 )
 
-PersonLabels = Mapping[str, Mapping[str, Label]]
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Calibrations
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What pages show: runs side by side, the tables of each as ``annotate report`` makes them
+    with ``calibrations``, ``transfer`` and ``by``, and people's labels by rubric and trace.
+
+    ``traces``: where the traces are now; empty: where the runs read them.
+    """
+
+    runs: Sequence[Path]
+    calibrations: "Calibrations | None" = None
+    transfer: bool = False
+    by: str | None = None
+    labels: Mapping[str, Mapping[str, Label]] = field(default_factory=dict)
+    traces: Sequence[str] = ()
 
 
 class Reading:
-    """Runs that are read side by side, with the labels of people if there are any.
+    """The annotations of runs, and the traces they are of."""
 
-    ``traces``: where the traces are now, if they are not where the runs read them.
-    """
-
-    def __init__(
-        self, runs: Sequence[Path], labels: PersonLabels | None = None, traces: Sequence[str] = ()
-    ) -> None:
-        self.runs = runs
-        self.labels = labels or {}
+    def __init__(self, shown: Shown) -> None:
+        self._labels = shown.labels
         wanted: dict[tuple[tuple[str, ...], str], None] = {}
-        for run in runs:
+        for run in shown.runs:
             manifest = read_manifest(run)
             own = (tuple(manifest.get("sources", ())), manifest.get("format", "auto"))
-            wanted[(tuple(traces), "auto") if traces else own] = None
+            wanted[(tuple(shown.traces), "auto") if shown.traces else own] = None
         self._libraries = [Library(sources, format) for sources, format in wanted]
         self._sources = [source for sources, _ in wanted for source in sources]
-        self.index = Index(runs, self.labels)
+        self.index = Index(shown.runs, shown.labels)
 
     def close(self) -> None:
         """Let go of the index."""
@@ -70,7 +82,7 @@ class Reading:
         Evidence that is not in the trace as it is now is marked ``stale``.
         """
         annotations = self.index.annotations(trace_id)
-        labels = [own[trace_id] for own in self.labels.values() if trace_id in own]
+        labels = [own[trace_id] for own in self._labels.values() if trace_id in own]
         found = self.find(trace_id)
         quoted = quoted_sources((one for _, one in annotations), labels)
         if isinstance(found, Unreadable):

@@ -2,9 +2,8 @@
 
 import json as json_module
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,12 +15,9 @@ from annotator.web.assets import SCRIPTS, render
 from annotator.web.index import Filter
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import steps_value
-from annotator.web.reading import PersonLabels, Reading
+from annotator.web.reading import Reading, Shown
 from annotator.web.search import search
 from annotator.web.server import Refused, html, json, serve, whole
-
-if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
 
 _MOST_ROWS = 500  # in one answer
 
@@ -31,22 +27,12 @@ class View:
     then the tables are counted.
     """
 
-    def __init__(
-        self,
-        runs: Sequence[Path],
-        *,
-        calibrations: "Calibrations | None" = None,
-        transfer: bool = False,
-        by: str | None = None,
-        labels: PersonLabels | None = None,
-        traces: Sequence[str] = (),
-    ) -> None:
-        self._runs = runs
-        self._frame = frame_value(runs)
+    def __init__(self, shown: Shown) -> None:
+        self._frame = frame_value(shown.runs)
         scripts = [*SCRIPTS, "tables.js", "findings.js", "view.js", "served.js"]
         self._html = render("view.html", title=self._frame["title"], scripts=scripts)
-        self._labelled = bool(labels)
-        self._reading = Reading(runs, labels, traces)
+        self._labelled = bool(shown.labels)
+        self._reading = Reading(shown)
         self._tables: dict[str, Any] = {"tables": [], "together": []}
         self._problem: str | None = None
         self._counted = False
@@ -54,7 +40,7 @@ class View:
         def count() -> None:
             try:
                 self._reading.index.wait()  # two busy threads would keep the pages waiting
-                self._tables = tables_value(runs, calibrations, transfer=transfer, by=by)
+                self._tables = tables_value(shown)
             except AnnotatorError as error:
                 self._problem = str(error)
             self._counted = True
@@ -172,25 +158,13 @@ def _filter(request: Request) -> Filter:
     )
 
 
-def view(
-    runs: Sequence[Path],
-    *,
-    port: int,
-    ready: Callable[[str], None],
-    calibrations: "Calibrations | None" = None,
-    transfer: bool = False,
-    by: str | None = None,
-    labels: PersonLabels | None = None,
-    traces: Sequence[str] = (),
-) -> None:
+def view(shown: Shown, port: int, ready: Callable[[str], None]) -> None:
     """Serve the pages of runs until Ctrl-C.
 
     Raises:
         AnnotatorError: a run cannot be read, or the port is taken.
     """
-    pages = View(
-        runs, calibrations=calibrations, transfer=transfer, by=by, labels=labels, traces=traces
-    )
+    pages = View(shown)
     try:
         serve(pages.routes(), port, ready)
     finally:

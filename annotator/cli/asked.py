@@ -1,0 +1,124 @@
+"""What ``annotate report`` and ``annotate view`` are asked for alike."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from annotator.reports.frequency import FrequencyTable, frequency_tables
+
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Calibrations
+    from annotator.web.reading import Shown
+
+Command = Callable[..., Any]
+
+_TABLES = (
+    click.option(
+        "--calibration",
+        "calibration_files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="What annotate calibrate wrote: adds the shares corrected for the judge's errors."
+        " Several: each run takes the one made for it.",
+    ),
+    click.option(
+        "--transfer",
+        is_flag=True,
+        help="Let the calibration be of another judge or of other traces; the table says so.",
+    ),
+    click.option("--by", metavar="ATTRIBUTE", help="One table for each value: model, setting, ..."),
+)
+_PAGES = (
+    click.option(
+        "--labels",
+        "label_files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="On pages: labels of people, shown beside the judge's.",
+    ),
+    click.option(
+        "--annotator",
+        "annotators",
+        multiple=True,
+        metavar="NAME",
+        help="With --labels: whose.  [default: gold, or the only one]",
+    ),
+    click.option(
+        "--traces",
+        multiple=True,
+        metavar="TRACES",
+        help="On pages: where the traces are now.  [default: where the run read them]",
+    ),
+)
+
+
+def about_tables(command: Command) -> Command:
+    """Add the options that say what tables are of."""
+    return _with(_TABLES, command)
+
+
+def about_pages(command: Command) -> Command:
+    """Add the options that say what else pages show."""
+    return _with(_PAGES, command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The runs, what corrects and divides their tables, and for pages the labels of people and
+    where the traces are now.
+    """
+
+    runs: Sequence[Path]
+    calibration_files: Sequence[Path]
+    transfer: bool
+    by: str | None
+    label_files: Sequence[Path]
+    annotators: Sequence[str]
+    traces: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if self.transfer and not self.calibration_files:
+            raise click.UsageError("--transfer needs --calibration FILE")
+        if self.annotators and not self.label_files:
+            raise click.UsageError("--annotator needs --labels FILE")
+
+    @cached_property
+    def calibrations(self) -> "Calibrations | None":
+        """The calibrations in the files; None if none was given."""
+        if not self.calibration_files:
+            return None
+        from annotator.calibration.correct import read_calibrations
+
+        return read_calibrations(self.calibration_files)
+
+    def tables(self) -> list[FrequencyTable]:
+        """Return the tables of all runs."""
+        return [
+            table
+            for run in self.runs
+            for table in frequency_tables(
+                run, self.calibrations, transfer=self.transfer, by=self.by
+            )
+        ]
+
+    def shown(self) -> "Shown":
+        """Return what pages show."""
+        from annotator.web.people import read_person_labels
+        from annotator.web.reading import Shown
+
+        labels = {}
+        if self.label_files:
+            labels = read_person_labels(self.label_files, self.runs, self.annotators)
+        return Shown(self.runs, self.calibrations, self.transfer, self.by, labels, self.traces)
