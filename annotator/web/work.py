@@ -9,6 +9,7 @@ from annotator.calibration.design import sheet_sources
 from annotator.errors import AnnotatorError
 from annotator.labels import Codes, Label, read_labels
 from annotator.labels.adjudication import (
+    Compared,
     Disagreement,
     compare,
     decided_otherwise,
@@ -54,19 +55,28 @@ def prepare(request: Request) -> Iterator[Work]:
     sheet = _sheet(request.sources)
     sources, format = _places(request, sheet)
     library = Library(sources, format)
+    if request.pair:
+        compared = _compared(request, request.pair, rubric)
+        _see_first([Item(one.trace_id) for one in compared.differing], library, sources)
+        with LabelStore.open(request.file, request.annotator, rubric) as store:
+            yield _adjudication(request.pair, compared, rubric, library, store)
+        return
+    notes: list[str] = []
+    if sheet:
+        items = read_sheet(sheet, rubric, request.rater)
+        _see_first(items, library, sources)
+    else:
+        items = list(_applicable(library, rubric, notes))
+    if not items:
+        raise AnnotatorError(f"no trace in {', '.join(sources)} is for {rubric.id}{_runs(sources)}")
     with LabelStore.open(request.file, request.annotator, rubric) as store:
-        if request.pair:
-            yield _adjudication(request, request.pair, rubric, library, store)
-            return
-        notes: list[str] = []
-        if sheet:
-            items = read_sheet(sheet, rubric, request.rater)
-            _see_first(items, library, sources)
-        else:
-            items = list(_applicable(library, rubric, notes))
-        if not items:
-            raise AnnotatorError(f"no trace in {', '.join(sources)} is for {rubric.id}")
         yield Work(rubric, items, library, store, notes=notes)
+
+
+def _runs(sources: Sequence[str]) -> str:
+    """Return what to do where a run directory was given for traces, "" where none was."""
+    runs = [one for one in sources if Path(one, "annotations.jsonl").is_file()]
+    return f"; {runs[0]} is a run: draw a sheet from it with annotate sample" if runs else ""
 
 
 def _sheet(sources: Sequence[str]) -> Path | None:
@@ -88,11 +98,11 @@ def _places(request: Request, sheet: Path | None) -> tuple[Sequence[str], str]:
 
 
 def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
-    """Raise if the first trace of a sheet is not there: the others will not be either."""
+    """Raise if the first trace to be labelled is not there: the others will not be either."""
     if items and library.trace(items[0].trace_id) is None:
         raise AnnotatorError(
             f"no trace {one_line(items[0].trace_id, 200)!r} in {', '.join(sources)}: say where the"
-            " traces of the sheet are with --traces"
+            " traces are with --traces"
         )
 
 
@@ -113,33 +123,35 @@ def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[
         notes.append(f"{count(other, 'trace')} that {rubric.id} is not for are left out.")
 
 
-def _adjudication(
-    request: Request,
-    pair: tuple[str, str],
-    rubric: Rubric,
-    library: Library,
-    store: LabelStore,
-) -> Work:
+def _compared(request: Request, pair: tuple[str, str], rubric: Rubric) -> Compared:
     if request.annotator in pair:
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    labels = read_labels(request.given or (request.file,), Codes.of(rubric))
-    compared = compare(labels, *pair)
+    return compare(read_labels(request.given or (request.file,), Codes.of(rubric)), *pair)
+
+
+def _adjudication(
+    pair: tuple[str, str],
+    compared: Compared,
+    rubric: Rubric,
+    library: Library,
+    store: LabelStore,
+) -> Work:
     agreed = [_standing(one, library, rubric) for one in compared.agreed]
     written = write_agreed(store, agreed)
     differing: dict[str, Disagreement] = {one.trace_id: one for one in compared.differing}
     items = [Item(one.trace_id, extra_of(one.first, one.second)) for one in compared.differing]
     notes = [
         f"{' and '.join(pair)} agree on {count(len(compared.agreed), 'trace')}"
-        f" ({written} written as {request.annotator} now) and differ on {len(compared.differing)}."
+        f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
     ]
     if compared.only_one:
         notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
     otherwise = len(decided_otherwise(store, agreed))
     if otherwise:
         notes.append(
-            f"Of what they agree on, {request.annotator} decided {count(otherwise, 'trace')}"
+            f"Of what they agree on, {store.annotator} decided {count(otherwise, 'trace')}"
             " otherwise earlier; that stays."
         )
     lost = _marked(compared.agreed) - _marked(agreed)

@@ -253,3 +253,14 @@ def test_ctrl_c_ends_it_without_a_traceback(traces: Path, serve: Serve) -> None:
     code, said = serve(*label_command(traces)).interrupt()
     assert code == 0
     assert said.splitlines() == ["served on this machine only; Ctrl-C ends it"]
+
+
+def test_where_there_is_nothing_to_label_no_file_is_made(
+    traces: Path, tmp_path: Path, annotate_cli: Any
+) -> None:
+    tool("run", "traces", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    given = ("--rubric", "symptoms", "--labels", "labels.jsonl", "--annotator", "ann")
+    done = annotate_cli("label", "run", *given)
+    assert done.code == 2
+    assert "run is a run: draw a sheet from it with annotate sample" in done.err
+    assert not (tmp_path / "labels.jsonl").exists()
