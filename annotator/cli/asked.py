@@ -115,9 +115,11 @@ class Asked:
 
     def shown(self) -> "Shown":
         """Return what pages show."""
+        from annotator.runs.manifest import read_manifests
         from annotator.web.people import read_person_labels
         from annotator.web.reading import Shown
 
+        read_manifests(self.runs)  # each run once
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)

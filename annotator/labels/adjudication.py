@@ -109,6 +109,11 @@ def standing(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
     return replace(label, spans=tuple(spans))
 
 
+def agreed_by(first: Label, second: Label) -> str:
+    """Return the note of a decision that was made because two annotators agree."""
+    return f"agreed by {one_line(first.annotator, 60)} and {one_line(second.annotator, 60)}"
+
+
 def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
     """Return the decision that two labels of the same codes come to, and its extra columns.
 
@@ -119,14 +124,13 @@ def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any
     """
     spans = tuple(dict.fromkeys((*first.spans, *second.spans)))
     quotes = dict.fromkeys((*first.evidence, *second.evidence))
-    names = f"{one_line(first.annotator, 60)} and {one_line(second.annotator, 60)}"
     decision = Decision(
         trace_id=first.trace_id,
         primary=first.primary,
         secondary=first.secondary,
         evidence=spans,
         quotes=unplaced(list(quotes), spans),
-        note=f"agreed by {names}",
+        note=agreed_by(first, second),
     )
     return decision, extra_of(first, second)
 

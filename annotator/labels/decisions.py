@@ -79,12 +79,15 @@ def unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]
     return tuple((Counter(quotes) - Counter(one.quote for one in spans)).elements())
 
 
-def fields_of(decision: Decision, codes: Codes, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a decision in a labels file, beside those that say whose it is.
+def drawn_in(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row says of how its trace was drawn: its :data:`COLUMNS` that are filled."""
+    return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
-    ``extra``: of a row of a sheet, of which :data:`COLUMNS` are kept.
+
+def fields_of(decision: Decision, codes: Codes, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a decision in a labels file, beside those that say whose it is;
+    ``drawn`` as :func:`drawn_in` returns it.
     """
-    kept = {name: extra[name] for name in COLUMNS if extra.get(name) is not None}
     fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
     codes_ = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
     if codes.choice == "many":
@@ -102,7 +105,7 @@ def fields_of(decision: Decision, codes: Codes, extra: Mapping[str, Any]) -> dic
         "evidence": [*(one.quote for one in decision.evidence), *decision.quotes],
         "note": decision.note,
         "confidence": decision.confidence,
-        **kept,
+        **drawn,
         "spans": spans,
         "seconds": decision.seconds,
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.labels.checking import Problems
-from annotator.labels.decisions import Decision, decision_of, fields_of
+from annotator.labels.decisions import Decision, decision_of, drawn_in, fields_of
 from annotator.labels.lines import LineFile, shown
 from annotator.labels.model import Codes, Row
 from annotator.rubrics import Rubric
@@ -59,6 +59,7 @@ class LabelStore:
         self._codes = Codes.of(rubric)
         self._decisions: dict[str, Decision] = {}
         self._at: dict[str, int] = {}  # trace -> the number of its line
+        self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
         self._history: list[_Change] = []
         self._lines = LineFile(file)
         try:
@@ -110,17 +111,40 @@ class LabelStore:
     def decide(self, decision: Decision, extra: Mapping[str, Any] = _NOTHING) -> Decision:
         """Write a decision, in place of an earlier one of the same trace; return what was written.
 
-        ``extra`` are the columns of the trace's row of the sheet. When it returns, the decision is
-        on the disk. That its passages stand in the trace is for the caller to see to
+        ``extra`` are the columns of the trace's row of the sheet; those that an earlier line of the
+        trace has stay where ``extra`` lacks them. When it returns, the decision is on the disk.
+        That its passages stand in the trace is for the caller to see to
         (:func:`annotator.labels.decisions.check_passages`).
 
         Raises:
             AnnotatorError: it is no decision by this rubric, it cannot be written (a full disk,
                 say), or another program has changed the file. The file is as before.
         """
-        line, written = self._line(decision, extra)
+        drawn = {**self._drawn.get(storable(decision.trace_id), {}), **drawn_in(extra)}
+        line, written = self._line(decision, drawn)
         self._history.append(self._put(written.trace_id, line, written))
+        self._drawn[written.trace_id] = drawn
         return written
+
+    def wait(self, trace_id: str, extra: Mapping[str, Any] = _NOTHING) -> None:
+        """Write that a trace is to be decided and is not yet, unless it has a line: so that who
+        reads the labels knows that some are missing.
+
+        Raises:
+            AnnotatorError: the file cannot be written, or another program has changed it.
+        """
+        if trace_id in self._at:
+            return
+        fields = {
+            "trace_id": trace_id,
+            "rubric": self._codes.rubric,
+            "annotator": self.annotator,
+            **drawn_in(extra),
+            "rubric_sha256": self._codes.sha256,
+        }
+        line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
+        self._put(trace_id, line.encode() + b"\n", None)
+        self._drawn[trace_id] = drawn_in(extra)
 
     def withdraw(self, trace_id: str) -> None:
         """Take a trace's decision away, whichever session it is of; without one nothing happens.
@@ -131,31 +155,39 @@ class LabelStore:
         if trace_id in self._decisions:
             self._history.append(self._put(trace_id, None, None))
 
+    def undoes(self, among: Collection[str] | None = None) -> tuple[str, bool] | None:
+        """Return whose trace's change :meth:`undo` would take back, and whether that is of an
+        earlier session; None if there is nothing to undo.
+        """
+        last = self._last(among)
+        return None if last is None else (self._history[last].trace_id, last < self._earlier)
+
     def undo(self, among: Collection[str] | None = None) -> Undone | None:
         """Take back the last change and return it; None if there is none left.
 
         Those of this session one by one, each giving back the decision it replaced; then the
         decisions of earlier sessions, the latest first: what they had replaced is not known any
-        more, and the trace is undecided. Lines that were not written here are never taken away.
-        ``among``: only changes of these traces.
+        more, and the trace is undecided. Only decisions with the time of their making are of
+        earlier sessions. ``among``: only changes of these traces.
 
         Raises:
             AnnotatorError: the file cannot be written, or another program has changed it.
         """
-        last = next(
-            (
-                n
-                for n in reversed(range(len(self._history)))
-                if among is None or self._history[n].trace_id in among
-            ),
-            None,
-        )
+        last = self._last(among)
         if last is None:
             return None
         change = self._history[last]
         undone = self._put(change.trace_id, change.line, change.decision)
         del self._history[last]
+        self._earlier -= last < self._earlier
         return Undone(change.trace_id, undone.decision, change.decision)
+
+    def _last(self, among: Collection[str] | None) -> int | None:
+        """Return the place of the last change of some traces, or of any."""
+        places = reversed(range(len(self._history)))
+        return next(
+            (n for n in places if among is None or self._history[n].trace_id in among), None
+        )
 
     def _put(self, trace_id: str, line: bytes | None, decision: Decision | None) -> _Change:
         """Write the line of a trace, or take it out; return what there was before."""
@@ -173,13 +205,13 @@ class LabelStore:
             self._decisions[trace_id] = decision
         return before
 
-    def _line(self, decision: Decision, extra: Mapping[str, Any]) -> tuple[bytes, Decision]:
+    def _line(self, decision: Decision, drawn: Mapping[str, Any]) -> tuple[bytes, Decision]:
         """Return the line of a decision, and the decision as it will be read."""
         fields = {
             "trace_id": decision.trace_id,
             "rubric": self._codes.rubric,
             "annotator": self.annotator,
-            **fields_of(decision, self._codes, extra),
+            **fields_of(decision, self._codes, drawn),
             "rubric_sha256": self._codes.sha256,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
@@ -202,6 +234,7 @@ class LabelStore:
                 self._take(n, line, times, problems)
         problems.raise_if_any()
         self._history = [_Change(one) for one in sorted(times, key=lambda one: times[one])]
+        self._earlier = len(self._history)  # the first so many are of earlier sessions
         where = f"{self._lines.name}, line {len(lines) + 1}"
         if torn:
             self._lines.cut(len(last))
@@ -223,6 +256,7 @@ class LabelStore:
             return
         decision = decision_of(Row(where, fields), self._codes, problems)
         trace_id = storable(fields["trace_id"])
+        self._drawn[trace_id] = drawn_in(fields)
         if decision is None:
             self._at.setdefault(trace_id, n)
         elif trace_id in self._decisions:

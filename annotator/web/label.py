@@ -58,6 +58,12 @@ class _Selected(_Quote):
     n: int = Field(ge=0)
 
 
+class _Undo(_Sent):
+    """Whether a label of an earlier session may be taken back, too."""
+
+    earlier: bool = False
+
+
 class _Decided(_Sent):
     """A decision about the trace number ``n``, or that there is none. ``revision``: of what the
     page shows.
@@ -99,7 +105,7 @@ class Labelling:
         self._work = work
         self._numbers = {item.trace_id: n for n, item in enumerate(work.items)}
         self._revisions: Counter[str] = Counter()  # changes of each trace's decision so far
-        self._lock = threading.Lock()  # the store and the library are for one thread at a time
+        self._lock = threading.Lock()  # the store is for one thread at a time
 
     def routes(self) -> list[BaseRoute]:
         """Return the page and what it asks for."""
@@ -201,6 +207,7 @@ class Labelling:
             written = None
             if decided.withdrawn:
                 self._work.store.withdraw(item.trace_id)
+                self._await(item)
             else:
                 decision = _decision(item.trace_id, decided)
                 if not decision.skipped:
@@ -225,19 +232,29 @@ class Labelling:
         if problem:
             raise Refused(409, problem)
 
-    async def _undo(self, _: Request) -> Response:
-        return json(await run_in_threadpool(self._take_back))
+    async def _undo(self, request: Request) -> Response:
+        undo = await _sent(request, _Undo)
+        return json(await run_in_threadpool(self._take_back, undo))
 
-    def _take_back(self) -> Any:
+    def _take_back(self, undo: _Undo) -> Any:
+        """Undo the last change; a label of an earlier session only where that is meant."""
         with self._lock:
-            undone = self._work.store.undo(self._numbers)
-            if undone is None:
-                return {"n": None}
-            self._revisions[undone.trace_id] += 1
-            return {
-                "n": self._numbers[undone.trace_id],
-                "state": self._state_of(undone.trace_id),
-            }
+            last = self._work.store.undoes(self._numbers)
+            if last is None:
+                return {"n": None, "earlier": None}
+            trace_id, earlier = last
+            n = self._numbers[trace_id]
+            if earlier and not undo.earlier:
+                return {"n": None, "earlier": n}
+            self._work.store.undo(self._numbers)
+            self._await(self._work.items[n])
+            self._revisions[trace_id] += 1
+            return {"n": n, "state": self._state_of(trace_id)}
+
+    def _await(self, item: Item) -> None:
+        """Say in the file that a trace to adjudicate is open, if it is."""
+        if item.trace_id in self._work.differing:
+            self._work.store.wait(item.trace_id, item.extra)
 
     def _at(self, n: int) -> Item:
         if n >= len(self._work.items):

@@ -9,7 +9,7 @@ from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.together import CoOccurrence, co_occurrence
 from annotator.reports.writers import cells, header, heading, votes_lines
 from annotator.rubrics import built_in, load_rubric
-from annotator.runs.manifest import read_manifest
+from annotator.runs.manifest import read_manifest, run_names
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 def names_of(runs: Sequence[Path]) -> list[str]:
     """Return a name for each run: its folder's, or as much of its path as tells it from others."""
-    paths = [path.resolve() for path in runs]
-    depth = 1
-    while True:
-        names = [one_line("/".join(path.parts[-depth:]), 120) for path in paths]
-        if len(set(names)) == len(names) or depth > max(len(path.parts) for path in paths):
-            return names
-        depth += 1
+    return [one_line(name, 120) for name in run_names(runs)]
 
 
 def frame_value(runs: Sequence[Path]) -> dict[str, Any]:

@@ -234,14 +234,12 @@ def rubric_value(rubric: Rubric) -> dict[str, Any]:
         "sha256": rubric.sha256,
         "title": rubric.title,
         "choice": rubric.choice,
-        "min_quotes": rubric.min_quotes,
         "instructions": rubric.instructions,
         "precedence": list(rubric.precedence),
         "codes": [
             {
                 "id": code.id,
                 "name": code.name,
-                "group": code.group,
                 "definition": code.definition,
                 "evidence": code.evidence,
                 "not": code.not_,
@@ -253,5 +251,3 @@ def rubric_value(rubric: Rubric) -> dict[str, Any]:
         ],
     }
 
-
-Value = Mapping[str, Any]

@@ -48,8 +48,9 @@ class Reading:
         wanted: dict[tuple[tuple[str, ...], str], None] = {}
         for run in shown.runs:
             manifest = read_manifest(run)
-            own = (tuple(manifest.get("sources", ())), manifest.get("format", "auto"))
-            wanted[(tuple(shown.traces), "auto") if shown.traces else own] = None
+            sources = tuple(shown.traces) or tuple(manifest.get("sources", ()))
+            own = (sources, manifest.get("format", "auto"))
+            wanted[own] = None
         self._libraries = [Library(sources, format) for sources, format in wanted]
         self._sources = [source for sources, _ in wanted for source in sources]
         self.index = Index(shown.runs, shown.labels)

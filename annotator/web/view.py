@@ -43,6 +43,8 @@ class View:
                 self._tables = tables_value(shown)
             except AnnotatorError as error:
                 self._problem = str(error)
+            except Exception as error:  # the page must not wait for ever
+                self._problem = f"a fault of the tool, please report it: {error!r}"
             self._counted = True
 
         self._thread = threading.Thread(target=count, daemon=True)

@@ -11,6 +11,7 @@ from annotator.labels import Codes, Label, read_labels
 from annotator.labels.adjudication import (
     Compared,
     Disagreement,
+    agreed_by,
     compare,
     decided_otherwise,
     extra_of,
@@ -87,14 +88,15 @@ def _sheet(sources: Sequence[str]) -> Path | None:
 
 
 def _places(request: Request, sheet: Path | None) -> tuple[Sequence[str], str]:
-    if request.traces:
-        return request.traces, request.format
     if sheet is None:
-        return request.sources, request.format
+        if request.rater != 1:
+            raise AnnotatorError("--rater picks rows of a sheet, and none was given")
+        return request.traces or request.sources, request.format
     found = sheet_sources(sheet)
-    if found is None:
+    if found is None and not request.traces:
         raise AnnotatorError(f"{sheet}: where its traces are is not known: say it with --traces")
-    return found
+    known, format = found or ((), "auto")
+    return request.traces or known, format if request.format == "auto" else request.format
 
 
 def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
@@ -142,12 +144,17 @@ def _adjudication(
     written = write_agreed(store, agreed)
     differing: dict[str, Disagreement] = {one.trace_id: one for one in compared.differing}
     items = [Item(one.trace_id, extra_of(one.first, one.second)) for one in compared.differing]
+    reopened = _reopened(store, compared)
+    for item in items:  # until they are decided, the labels are of the easy traces only
+        store.wait(item.trace_id, item.extra)
     notes = [
         f"{' and '.join(pair)} agree on {count(len(compared.agreed), 'trace')}"
         f" ({written} written as {store.annotator} now) and differ on {len(compared.differing)}."
     ]
     if compared.only_one:
         notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
+    if reopened:
+        notes.append(f"{count(reopened, 'trace')} they agreed on before is open again.")
     otherwise = len(decided_otherwise(store, agreed))
     if otherwise:
         notes.append(
@@ -161,6 +168,19 @@ def _adjudication(
             " without it."
         )
     return Work(rubric, items, library, store, differing, notes)
+
+
+def _reopened(store: LabelStore, compared: Compared) -> int:
+    """Take back what was decided because the two agreed, where they do not any more."""
+    gone = [
+        one.trace_id
+        for one in compared.differing
+        if one.trace_id in store.decisions
+        and store.decisions[one.trace_id].note == agreed_by(one.first, one.second)
+    ]
+    for trace_id in gone:
+        store.withdraw(trace_id)
+    return len(gone)
 
 
 def _marked(pairs: Sequence[tuple[Label, Label]]) -> int:

@@ -61,6 +61,44 @@ def lines(file):
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
 
 
+# How a trace was drawn
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_label_changed_without_the_sheet_keeps_how_its_trace_was_drawn(file, rubric, reopened):
+    """Without its inclusion probability a stratified label would be read as a uniform one."""
+    store = opened(file, rubric)
+    store.decide(Decision("t1", "alpha"), SHEET)
+    if reopened:
+        store.close()
+        store = opened(file, rubric)
+    store.decide(Decision("t1", "beta"))
+    store.withdraw("t1")
+    store.decide(Decision("t1", "gamma"), {"rater": 1})
+    store.close()
+    (line,) = lines(file)
+    assert {name: line[name] for name in SHEET} == SHEET | {"rater": 1}
+    (found,) = read_labels([file], Codes.of(rubric)).labels
+    assert (found.primary, found.inclusion_probability, found.split) == ("gamma", 0.25, "dev")
+
+
+def test_what_waits_is_in_the_file_and_is_no_label(file, rubric):
+    with opened(file, rubric) as store:
+        store.decide(Decision("t1", "alpha"))
+        store.wait("t1")
+        store.wait("t2", SHEET)
+        store.wait("t2")
+    labels = read_labels([file], Codes.of(rubric))
+    assert [one.trace_id for one in labels.labels] == ["t1"]
+    assert labels.unlabelled == ("t2",)
+    with opened(file, rubric) as store:
+        store.decide(Decision("t2"))
+        assert store.undoes() == ("t2", False)
+        store.undo()
+        assert store.undoes() == ("t1", True)
+    assert read_labels([file], Codes.of(rubric)).unlabelled == ("t2",)
+
+
 # What is written
 
 

@@ -226,6 +226,52 @@ def test_two_annotators_are_adjudicated(
     )
 
 
+def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    tool("run", "traces", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
+    ids = sorted(one.id for one in read_traces([str(traces)]) if isinstance(one, Trace))[:4]
+
+    def write(annotator: str, codes: list[str | None]) -> None:
+        rows = [
+            {"trace_id": one, "rubric": "comm_errors", "annotator": annotator, "primary": code}
+            for one, code in zip(ids, codes, strict=True)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{annotator}.jsonl").write_text(text)
+
+    write("ann", [None, "C1a", None, "C2"])
+    write("bob", [None, "C1a", None, "C3a"])
+    adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
+    adjudicate += ("--adjudicate", "ann", "bob", "--from", "ann.jsonl", "--from", "bob.jsonl")
+    serve(*adjudicate).kill()
+    said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
+    assert "labels: 3 of gold" in said.stdout
+    assert "1 traces of the sheet are not labelled yet." in said.stdout
+
+    write("bob", [None, "C1b", None, "C3a"])  # they agreed on C1a before
+    page = visit(serve(*adjudicate).address)
+    assert page.inner_text("#count") == "0 of 2 labelled"
+    assert "1 trace they agreed on before is open again" in page.inner_text("main")
+    assert [one.primary for one in labels_in(tmp_path / "gold.jsonl")] == [None, None]
+
+
+def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    served = serve(*label_command(traces))
+    page = visit(served.address)
+    page.keyboard.press("1")
+    saved(page)
+    served.kill()
+    page = visit(serve(*label_command(traces)).address)
+    page.keyboard.press("u")
+    until(lambda: "of an earlier one, for good" in page.inner_text("#said"))
+    assert len(lines_of(tmp_path / "labels.jsonl")) == 1
+    page.keyboard.press("u")
+    until(lambda: not lines_of(tmp_path / "labels.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

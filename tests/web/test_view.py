@@ -46,7 +46,7 @@ def test_tables_traces_steps_search_and_a_quote_in_its_place(
     [quoted] = [one for one in read_annotations(run) if one.primary == "C1a"]
     assert page.inner_text("mark.current") == quoted.findings[0].evidence[0].quote
     page.click("details:has-text('Steps of') summary >> nth=0")
-    page.click("button:has-text('Show all steps') >> nth=0")
+    page.click("button:has-text('Show steps') >> nth=0")
     page.wait_for_selector("article.step")
     page.fill("#search", "CLOSE_after")
     page.press("#search", "Enter")
@@ -283,7 +283,13 @@ def test_a_run_that_is_being_written_can_be_read(run: Path, serve: Serve, visit:
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(("nowhere",), "no run.json"), (("run", "--labels", "none.jsonl"), "none.jsonl")],
+    [
+        (("nowhere",), "no run.json"),
+        (("run", "--labels", "none.jsonl"), "none.jsonl"),
+        (("run", "run"), "run"),
+        (("run", "--transfer"), "--transfer needs --calibration"),
+        (("run", "--annotator", "ann"), "--annotator needs --labels"),
+    ],
 )
 def test_what_cannot_be_viewed_is_said(
     run: Path, annotate_cli: Any, arguments: Any, says: str

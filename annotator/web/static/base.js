@@ -48,9 +48,6 @@ annotator.passage = function passage(text, limit = 500) {
 
 annotator.count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
-annotator.icon = (shown, said) =>
-  annotator.h("span", annotator.h("span", { "aria-hidden": "true" }, shown), annotator.h("span.said", said));
-
 // Say something to those who hear the page, and show it for a moment.
 annotator.say = function say(text, kind = "") {
   const place = annotator.$("#said");

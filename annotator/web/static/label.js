@@ -265,6 +265,7 @@
     return null;
   });
 
+  let undoesEarlier = false; // whether that was asked for, right before
   const undo = () => leave(async () => {
     if (paper.steps.length) {
       paper.draft = Object.assign(paper.steps.pop(), { note: paper.draft.note });
@@ -272,8 +273,11 @@
       annotator.say("Undone; it was not saved yet.");
       return null;
     }
-    const answer = await annotator.ask("api/undo", {});
-    annotator.say(answer.n === null ? "There is nothing to undo." : `Undone: trace ${answer.n + 1} is ${answer.state} now.`);
+    const answer = await annotator.ask("api/undo", { earlier: undoesEarlier });
+    undoesEarlier = answer.n === null && answer.earlier !== null;
+    if (answer.n !== null) annotator.say(`Undone: trace ${answer.n + 1} is ${answer.state} now.`);
+    else if (undoesEarlier) annotator.say(`Nothing more to undo of this session. Undo again takes away the label of trace ${answer.earlier + 1}, of an earlier one, for good.`);
+    else annotator.say("There is nothing to undo.");
     return answer.n;
   });
 
@@ -361,7 +365,7 @@
     }
     openHelp = annotator.help(helpRows());
     $("#help").addEventListener("click", openHelp);
-    $("#who").textContent = `${state.rubric.id} · ${name(state.annotator, 60)}${state.adjudicating ? ` · ${state.adjudicating.map((one) => name(one, 60)).join(" and ")} differ` : ""}`;
+    $("#who").textContent = `${state.rubric.id} v${state.rubric.version} (${state.rubric.sha256.slice(0, 12)}) · ${name(state.annotator, 60)}${state.adjudicating ? ` · ${state.adjudicating.map((one) => name(one, 60)).join(" and ")} differ` : ""}`;
     document.addEventListener("keydown", keys);
     document.addEventListener("visibilitychange", spent);
     addEventListener("beforeunload", (event) => {

@@ -10,10 +10,11 @@
     const head = h("tr", one.header.map((cell, n) => h("th", { scope: "col" }, n === 0 ? "code" : cell)),
       plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
     const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
+    const listed = !one.group || one.group[1] !== "-"; // traces without the attribute cannot be filtered by it
     const body = one.rows.map((row) => {
       const [first, ...rest] = row.cells;
       return h(`tr${row.code === "none" ? ".last" : ""}`,
-        h("th", { scope: "row" }, h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)), h("span.name", name(row.name, 80))),
+        h("th", { scope: "row" }, listed ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : name(first, 64), h("span.name", name(row.name, 80))),
         rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },

@@ -240,7 +240,7 @@
 
   function more(view, agent, cited, load) {
     let from = 1;
-    const button = h("button", { type: "button" }, "Show all steps");
+    const button = h("button", { type: "button" }, "Show steps");
     button.addEventListener("click", async () => {
       button.disabled = true;
       try {
@@ -273,7 +273,8 @@
       section("Conversation", h("div.chat", chat)),
       section("Patches", patches.length ? h("div.patches", patches) : h("p.none", "No patches are known.")),
       section("Outcome", outcome(view)),
-      walked.length ? section("Steps", walked) : h("p.none", "The agents' own steps are not in this page; annotate view shows them."));
+      walked.length > 0 && section("Steps", walked),
+      !load && h("p.none", "The agents' own steps are not in this page, but for quoted ones; annotate view shows them."));
     return view;
   };
 
