@@ -13,6 +13,7 @@ PREAMBLE = (
     " these fonts lack stands as its number: [U+4E2D]."
 )
 _WIDTH = 10  # of a column's name, in characters
+_ONE_COLUMN = 6  # columns of a table that fit into one column of two
 _FLOATS = 12  # LaTeX gives up on some 50 floats that wait for a page
 
 _SPECIAL = {
@@ -104,13 +105,15 @@ def _row(first: str, cells: Iterable[str]) -> str:
 
 
 def _table(sheet: Sheet, label: str) -> str:
+    # In a text of two columns a wide table takes both; in one of one column it is as any other.
+    place = "table*" if len(sheet.header) > _ONE_COLUMN else "table"
     head = _row(sheet.header[0], map(_heading, sheet.header[1:]))
     rows = [_row(cells[0], map(_number, cells[1:])) for cells in sheet.rows]
     if sheet.last:
         rows.insert(len(rows) - 1, r"\midrule")
     return "\n".join(
         [
-            r"\begin{table}[htbp]",
+            rf"\begin{{{place}}}[htbp]",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
             rf"\caption{{{_prose(sheet.caption)}}}",
             rf"\label{{{label}}}",
@@ -123,7 +126,7 @@ def _table(sheet: Sheet, label: str) -> str:
             *rows,
             r"\bottomrule",
             r"\end{tabular}}",
-            r"\end{table}",
+            rf"\end{{{place}}}",
         ]
     )
 

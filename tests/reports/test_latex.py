@@ -70,7 +70,7 @@ def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run):
         text = printed(annotate_cli, *arguments)
         assert text.startswith("% Needs ")
         labels = re.findall(r"\\label{(.*?)}", text)
-        assert len(labels) == len(set(labels)) == text.count(r"\begin{table}")
+        assert len(labels) == len(set(labels)) == len(re.findall(r"\\begin{table\*?}", text))
         words(text, tmp_path)
 
 
@@ -152,3 +152,15 @@ def test_a_minus_is_one(tmp_path):
         r"^x.*", latex.document([latex.Sheet("a", [], "abc", [("x", "-1.5", "-")])]), re.M
     )
     assert row == r"x & $-$1.5 & -- \\"
+
+
+def test_a_wide_table_takes_both_columns_of_a_paper(annotate_cli, tmp_path, run):
+    rubric = make_rubric(tmp_path, id="first")
+    rows = [label(f"t{m}", rubric, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
+    write_labels(tmp_path / "labels.jsonl", rows)
+    annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl")
+    narrow = printed(annotate_cli, "report", run)
+    wide = printed(annotate_cli, "report", run, "--calibration", run / "calibration.json")
+    for text, place in ((narrow, "table"), (wide, "table*")):
+        begun = re.findall(r"\\(?:begin|end){(table\*?)}", text)
+        assert set(begun) == {place}
