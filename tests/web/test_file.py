@@ -12,33 +12,31 @@ import pytest
 from annotator.annotations import Annotation, read_annotations
 from annotator.web.assets import STATIC, asset
 from tests.conftest import EXAMPLES, TALK, run_name, write_run
-from tests.web.conftest import Visit, tool
+from tests.web.conftest import Visit, tool, until
 from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
 
 TRACE = "#/trace/demo%2Fcoop%2Felevator_sim_task%2F2%2Ff1_f2"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the examples judged by two rubrics, and their report, with labels."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(EXAMPLES, folder / "traces")
+    shutil.copy(EXAMPLES.parent / "labels.jsonl", folder / "labels.jsonl")
+    both = ("--rubric", "comm_errors", "--rubric", "symptoms")
+    tool("run", "traces", *both, "--out", "run", cwd=folder)
+    tool("report", "run", "--format", "html", "--labels", "labels.jsonl", cwd=folder)
+    return folder
+
+
 @pytest.fixture
-def report(tmp_path: Path) -> str:
-    """The report of the examples by two rubrics, with labels; its address."""
-    shutil.copytree(EXAMPLES, tmp_path / "traces")
-    shutil.copy(EXAMPLES.parent / "labels.jsonl", tmp_path / "labels.jsonl")
-    tool(
-        "run",
-        "traces",
-        "--rubric",
-        "comm_errors",
-        "--rubric",
-        "symptoms",
-        "--out",
-        "run",
-        cwd=tmp_path,
-    )
-    tool("report", "run", "--format", "html", "--labels", "labels.jsonl", cwd=tmp_path)
-    return (tmp_path / "run" / "report.html").as_uri()
+def report(made: Path) -> str:
+    """The address of that report."""
+    return (made / "run" / "report.html").as_uri()
 
 
-def test_the_tables_are_those_of_the_terminal(report: str, tmp_path: Path, visit: Visit) -> None:
+def test_the_tables_are_those_of_the_terminal(report: str, made: Path, visit: Visit) -> None:
     page = visit(report)
     shown = [
         [re.sub(r"\s+", " ", cell) for cell in row]
@@ -48,8 +46,8 @@ def test_the_tables_are_those_of_the_terminal(report: str, tmp_path: Path, visit
             ".map((cell) => cell.textContent))",
         )
     ]
-    printed = tool("report", "run", "--format", "csv", cwd=tmp_path).stdout
-    table = tool("report", "run", cwd=tmp_path).stdout
+    printed = tool("report", "run", "--format", "csv", cwd=made).stdout
+    table = tool("report", "run", cwd=made).stdout
     assert len(shown) == len(printed.splitlines()) - 1
     for cells in shown:
         pattern = r"\s+".join(map(re.escape, cells))
@@ -57,18 +55,18 @@ def test_the_tables_are_those_of_the_terminal(report: str, tmp_path: Path, visit
 
 
 def test_filter_deep_link_and_a_highlighted_quote_on_screen(
-    report: str, tmp_path: Path, visit: Visit
+    report: str, made: Path, visit: Visit
 ) -> None:
     page = visit(report)
     page.click("nav a[data-page=traces]")
     page.wait_for_selector("ol.traces")
     assert page.inner_text(".status") == "34 annotations"
     page.select_option("select[name=status]", "labelled")
-    page.wait_for_function("document.querySelector('.status').textContent.startsWith('1')")
+    until(lambda: page.inner_text(".status").startswith("1"))
     page.select_option("select[name=rubric]", "comm_errors")
-    page.wait_for_function("document.querySelectorAll('ol.traces li').length === 4")
+    until(lambda: page.locator("ol.traces li").count() == 4)
     page.select_option("select[name=code]", "C3a")
-    page.wait_for_function("document.querySelectorAll('ol.traces li').length === 1")
+    until(lambda: page.locator("ol.traces li").count() == 1)
     page.click("ol.traces a")
     page.click(".finding h3 a.link >> nth=0")
     page.wait_for_selector("mark.current")
@@ -77,7 +75,7 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(
     fresh = visit(link)
     fresh.wait_for_selector("mark.current")
     found = next(
-        one for one in read_annotations(tmp_path / "run") if one.primary == "C3a" and one.findings
+        one for one in read_annotations(made / "run") if one.primary == "C3a" and one.findings
     )
     [first, *_] = found.findings[0].evidence
     marked = fresh.eval_on_selector_all(
@@ -104,7 +102,7 @@ def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
     page.keyboard.press("p")
     assert page.inner_text("button.quote.current") == first
     page.keyboard.press("j")
-    page.wait_for_function("document.querySelector('.near .legend').textContent === '2 of 4'")
+    until(lambda: page.inner_text(".near .legend") == "2 of 4")
     page.keyboard.press("u")
     page.wait_for_selector("ol.traces")
     assert "status=labelled" in page.url
@@ -127,7 +125,7 @@ def test_search_finds_and_marks(report: str, visit: Visit) -> None:
     page.fill("#search", "close_after")
     page.keyboard.press("Enter")
     page.wait_for_selector("ol.hits li")
-    page.wait_for_function("document.querySelector('.status').textContent.includes('17 traces')")
+    until(lambda: "17 traces" in page.inner_text(".status"))
     page.click("ol.hits a >> nth=0")
     page.wait_for_selector("mark.current")
     assert page.inner_text("mark.current").lower() == "close_after"
@@ -289,10 +287,8 @@ def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
     assert after > before
 
 
-def test_the_file_loads_nothing_and_lets_only_its_own_script_run(
-    report: str, tmp_path: Path
-) -> None:
-    text = (tmp_path / "run" / "report.html").read_text()
+def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made: Path) -> None:
+    text = (made / "run" / "report.html").read_text()
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
     assert "default-src &#39;none&#39;" in policy
     assert "unsafe" not in policy
@@ -383,8 +379,8 @@ def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path: Path, visit:
     assert "start=893&" in page.url  # 99 times 9 characters, and 2
 
 
-def test_a_damaged_file_says_so(report: str, tmp_path: Path, visit: Visit) -> None:
-    file = tmp_path / "run" / "report.html"
+def test_a_damaged_file_says_so(made: Path, tmp_path: Path, visit: Visit) -> None:
+    file = Path(shutil.copy(made / "run" / "report.html", tmp_path))
     file.write_text(file.read_text().replace('id="rows">', 'id="rows">AAAA'))
     page = visit(file.as_uri(), ready="#main:has-text('damaged')")
     assert "Loading" not in page.inner_text("main")
