@@ -1,12 +1,18 @@
 """The formats of ``annotate report``: which options each goes with, and where it goes."""
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from annotator.cli.asked import Asked
+from annotator.reports.frequency import partial
+from annotator.runs.manifest import read_manifest, run_names
+from annotator.text import one_line
+
+Given = Mapping[str, object]  # option -> its value, which is false where it was not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +25,10 @@ class Format:
     name: str = ""
     write: Callable[[Asked, Path], None] | None = None
 
-    def check(self, format_: str, given: Iterable[str]) -> None:
+    def check(self, format_: str, given: Given) -> None:
         """Raise :class:`click.UsageError` if an option was given that does not go with it."""
-        if wrong := sorted(set(given) - self.goes_with):
+        names = {name for name, value in given.items() if value}
+        if wrong := sorted(names - self.goes_with):
             goes = ", ".join(sorted(self.goes_with))
             raise click.UsageError(f"--format {format_} goes with {goes}; not with {wrong[0]}")
 
@@ -34,6 +41,28 @@ class Format:
         return runs[0] / self.name
 
 
+def check_together(given: Given) -> None:
+    """Raise :class:`click.UsageError` for options that do not go together in any format."""
+    push, plot, sides, by = (given[name] for name in ("--push", "--plot", "--compare", "--by"))
+    together = given["--co-occurrence"]
+    if push and not re.fullmatch(r"[\w.-]+/[\w.-]+", str(push)):
+        raise click.UsageError(f"--push {push}: expected ORG/NAME, the data set on the hub")
+    if plot and not given["--figure"]:
+        raise click.UsageError("--plot needs --figure FILE")
+    if sides and given["--figure"]:
+        raise click.UsageError("--figure draws no comparison: leave --compare out")
+    if together and plot not in (None, "co-occurrence"):
+        raise click.UsageError(f"--co-occurrence prints no {plot}: leave one of them out")
+    if plot == "confusion" and by:
+        raise click.UsageError("--plot confusion is of whole runs: leave --by out")
+    if together and (sides or by or given["--calibration"]):
+        raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
+    if sides and not by:
+        raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
+    if sides and given["--transfer"]:
+        raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
+
+
 def _parquet(asked: Asked, path: Path) -> None:
     from annotator.reports.parquet import write_parquet
 
@@ -44,6 +73,9 @@ def _dataset(asked: Asked, path: Path) -> None:
     from annotator.reports.dataset import write_dataset
 
     write_dataset(asked.runs, path)
+    for run, name in zip(asked.runs, run_names(asked.runs), strict=True):
+        if notes := " ".join(partial(read_manifest(run))):
+            click.echo(one_line(f"{name}: {notes}", 2000), err=True)
 
 
 def _html(asked: Asked, path: Path) -> None:

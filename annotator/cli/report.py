@@ -1,15 +1,16 @@
 """``annotate report``."""
 
-import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from annotator.cli.asked import Asked, about_pages, about_tables
-from annotator.cli.formats import FORMATS
+from annotator.cli.formats import FORMATS, check_together
 from annotator.cli.output import drawn, say
 from annotator.cli.tables import say_tables
 from annotator.reports import figures
+from annotator.reports.frequency import told_apart
 from annotator.reports.out import write_text
 from annotator.reports.writers import WRITERS
 from annotator.runs.manifest import read_manifests
@@ -86,56 +87,53 @@ def command(
         "--push": push,
     }
     form = FORMATS[format_]
-    form.check(format_, (name for name, value in given.items() if value))
+    form.check(format_, given)
     place = form.place(runs, out)
-    if push and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
-        raise click.UsageError(f"--push {push}: expected ORG/NAME, the data set on the hub")
+    check_together(given)
     if figure:
-        if sides:
-            raise click.UsageError("--figure draws no comparison: leave --compare out")
-        if co_occurrence and plot not in (None, "co-occurrence"):
-            raise click.UsageError(f"--co-occurrence prints no {plot}: leave one of them out")
-        if plot == "confusion" and by:
-            raise click.UsageError("--plot confusion is of whole runs: leave --by out")
         figures.check(figure)
-    elif plot:
-        raise click.UsageError("--plot needs --figure FILE")
     read_manifests(runs)  # each run once, whatever is made of them
     asked = Asked(runs, calibration_files, transfer, by, label_files, annotators, traces)
-    if sides:
-        if not by:
-            raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
-        if transfer:
-            raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
-        from annotator.reports import compare_writers
-        from annotator.reports.compare import compare
-
-        _put(compare_writers.WRITERS[format_](compare(runs, by, *sides, asked.calibrations)), place)
-        return
-    if co_occurrence and (sides or by or calibration_files):
-        raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
-    if co_occurrence:
-        from annotator.reports import together
-
-        counted = [one for run in runs for one in together.co_occurrence(run)]
-        _put(together.WRITERS[format_](counted), place)
-        for line in (line for run in runs for line in together.left_out(run)):
-            click.echo(one_line(line, 2000), err=True)
-        drawn("co-occurrence", figures.Source(together=counted), figure)
-        return
-
-    if form.write and place:
+    if sides and by:
+        _compared(asked, by, sides, format_, place)
+    elif co_occurrence:
+        _together(runs, format_, place, figure)
+    elif form.write and place:
         form.write(asked, place)
         _written(place)
         if push:
             _push(place, push)
-        return
-    made = asked.tables()
-    if place:
-        _put(WRITERS[format_](made), place)
     else:
-        say_tables(made, format_)
-    drawn(plot or "frequency", figures.Source(runs, made, asked.calibrations), figure)
+        _tables(asked, format_, place, plot or "frequency", figure)
+
+
+def _compared(
+    asked: Asked, by: str, sides: tuple[str, str], format_: str, place: Path | None
+) -> None:
+    from annotator.reports import compare_writers
+    from annotator.reports.compare import compare
+
+    compared = compare(asked.runs, by, *sides, asked.calibrations)
+    _put(compare_writers.WRITERS[format_](compared), place)
+
+
+def _together(runs: Sequence[Path], format_: str, place: Path | None, figure: Path | None) -> None:
+    from annotator.reports import together
+
+    counted = together.co_occurrence(*runs)
+    _put(together.WRITERS[format_](counted), place)
+    for line in together.left_out(*runs):
+        click.echo(one_line(line, 2000), err=True)
+    drawn("co-occurrence", figures.Source(together=counted), figure)
+
+
+def _tables(asked: Asked, format_: str, place: Path | None, plot: str, figure: Path | None) -> None:
+    tables = told_apart(asked.tables(), asked.runs)
+    if place:
+        _put(WRITERS[format_](tables), place)
+    else:
+        say_tables(tables, format_)
+    drawn(plot, figures.Source(asked.runs, tables, asked.calibrations), figure)
 
 
 def _put(text: str, place: Path | None) -> None:

@@ -10,13 +10,14 @@ from annotator.reports.frequency import FrequencyTable
 from annotator.reports.writers import WRITERS
 
 
-def say_tables(tables: Sequence[FrequencyTable], format_: str = "table") -> bool:
+def say_tables(tables: Sequence[FrequencyTable], format_: str = "table") -> None:
     """Print the tables as :func:`say` does."""
     if format_ != "table" or not _on_screen():
-        return say(WRITERS[format_](tables))
+        say(WRITERS[format_](tables))
+        return
     from annotator.reports.screen import as_screen
 
-    return say(as_screen(tables, shutil.get_terminal_size().columns))
+    say(as_screen(tables, shutil.get_terminal_size().columns))
 
 
 def _on_screen() -> bool:

@@ -16,7 +16,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.frequency import partial
 from annotator.reports.sides import JUDGE, RUN, Seen, Sides, Terms, sides_of
 from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifests
+from annotator.runs.manifest import read_manifests, run_names
 from validation import (
     Estimate,
     Interval,
@@ -90,7 +90,7 @@ def compare(
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
 
-    ``attribute`` may be ``run`` (the names of the run directories) or ``judge``. Traces are paired
+    ``attribute`` may be ``run`` (see :func:`run_names`) or ``judge``. Traces are paired
     by id between runs and judges, else by task and the last part of the id; where that names a
     trace twice on a side, or leaves most without a partner, the groups are not paired.
 
@@ -113,8 +113,8 @@ def compare(
     names = (attribute, first, second)
     ids = tuple(one["id"] for one in manifests)
     parts = [
-        f"{run.resolve().name}: {note}"
-        for run, manifest in zip(runs, manifests, strict=True)
+        f"{name}: {note}"
+        for name, manifest in zip(run_names(runs), manifests, strict=True)
         for note in partial(manifest)
     ]
     found_ = []

@@ -9,6 +9,7 @@ from annotator.reports import latex
 from annotator.reports.compare import Compared
 from annotator.reports.markdown import escape, piped
 from annotator.reports.writers import UNDEFINED, dumped, percent, ruled
+from annotator.rubrics import NONE
 from annotator.text import harmless, one_line
 from validation import Estimate
 
@@ -66,7 +67,8 @@ def as_table(compared: Sequence[Compared]) -> str:
     parts = []
     for one in compared:
         header, rows = _rows(one)
-        parts.append("\n".join([_title(one), "", *ruled([header, *rows]), "", *_notes(one)]))
+        lines = ruled([header, *rows], last=_ends_in_none(one))
+        parts.append("\n".join([_title(one), "", *lines, "", *_notes(one)]))
     return "\n\n".join(parts)
 
 
@@ -87,8 +89,13 @@ def as_latex(compared: Sequence[Compared]) -> str:
     for one in compared:
         name = "-".join((one.rubric.id, one.attribute, one.first, one.second))
         caption = [f"{_title(one)}; differences in percentage points.", *_notes(one)]
-        sheets.append(latex.Sheet(name, caption, *_rows(one)))
+        sheets.append(latex.Sheet(name, caption, *_rows(one), last=_ends_in_none(one)))
     return latex.document(sheets)
+
+
+def _ends_in_none(one: Compared) -> bool:
+    """Whether none is compared, too: it stands last, and apart."""
+    return any(row.code == NONE for row in one.rows)
 
 
 def _notes(one: Compared) -> list[str]:

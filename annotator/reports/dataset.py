@@ -107,7 +107,8 @@ def _features() -> Any:
     vote = {"judge": text, "sample": whole, "status": text, "primary": text, "secondary": [text]}
     return Features(
         {
-            **{"run": text, "rubric": text, "rubric_version": whole, "rubric_sha256": text},
+            **{"run": text, "run_status": text, "limit": whole},
+            **{"rubric": text, "rubric_version": whole, "rubric_sha256": text},
             **dict.fromkeys(("judge", "judge_sha256", "trace_id", "status", "primary"), text),
             "secondary": [text],
             "findings": [finding],
@@ -132,7 +133,12 @@ def _rows(runs: Sequence[Path]) -> Iterator[dict[str, Any]]:
     for run in runs:
         manifest = read_manifest(run)
         versions = {one["id"]: one["version"] for one in manifest["rubrics"]}
-        common = {"run": storable(manifest["id"]), "judge_sha256": judge_sha256(manifest)}
+        common = {
+            "run": storable(manifest["id"]),
+            "run_status": storable(manifest["status"]),
+            "limit": manifest.get("limit"),
+            "judge_sha256": judge_sha256(manifest),
+        }
         for annotation in read_whole(run):
             yield common | _row(annotation, versions)
 

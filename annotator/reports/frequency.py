@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from annotator.calibration.frame import (
 from annotator.errors import AnnotatorError
 from annotator.reports.votes import VoteCounts, Votes
 from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifest
+from annotator.runs.manifest import read_manifest, run_names
 from validation import Interval, wilson
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
@@ -56,6 +56,7 @@ class Row:
 class FrequencyTable:
     """The table of one run and rubric, or of the traces among them with one value of an attribute
     (``group``: attribute and value). ``judged`` is the n of every share: labelled + none.
+    ``run_name``: see :func:`told_apart`.
     """
 
     rubric: str
@@ -82,6 +83,7 @@ class FrequencyTable:
     notes: tuple[str, ...]
     group: tuple[str, str] | None = None
     correction: "Correction | None" = None
+    run_name: str = ""
 
     @property
     def judged(self) -> int:
@@ -169,6 +171,22 @@ def frequency_tables(
         )
         for rubric in manifest["rubrics"]
         for group in _groups(counts, rubric["id"], by)
+    ]
+
+
+def told_apart(tables: Iterable[FrequencyTable], runs: Sequence[Path]) -> list[FrequencyTable]:
+    """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
+    is, by its name.
+    """
+    tables = list(tables)
+    alike = Counter((one.rubric_sha256, one.judge, one.group) for one in tables)
+    named = zip(runs, run_names(runs), strict=True)
+    names = {read_manifest(run)["id"]: name for run, name in named}
+    return [
+        replace(one, run_name=names.get(one.run, one.run))
+        if alike[one.rubric_sha256, one.judge, one.group] > 1
+        else one
+        for one in tables
     ]
 
 

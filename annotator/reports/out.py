@@ -46,12 +46,12 @@ def new_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
     with _beside(path) as part:
         yield part
         target, before = path.resolve(), part.with_name("before")
-        if target.exists():
-            target.rename(before)
         try:
+            if target.exists():
+                target.rename(before)
             part.rename(target)
-        except OSError:
-            if before.exists():
+        except BaseException:  # Ctrl-C too: what is left aside goes with it
+            if before.exists() and not target.exists():
                 before.rename(target)
             raise
 

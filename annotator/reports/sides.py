@@ -20,6 +20,7 @@ from annotator.calibration.frame import (
 )
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
+from annotator.runs.manifest import run_names
 
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 
@@ -68,7 +69,7 @@ def sides_of(
     sides: dict[str, list[Seen]] = {value: [] for value in values}
     there: Counter[str] = Counter()
     terms: Terms | None = None
-    for run in runs:
+    for run, name in zip(runs, run_names(runs), strict=True):
         people: dict[str, Labelled] = {}
         if calibrations:
             people, own_terms = _people(run, info, calibrations)
@@ -76,24 +77,24 @@ def sides_of(
         for annotation in read_checked(run, info):
             if annotation.status not in ("labelled", "none"):
                 continue
-            value = _value(annotation, attribute, run, runs)
+            value = _value(annotation, attribute, name)
             there[value] += 1
             if value in sides:
                 person = people.get(annotation.trace_id)
                 cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
                 sides[value].append(_seen(annotation, info, attribute, person, cluster))
-    for name, traces in sides.items():
+    for side, traces in sides.items():
         if not traces:
             counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
             raise AnnotatorError(
-                f"--compare {name}: no trace judged by {info.id} has {attribute} = {name}; there"
+                f"--compare {side}: no trace judged by {info.id} has {attribute} = {side}; there"
                 f" are {counts or 'none at all'}"
             )
         seen = Counter(one.trace_id for one in traces)
         twice, times = seen.most_common(1)[0]
         if times > 1:
             raise AnnotatorError(
-                f"--compare {name}: {twice!r} stands in {times} of the runs, and would count as"
+                f"--compare {side}: {twice!r} stands in {times} of the runs, and would count as"
                 " often; compare the runs themselves: --by run, or --by judge"
             )
     return (sides[values[0]], sides[values[1]]), terms or Terms()
@@ -138,10 +139,9 @@ def _people(
     return people, terms
 
 
-def _value(annotation: Annotation, attribute: str, run: Path, runs: Sequence[Path]) -> str:
+def _value(annotation: Annotation, attribute: str, run: str) -> str:
     if attribute == RUN:
-        same = sum(other.resolve().name == run.resolve().name for other in runs) > 1
-        return str(run) if same else run.resolve().name
+        return run
     return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
 
 

@@ -13,7 +13,7 @@ from annotator.reports import latex
 from annotator.reports.frequency import partial
 from annotator.reports.markdown import escape, piped
 from annotator.reports.writers import UNDEFINED, dumped, ruled
-from annotator.runs.manifest import read_manifest
+from annotator.runs.manifest import read_manifest, run_names
 from annotator.text import harmless, one_line
 
 
@@ -22,8 +22,8 @@ class CoOccurrence:
     """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
 
     ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
-    that code. A count is None where the judge cannot find one of the codes. ``folder``: the name of
-    the run's directory. ``notes``: why these are not all traces of the run.
+    that code. A count is None where the judge cannot find one of the codes. ``folder``: the run's
+    name. ``notes``: why these are not all traces of the run.
     """
 
     run: str
@@ -39,12 +39,17 @@ class CoOccurrence:
     notes: tuple[str, ...]
 
 
-def co_occurrence(run: Path) -> list[CoOccurrence]:
-    """Count the pairs of codes in a run, for each of its rubrics that allows more than one.
+def co_occurrence(*runs: Path) -> list[CoOccurrence]:
+    """Count the pairs of codes in each run, for each of its rubrics that allows more than one.
 
     Raises:
         AnnotatorError: there is no run, or a line of it is damaged.
     """
+    named = zip(runs, run_names(runs), strict=True)
+    return [one for run, name in named for one in _counted(run, name)]
+
+
+def _counted(run: Path, name: str) -> list[CoOccurrence]:
     manifest = read_manifest(run)
     judge = manifest["judge"]["id"], judge_sha256(manifest)
     counted = []
@@ -64,20 +69,20 @@ def co_occurrence(run: Path) -> list[CoOccurrence]:
             )
             for one in info.codes
         )
-        own = manifest["id"], run.resolve().name
-        about = *own, info.id, info.version, info.sha256, *judge
+        about = manifest["id"], name, info.id, info.version, info.sha256, *judge
         counted.append(CoOccurrence(*about, info.codes, counts, judged, tuple(partial(manifest))))
     return counted
 
 
-def left_out(run: Path) -> list[str]:
-    """Return which rubrics of a run :func:`co_occurrence` does not count, a line each.
+def left_out(*runs: Path) -> list[str]:
+    """Return which rubrics of the runs :func:`co_occurrence` does not count, a line each.
 
     Raises:
         AnnotatorError: there is no run.
     """
     return [
-        f"{info.id} ({run.resolve().name}): a trace has one code at most, nothing to count"
+        f"{info.id} ({name}): a trace has one code at most, nothing to count"
+        for run, name in zip(runs, run_names(runs), strict=True)
         for info in rubrics_of(run).values()
         if info.choice == "one"
     ]

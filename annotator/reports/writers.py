@@ -32,25 +32,37 @@ def limits(share: "Interval | Estimate | None") -> str:
     One that begins below 100 never looks as if it began there, nor does one that ends above 0 look
     as if it ended there. An undefined share has one if the limits are known all the same.
     """
-    if share is None or share.low is None or share.high is None:
+    ends = known_limits(share)
+    if ends is None:
         return UNDEFINED
-    if share.value is None and (share.low, share.high) == (0, 1):
-        return UNDEFINED
-    low, high = f"{100 * share.low:.1f}", f"{100 * share.high:.1f}"
-    low = ">99.9" if low == "100.0" and share.low < 1 else low
-    high = "<0.1" if high == "0.0" and share.high > 0 else high
+    low, high = (f"{100 * end:.1f}" for end in ends)
+    low = ">99.9" if low == "100.0" and ends[0] < 1 else low
+    high = "<0.1" if high == "0.0" and ends[1] > 0 else high
     return f"[{low}, {high}]"
 
 
+def known_limits(share: "Interval | Estimate | None") -> tuple[float, float] | None:
+    """Return the limits of a share, None where nothing is known of it."""
+    if share is None or share.low is None or share.high is None:
+        return None
+    if share.value is None and (share.low, share.high) == (0, 1):
+        return None
+    return share.low, share.high
+
+
 def about(table: FrequencyTable) -> list[str]:
-    """Return what a table is of, in parts: rubric, group, judge, and how many traces there were."""
+    """Return what a table is of, in parts: rubric, group, judge, the run if others are alike, and
+    how many traces there were.
+    """
     group = []
     if table.group:
         group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
+    run = [f"run {one_line(table.run_name, 120)}"] if table.run_name else []
     return [
         f"{one_line(table.rubric)} v{table.version} ({table.rubric_sha256[:12]})",
         *group,
         f"judge {one_line(table.judge, 120)} ({table.judge_sha256[:12]})",
+        *run,
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
         f"skipped {table.skipped}",
         f"failed {table.failed}",
@@ -172,7 +184,7 @@ def as_latex(tables: Sequence[FrequencyTable]) -> str:
         votes = [f"{line}." for line in votes_lines(table.votes)] if table.votes else []
         caption = [f"{heading(table)}.", f"Counted: {table.counted}.", *notes(table)]
         rows = [cells(row, table) for row in table.rows]
-        name = "-".join((table.rubric, *(table.group or ())))
+        name = "-".join((table.rubric, *(table.group or ()), table.run_name))
         sheets.append(latex.Sheet(name, [*caption, *votes], header(table), rows, last=True))
     return latex.document(sheets)
 

@@ -102,6 +102,20 @@ def read_manifests(folders: Sequence[Path]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each run: its folder's, or as much of its path as tells it from others."""
+    paths = [folder.resolve() for folder in folders]
+    return [_name(path, [other for other in paths if other != path]) for path in paths]
+
+
+def _name(path: Path, others: Sequence[Path]) -> str:
+    for depth in range(1, len(path.parts)):
+        end = path.parts[-depth:]
+        if all(other.parts[-depth:] != end for other in others):
+            return "/".join(end)
+    return str(path)
+
+
 def new_manifest(
     *,
     rubrics: Sequence[Rubric],

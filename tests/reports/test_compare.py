@@ -298,6 +298,7 @@ def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric
     ("options", "words"),
     [
         (("--compare", "one", "two"), ["--by"]),
+        ((*BY_MODEL, "--co-occurrence"), ["--co-occurrence goes with"]),
         (("--by", "model", "--compare", "one", "six"), ["six", "one (50)", "two (50)"]),
         (("--by", "colour", "--compare", "red", "blue"), ["red", "colour"]),
         (("--by", "run", "--compare", "run", "nowhere"), ["nowhere", "run (100)"]),
@@ -312,6 +313,22 @@ def test_wrong_usage(annotate_cli, tmp_path, rubric, options, words):
 
 
 # Formats
+
+
+@pytest.mark.parametrize(("known", "last"), [(None, "none"), (["alpha", "beta"], "beta")])
+def test_only_none_is_ruled_off(annotate_cli, tmp_path, rubric, known, last):
+    """Where the judges do not look for the same codes, none is not compared."""
+    runs = [
+        make_run(tmp_path / "a", rubric, [said("t", "alpha")], judge="llm:a"),
+        make_run(tmp_path / "b", rubric, [said("t", "beta")], judge="llm:b", known=known),
+    ]
+    arguments = ("report", *runs, "--by", "judge", "--compare", "llm:a", "llm:b", "--format")
+    table = annotate_cli(*arguments, "table").out.splitlines()
+    latex = annotate_cli(*arguments, "latex").out.splitlines()
+    end = next(n for n, line in enumerate(table) if line.startswith(last))
+    assert table[end - 1].startswith("---") == (last == "none")
+    end = next(n for n, line in enumerate(latex) if line.startswith(f"{last} &"))
+    assert (latex[end - 1] == r"\midrule") == (last == "none")
 
 
 def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):

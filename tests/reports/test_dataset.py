@@ -15,6 +15,8 @@ import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.calibration.frame import judge_sha256
+from annotator.errors import AnnotatorError
+from annotator.reports.out import new_folder
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
 
@@ -59,7 +61,8 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
     }
     nothing = {"secondary": [], "error": None}
     assert one == {
-        **{"run": manifest["id"], "rubric": "faults", "rubric_version": 1},
+        **{"run": manifest["id"], "run_status": "finished", "limit": None},
+        **{"rubric": "faults", "rubric_version": 1},
         **{"rubric_sha256": rubric.sha256, "judge": "llm:m"},
         **{"judge_sha256": judge_sha256(manifest), "trace_id": "t/1", "status": "labelled"},
         **{"primary": "alpha", "secondary": ["beta"]},
@@ -162,6 +165,48 @@ def test_only_a_data_set_is_replaced(annotate_cli, tmp_path, rubric):
         said_in_words(annotate_cli("report", run, "--format", "dataset", "--out", place))
     assert (mine / "thesis.tex").read_text() == (tmp_path / "file").read_text() == "x"
     assert (run / "run.json").exists()
+
+
+def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric):
+    whole = make_run(tmp_path / "a" / "run", rubric, [said("t")])
+    part = make_run(tmp_path / "b" / "run", rubric, [said("t")], status="interrupted", limit=7)
+    place = tmp_path / "made"
+    done = annotate_cli("report", whole, part, "--format", "dataset", "--out", place)
+    assert done.err.splitlines() == [
+        "b/run: Only the first 7 traces were read (--limit). The run is not finished (status:"
+        " interrupted): this is a part of it.",
+        f"written to {place}",
+    ]
+    rows = datasets.load_from_disk(place)
+    assert [(row["run_status"], row["limit"]) for row in rows] == [
+        ("finished", None),
+        ("interrupted", 7),
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_is_replaced_comes_back_if_it_is_not(tmp_path, monkeypatch, error, step):
+    """Ctrl-C, or an error, at either step: the old folder aside, the new one in its place."""
+    place = tmp_path / "made"
+    place.mkdir()
+    (place / "old").write_text("x")
+    rename, done = Path.rename, []
+
+    def failing(self, target):
+        done.append(self)
+        if len(done) == step:
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with (
+        pytest.raises((KeyboardInterrupt, AnnotatorError)),
+        new_folder(place, lambda _: True) as part,
+    ):
+        part.mkdir()
+    assert [one.name for one in place.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [place]
 
 
 class _PublicHub(BaseHTTPRequestHandler):

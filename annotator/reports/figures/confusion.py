@@ -11,6 +11,7 @@ from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.matrix import Matrix
 from annotator.reports.figures.style import shown, stacked
 from annotator.rubrics import NONE
+from annotator.runs.manifest import run_names
 from annotator.text import one_line
 from validation import confusion_matrix
 
@@ -39,14 +40,14 @@ def figure(source: Source) -> Drawn:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
     found: list[_Confusion] = []
     left = []
-    for run in source.runs:
+    for run, name in zip(source.runs, run_names(source.runs), strict=True):
         for rubric in rubrics_of(run).values():
             if rubric.id not in source.calibrations:
-                left.append(f"{rubric.id} ({run.resolve().name}): not calibrated, not drawn")
+                left.append(f"{rubric.id} ({name}): not calibrated, not drawn")
             elif rubric.choice == "many":
                 left.append(f"{rubric.id}: a trace can have many codes, there is no one confusion")
             else:
-                found.append(_count(run, rubric, source.calibrations))
+                found.append(_count(run, name, rubric, source.calibrations))
     if not found:
         raise AnnotatorError(
             f"--plot confusion: nothing to draw: {'; '.join(left)}; see --plot reliability"
@@ -58,7 +59,7 @@ def figure(source: Source) -> Drawn:
     return Drawn(stacked(panels, width), f"confusion: {', '.join(names)}", about, left)
 
 
-def _count(run: Path, rubric: RubricInfo, calibrations: Calibrations) -> _Confusion:
+def _count(run: Path, name: str, rubric: RubricInfo, calibrations: Calibrations) -> _Confusion:
     stored = own(calibrations[rubric.id], empty_frame(run, rubric.id))
     wanted = {pair.trace_id for pair in stored.joined}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=stored.cluster_by)
@@ -78,7 +79,7 @@ def _count(run: Path, rubric: RubricInfo, calibrations: Calibrations) -> _Confus
         ]
         for row in confusion_matrix(human, judge, rubric.labels)
     ]
-    return _Confusion(run.resolve().name, rubric, stored, counts, len(rows))
+    return _Confusion(name, rubric, stored, counts, len(rows))
 
 
 def _panel(one: _Confusion, *, alone: bool) -> Matrix:

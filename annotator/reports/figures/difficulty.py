@@ -176,10 +176,8 @@ def _draw(plot: Axes, curve: Curve) -> None:
             points = []
             for one in part:
                 share = one.solo if name == "solo" else one.coop
-                if share.value is None:
-                    continue
                 x = (one.low + one.high) / 2 + away
-                points.append((x, 100 * share.value))
+                points.append((x, 100 * (share.k / share.n)))
                 where = f"{name}:{shown(curve.model or '')}:{one.low:.1f}"
                 limits = (100 * share.low, 100 * share.high)
                 [bar] = plot.plot((x, x), limits, color=look.colour, linewidth=0.8, clip_on=False)

@@ -23,7 +23,7 @@ from annotator.reports.figures.style import (
     wrapped,
     write,
 )
-from annotator.reports.writers import UNDEFINED
+from annotator.reports.writers import UNDEFINED, known_limits
 from validation import Estimate, Interval
 
 _LANE, _ROOM = 0.115, 0.06  # the height of a lane, and what a row has besides, in inches
@@ -46,12 +46,8 @@ class Mark:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The limits in percent; None where nothing is known."""
-        one = self.share
-        if one is None or one.low is None or one.high is None:
-            return None
-        if one.value is None and (one.low, one.high) == (0, 1):
-            return None
-        return 100 * one.low, 100 * one.high
+        ends = known_limits(self.share)
+        return (100 * ends[0], 100 * ends[1]) if ends else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +178,11 @@ class Dots:
         if all(mark.ends is None for mark in row.marks):
             _instead(plot, middle, row.marks[0].instead)
         else:
-            lanes = [one for one in self.series if one.look]
+            lanes = [(one, one.look) for one in self.series if one.look]
             first = middle - (len(lanes) - 1) / 2 * _LANE
-            for lane, (one, mark) in enumerate(zip(lanes, row.marks, strict=True)):
-                _draw(plot, first + lane * _LANE, one, mark, f"{one.name}:{row.code}")
+            for lane, ((one, look), mark) in enumerate(zip(lanes, row.marks, strict=True)):
+                name = f"{one.name}:{row.code}"
+                _draw(plot, first + lane * _LANE, mark, name, _marker(look, one.filled))
         if row.beside:
             plot.annotate(
                 row.beside,
@@ -211,21 +208,19 @@ def _marker(look: Look, filled: bool) -> dict[str, Any]:
     }
 
 
-def _draw(plot: Axes, place: float, series: Series, mark: Mark, name: str) -> None:
-    if series.look is None:
-        return
+def _draw(plot: Axes, place: float, mark: Mark, name: str, how: dict[str, Any]) -> None:
+    """Draw a mark in its lane; ``how``: as :func:`_marker` says."""
     if mark.ends is None:
         _instead(plot, place, mark.instead)
         return
-    width = 1.1 if series.filled else 0.7
-    colour = series.look.colour
+    colour = how["color"]
+    width = 1.1 if how["markerfacecolor"] == colour else 0.7
     [bar] = plot.plot(
         mark.ends, (place, place), color=colour, linewidth=width, solid_capstyle="butt"
     )
     bar.set_clip_on(False)
     bar.set_gid(f"bar:{name}")
     if mark.share and mark.share.value is not None:
-        how = _marker(series.look, series.filled)
         [dot] = plot.plot([100 * mark.share.value], [place], zorder=3, **how)
         dot.set_gid(f"dot:{name}")
 

@@ -1,15 +1,14 @@
 """Shares of codes with their intervals, the judge's own and the corrected ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.dots import Dots, Mark, Row, Series
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import FrequencyTable
+from annotator.reports.frequency import FrequencyTable, told_apart
 from annotator.reports.writers import UNDEFINED, about, notes
 from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifest
 from annotator.text import count
 
 Tables = Sequence[FrequencyTable]
@@ -21,10 +20,10 @@ def figure(source: Source) -> Drawn:
     Raises:
         AnnotatorError: more groups than can be told apart.
     """
-    panels = rubrics(source.tables)
-    names = run_names(source)
-    drawn = [_panel(tables, names, alone=len(panels) == 1) for tables in panels]
-    return Drawn(stacked(drawn, COLUMN), title("frequency", source.tables), basis(source.tables))
+    tables = told_apart(source.tables, source.runs)
+    panels = rubrics(tables)
+    drawn = [_panel(panel, alone=len(panels) == 1) for panel in panels]
+    return Drawn(stacked(drawn, COLUMN), title("frequency", tables), basis(tables))
 
 
 def rubrics(tables: Tables) -> list[Tables]:
@@ -34,11 +33,6 @@ def rubrics(tables: Tables) -> list[Tables]:
         codes = (row.code for row in table.rows)
         found.setdefault((table.rubric_sha256, *codes), []).append(table)
     return list(found.values())
-
-
-def run_names(source: Source) -> dict[str, str]:
-    """Return the names of the runs' folders by their ids."""
-    return {read_manifest(run)["id"]: run.resolve().name for run in source.runs}
 
 
 def title(kind: str, tables: Tables) -> str:
@@ -56,18 +50,17 @@ def basis(tables: Tables) -> list[str]:
     return list(dict.fromkeys([*lines, *(note for table in tables for note in notes(table))]))
 
 
-def name_of(table: FrequencyTable, among: Tables, runs: Mapping[str, str]) -> str:
+def name_of(table: FrequencyTable, among: Tables) -> str:
     """Return what tells a table from the others: its group, its judge, its run; or ""."""
     parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
     if len({one.judge for one in among}) > 1:
         parts.append(table.judge)
-    same = [one for one in among if (one.group, one.judge) == (table.group, table.judge)]
-    if len(same) > 1:
-        parts.append(runs.get(table.run, table.run))
-    return shown(", ".join(parts))
+    if table.run_name:
+        parts.append(table.run_name)
+    return ", ".join(map(shown, parts))
 
 
-def _panel(tables: Tables, runs: Mapping[str, str], *, alone: bool) -> Dots:
+def _panel(tables: Tables, *, alone: bool) -> Dots:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
             f"--figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
@@ -80,7 +73,7 @@ def _panel(tables: Tables, runs: Mapping[str, str], *, alone: bool) -> Dots:
     series = [
         one
         for n, table in enumerate(tables)
-        for one in _series(table, n, name_of(table, tables, runs), lane=table in with_lane)
+        for one in _series(table, n, name_of(table, tables), lane=table in with_lane)
     ]
     rows = [
         Row(shown(code), [mark for table in with_lane for mark in _marks(table, code)], apart=last)

@@ -5,9 +5,9 @@ from annotator.calibration.estimates import CodeEstimates
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.dots import Dots, Mark, Row, Series
-from annotator.reports.figures.frequency import basis, name_of, run_names, title
+from annotator.reports.figures.frequency import basis, name_of, title
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import FrequencyTable
+from annotator.reports.frequency import FrequencyTable, told_apart
 from annotator.reports.frequency import Row as FrequencyRow
 from annotator.reports.writers import UNDEFINED
 from annotator.rubrics import NONE
@@ -22,7 +22,8 @@ def figure(source: Source) -> Drawn:
     Raises:
         AnnotatorError: no table is corrected by labels, or there are more than fit.
     """
-    corrected = [(table, table.correction) for table in source.tables if table.correction]
+    told = told_apart(source.tables, source.runs)
+    corrected = [(table, table.correction) for table in told if table.correction]
     tables = [table for table, _ in corrected]
     if not tables:
         raise AnnotatorError("--plot reliability needs people's labels: --calibration FILE")
@@ -31,12 +32,11 @@ def figure(source: Source) -> Drawn:
             f"--plot reliability: {len(tables)} tables, at most {_MOST} fit into a figure: take an"
             " attribute with fewer values, or fewer runs"
         )
-    names = run_names(source)
     panels = []
     for table, correction in corrected:
         among = [one for one in tables if one.rubric_sha256 == table.rubric_sha256]
         rubric = f"{shown(table.rubric)} v{table.version}" if among != tables else ""
-        parts = (rubric, name_of(table, among, names))
+        parts = (rubric, name_of(table, among))
         panels.append(_panel(table, correction, "  ".join(part for part in parts if part)))
     left = [
         f"{table.rubric}: not calibrated, not drawn"
