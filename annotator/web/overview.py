@@ -98,7 +98,7 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
         for n, run in enumerate(runs)
         for table in frequency_tables(run, shown.calibrations, transfer=shown.transfer, by=shown.by)
     ]
-    together = [_together_value(one) for run in runs for one in co_occurrence(run)]
+    together = [_together_value(one) for one in co_occurrence(*runs)]
     return {"tables": tables, "together": together}
 
 
@@ -138,7 +138,7 @@ def _limits(share: "Interval | Estimate | None") -> list[float | None] | None:
 
 def _together_value(one: CoOccurrence) -> dict[str, Any]:
     return {
-        "title": f"{one.rubric}, {one_line(one.run, 120)}",
+        "title": f"{one.rubric}, {one_line(one.folder, 120)}",
         "codes": list(one.codes),
         "counts": [list(row) for row in one.counts],
         "judged": one.judged,

@@ -250,4 +250,3 @@ def rubric_value(rubric: Rubric) -> dict[str, Any]:
             for code in rubric.codes
         ],
     }
-
