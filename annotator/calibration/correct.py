@@ -16,7 +16,7 @@ from annotator.calibration.estimates import (
     estimate_code,
     not_corrected,
 )
-from annotator.calibration.frame import Frame, found
+from annotator.calibration.frame import Frame, empty_frame, found, read_frame
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE
 
@@ -164,6 +164,20 @@ def misfit(stored: Stored, whole: Frame, run: Path) -> str:
     if stored.ids_sha256 != whole.ids_sha256:
         return f"it was made on other traces than {run} judged (or the run has grown since)"
     return ""
+
+
+def fitted(run: Path, rubric: str, calibrations: Sequence[Stored]) -> tuple[Stored, Frame, str]:
+    """Return the calibration made for a run, the run's frame with the labelled traces kept, and why
+    the two do not fit, "" if they do.
+
+    Raises:
+        AnnotatorError: as :func:`own`, :func:`misfit` and
+            :func:`annotator.calibration.frame.read_frame`.
+    """
+    stored = own(calibrations, empty_frame(run, rubric))
+    wanted = {one.trace_id for one in stored.joined}
+    frame = read_frame(run, rubric, wanted=wanted, cluster=stored.cluster_by)
+    return stored, frame, misfit(stored, frame, run)
 
 
 def correction_of(

@@ -3,14 +3,12 @@
 import math
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from annotator.errors import AnnotatorError
-from annotator.reports import figures
-from annotator.text import one_line, storable
+from annotator.text import storable
 
 
 def say(text: str) -> bool:
@@ -32,14 +30,6 @@ def say(text: str) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise AnnotatorError(f"cannot write the output: {error.strerror or error}") from error
     return True
-
-
-def drawn(kind: str, source: figures.Source, file: Path | None) -> None:
-    """Draw a figure, if a file is given for it, and say on stderr where it is and what it lacks."""
-    if file:
-        for line in figures.draw(kind, source, file):
-            click.echo(one_line(line, 2000), err=True)
-        click.echo(f"figure written to {one_line(str(file))}", err=True)
 
 
 class Number(click.FloatRange):

@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked, about_pages, about_tables
+from annotator.cli.drawing import drawn
 from annotator.cli.formats import FORMATS, check_together
-from annotator.cli.output import drawn, say
+from annotator.cli.output import say
 from annotator.cli.tables import say_tables
 from annotator.reports import figures
 from annotator.reports.frequency import told_apart

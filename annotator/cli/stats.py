@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.output import attributes, drawn, say
+from annotator.cli.drawing import drawn
+from annotator.cli.output import attributes, say
 from annotator.errors import AnnotatorError
 from annotator.reports import figures
 from annotator.reports.stats import WRITERS, Counted, statistics

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from annotator.annotations import Annotation
-from annotator.calibration.correct import Stored, labelled_in, misfit, own
+from annotator.calibration.correct import Stored, fitted, labelled_in
 from annotator.calibration.estimates import Labelled
 from annotator.calibration.frame import (
     DEFAULT_CLUSTER,
     RubricInfo,
     cluster_of,
-    empty_frame,
     found,
     read_checked,
-    read_frame,
 )
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
@@ -121,11 +119,8 @@ def _people(
     run: Path, info: RubricInfo, calibrations: Sequence[Stored]
 ) -> tuple[dict[str, Labelled], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    frame = empty_frame(run, info.id)
-    stored = own(calibrations, frame)
-    wanted = {one.trace_id for one in stored.joined}
-    frame = read_frame(run, info.id, wanted=wanted, cluster=stored.cluster_by)
-    if why := misfit(stored, frame, run):
+    stored, frame, why = fitted(run, info.id, calibrations)
+    if why:
         raise AnnotatorError(
             f"the calibration for {info.id} does not fit: {why}. Groups are compared by the labels"
             " of their own traces: calibrate this run"

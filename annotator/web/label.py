@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -315,16 +315,7 @@ def _passage(one: _Quote) -> Passage:
 
 
 def _decision_value(one: Decision) -> dict[str, Any]:
-    placed = [
-        {
-            "quote": passage.quote,
-            "source": passage.source,
-            "start": passage.start,
-            "end": passage.end,
-            "code": passage.code,
-        }
-        for passage in one.evidence
-    ]
+    placed = [asdict(passage) for passage in one.evidence]
     unplaced = [{"quote": text, "source": None, "code": None} for text in one.quotes]
     return {
         "skipped": one.skipped,

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from typing import Any
 
-from annotator.annotations import Annotation, Evidence
+from annotator.annotations import Annotation
 from annotator.errors import UnreadableTrace
 from annotator.labels import Label
 from annotator.rubrics import Rubric
@@ -156,14 +157,11 @@ def annotation_value(run: int, one: Annotation) -> dict[str, Any]:
                 "code": finding.code,
                 "rationale": finding.rationale,
                 "votes": finding.votes,
-                "evidence": [_evidence(evidence) for evidence in finding.evidence],
+                "evidence": [asdict(evidence) for evidence in finding.evidence],
             }
             for finding in one.findings
         ],
-        "rejected": [
-            {"code": rejected.code, "reason": rejected.reason, "quotes": list(rejected.quotes)}
-            for rejected in one.rejected
-        ],
+        "rejected": [asdict(rejected) for rejected in one.rejected],
         "reason": one.reason,
         "error": one.error,
         "truncated": dict(one.truncated),
@@ -182,16 +180,6 @@ def annotation_value(run: int, one: Annotation) -> dict[str, Any]:
     }
 
 
-def _evidence(one: Evidence) -> dict[str, Any]:
-    return {
-        "quote": one.quote,
-        "source": one.source,
-        "start": one.start,
-        "end": one.end,
-        "match": one.match,
-    }
-
-
 def label_value(one: Label) -> dict[str, Any]:
     """Return what a person said."""
     return {
@@ -200,16 +188,7 @@ def label_value(one: Label) -> dict[str, Any]:
         "primary": one.primary,
         "secondary": list(one.secondary),
         "evidence": list(one.evidence),
-        "spans": [
-            {
-                "quote": span.quote,
-                "source": span.source,
-                "start": span.start,
-                "end": span.end,
-                "code": span.code,
-            }
-            for span in one.spans
-        ],
+        "spans": [asdict(span) for span in one.spans],
         "note": one.note,
         "confidence": one.confidence,
     }

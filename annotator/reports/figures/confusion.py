@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from annotator.calibration.correct import Calibrations, Stored, described, labelled_in, misfit, own
-from annotator.calibration.frame import RubricInfo, empty_frame, read_frame, rubrics_of
+from annotator.calibration.correct import Calibrations, Stored, described, fitted, labelled_in
+from annotator.calibration.frame import RubricInfo, rubrics_of
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.matrix import Matrix
@@ -60,10 +60,8 @@ def figure(source: Source) -> Drawn:
 
 
 def _count(run: Path, name: str, rubric: RubricInfo, calibrations: Calibrations) -> _Confusion:
-    stored = own(calibrations[rubric.id], empty_frame(run, rubric.id))
-    wanted = {pair.trace_id for pair in stored.joined}
-    frame = read_frame(run, rubric.id, wanted=wanted, cluster=stored.cluster_by)
-    if why := misfit(stored, frame, run):
+    stored, frame, why = fitted(run, rubric.id, calibrations[rubric.id])
+    if why:
         raise AnnotatorError(
             f"--plot confusion: the calibration for {rubric.id} does not fit: {why}; name the run"
             " that was calibrated"

@@ -31,8 +31,8 @@ annotator.$ = (selector, within = document) => within.querySelector(selector);
 annotator.all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
 // A name or id from a stranger on one line; what would reorder or hide text is shown as a mark.
-const UNSEEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+annotator.HIDDEN = String.raw`\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}`;
+const UNSEEN = new RegExp(String.raw`[\u0000-\u001f${annotator.HIDDEN}]`, "gu");
 annotator.name = function name(text, limit = 200) {
   const line = String(text).replace(/[\t\n\r ]+/g, " ").replace(UNSEEN, "\ufffd");
   const letters = [...line];

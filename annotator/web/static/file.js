@@ -50,7 +50,6 @@
   class FileSource {
     constructor(overview, rows, traces) {
       Object.assign(this, { shown: overview, list: rows, traces });
-      this.numbers = new Map(rows.map((row, n) => [row.number, n]));
       const names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
       Object.assign(this, { names: names.slice(0, NAMES), unlisted: Math.max(0, names.length - NAMES) });
     }

@@ -10,8 +10,8 @@
   const AROUND = 1500; // what is around each quote,
   const MORE = 100000; // and at each click
 
-  const ODD =
-    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]+|\r(?!\n)/gu;
+  // What would hide or reorder text, but for line ends and tabs.
+  const ODD = new RegExp(String.raw`[\u0000-\u0008\u000b\u000c\u000e-\u001f${annotator.HIDDEN}]+|\r(?!\n)`, "gu");
 
   // Offsets count characters (code points); the page counts UTF-16 units.
   function toUnits(text) {
