@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.labels import Label
 from annotator.runs.manifest import read_manifest
 from annotator.text import count, one_line
@@ -95,17 +95,14 @@ class Reading:
             "annotations": [annotation_value(run, one) for run, one in annotations],
             "labels": [label_value(one) for one in labels],
         }
-        if stale := _mark_stale(found, value):
-            trace["problems"] = [
-                *trace["problems"],
-                f"{count(stale, 'quote')} not in the trace as it is now: it has changed since",
-            ]
+        trace["problems"] = [*trace["problems"], *_mark_stale(found, value)]
         return value
 
 
-def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> int:
-    """Mark the evidence that a trace does not hold as it says; return how much there is."""
+def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
+    """Mark the evidence that a trace does not hold as it says; return what is wrong with it."""
     texts: dict[str, str | None] = {}
+    problems: dict[str, None] = {}
     stale = 0
     passages = [
         evidence
@@ -117,10 +114,17 @@ def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> int:
     for one in passages:
         name = one["source"]
         if name not in texts:
-            source = found.source(name) if isinstance(found, Trace) else None
+            try:
+                source = found.source(name) if isinstance(found, Trace) else None
+            except UnreadableTrace as error:  # the steps: the rest can be shown
+                source = None
+                problems[str(error)] = None
             texts[name] = source.text if source else None
         text = texts[name]
         start, end = one["start"], one["end"]
         one["stale"] = text is None or start < 0 or text[start:end] != one["quote"]
-        stale += one["stale"] and isinstance(found, Trace)
-    return stale
+        stale += one["stale"]
+    if stale and isinstance(found, Trace):
+        changed = "" if problems else ": it has changed since"
+        problems[f"{count(stale, 'quote')} not in the trace as it is now{changed}"] = None
+    return list(problems)

@@ -224,6 +224,22 @@ def test_a_trace_that_has_changed_is_said(tmp_path: Path, visit: Visit) -> None:
     assert "not there as the trace is now" in page.inner_text("aside")
 
 
+def test_steps_that_cannot_be_read_do_not_stop_the_report(tmp_path: Path, visit: Visit) -> None:
+    folder = write_run(tmp_path / run_name(1))
+    (folder / "agent1_traj.json").write_text("{broken")
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    file = tmp_path / "run" / "annotations.jsonl"
+    line = json.loads(file.read_text())
+    line["findings"][0]["evidence"][0]["source"] = "step:agent1:1"
+    file.write_text(json.dumps(line) + "\n")
+    tool("report", "run", "--format", "html", cwd=tmp_path)
+    page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
+    page.click("ol.traces a")
+    page.wait_for_selector(".message")
+    assert "agent1_traj.json: not valid JSON" in page.inner_text(".warning")
+    assert "1 quote not in the trace as it is now" in page.inner_text(".warning")
+
+
 def quotes_of(one: Annotation) -> list[Any]:
     return [evidence for finding in one.findings for evidence in finding.evidence]
 
