@@ -69,7 +69,8 @@ def prepare(request: Request) -> Iterator[Work]:
     else:
         items = list(_applicable(library, rubric, notes))
     if not items:
-        raise AnnotatorError(f"no trace in {', '.join(sources)} is for {rubric.id}{_runs(sources)}")
+        nothing = f"no trace in {', '.join(sources)} is for {rubric.id}{_runs(sources)}"
+        raise AnnotatorError(". ".join((nothing, *notes)))
     with LabelStore.open(request.file, request.annotator, rubric) as store:
         yield Work(rubric, items, library, store, notes=notes)
 

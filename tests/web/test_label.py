@@ -310,3 +310,8 @@ def test_where_there_is_nothing_to_label_no_file_is_made(
     assert done.code == 2
     assert "run is a run: draw a sheet from it with annotate sample" in done.err
     assert not (tmp_path / "labels.jsonl").exists()
+    (tmp_path / "logs" / "broken").mkdir(parents=True)
+    (tmp_path / "logs" / "broken" / "conversation.json").write_text("{broken")
+    done = annotate_cli("label", "logs", *given)
+    assert done.code == 2
+    assert "1 trace cannot be read" in done.err
