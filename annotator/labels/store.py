@@ -61,6 +61,7 @@ class LabelStore:
         self._at: dict[str, int] = {}  # trace -> the number of its line
         self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
         self._history: list[_Change] = []
+        self._sequence = 0  # of the latest decision
         self._lines = LineFile(file)
         try:
             self._load()
@@ -123,6 +124,7 @@ class LabelStore:
         drawn = {**self._drawn.get(storable(decision.trace_id), {}), **drawn_in(extra)}
         line, written = self._line(decision, drawn)
         self._history.append(self._put(written.trace_id, line, written))
+        self._sequence += 1
         self._drawn[written.trace_id] = drawn
         return written
 
@@ -168,7 +170,8 @@ class LabelStore:
         Those of this session one by one, each giving back the decision it replaced; then the
         decisions of earlier sessions, the latest first: what they had replaced is not known any
         more, and the trace is undecided. Only decisions with the time of their making are of
-        earlier sessions. ``among``: only changes of these traces.
+        earlier sessions; their order is that of their ``sequence``, which counts them whatever the
+        clock says, and before it that of their times. ``among``: only changes of these traces.
 
         Raises:
             AnnotatorError: the file cannot be written, or another program has changed it.
@@ -213,6 +216,7 @@ class LabelStore:
             "annotator": self.annotator,
             **fields_of(decision, self._codes, drawn),
             "rubric_sha256": self._codes.sha256,
+            "sequence": self._sequence + 1,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
@@ -228,12 +232,13 @@ class LabelStore:
         *lines, last = self._lines.read().split(b"\n")
         torn = _is_torn(last)
         problems = Problems()
-        times: dict[str, str] = {}
+        made: dict[str, tuple[int, str]] = {}
         for n, line in enumerate(lines if torn else [*lines, last]):
             if line.strip():
-                self._take(n, line, times, problems)
+                self._take(n, line, made, problems)
         problems.raise_if_any()
-        self._history = [_Change(one) for one in sorted(times, key=lambda one: times[one])]
+        self._history = [_Change(trace_id) for trace_id in sorted(made, key=made.__getitem__)]
+        self._sequence = max((sequence for sequence, _ in made.values()), default=0)
         self._earlier = len(self._history)  # the first so many are of earlier sessions
         where = f"{self._lines.name}, line {len(lines) + 1}"
         if torn:
@@ -243,8 +248,10 @@ class LabelStore:
             self._lines.append(b"\n")
             self.notes = (f"{where}: had no line end; it has one now",)
 
-    def _take(self, n: int, line: bytes, times: dict[str, str], problems: Problems) -> None:
-        """Take note of a line, and of its time, if it is of this annotator and rubric."""
+    def _take(
+        self, n: int, line: bytes, made: dict[str, tuple[int, str]], problems: Problems
+    ) -> None:
+        """Take note of a line, and of when it was ``made``, if it is of this annotator and rubric."""
         where = f"{self._lines.name}, line {n + 1}"
         try:
             fields = _label(line, self._lines.name, n + 1)
@@ -269,7 +276,7 @@ class LabelStore:
             self._at[trace_id] = n
             self._decisions[trace_id] = decision
             if isinstance(time := fields.get("labelled_at"), str):
-                times[trace_id] = time
+                made[trace_id] = (_sequence(fields), time)
 
 
 def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
@@ -292,6 +299,12 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
         )
     label: dict[str, Any] = fields
     return label
+
+
+def _sequence(fields: Mapping[str, Any]) -> int:
+    """Return the number of a decision; 0 for one that was written before they were counted."""
+    number = fields.get("sequence")
+    return number if isinstance(number, int) and number > 0 else 0
 
 
 def _is_torn(line: bytes) -> bool:

@@ -110,6 +110,7 @@ def test_a_decision_is_a_line_of_the_contract(file, rubric):
         )
     (line,) = lines(file)
     assert line.pop("labelled_at").endswith("+00:00")
+    assert line.pop("sequence") == 1
     assert line == {
         "trace_id": "t1",
         "rubric": "faults",
@@ -315,6 +316,44 @@ def test_undo_goes_on_with_earlier_sessions_the_latest_first(file, rubric):
         ]
         assert set(store.decisions) == {"hand"}
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("times", "counted", "undone"),
+    [
+        (("12:00", "12:00", "12:00"), True, ["t1", "t3", "t2"]),  # within one tick
+        (("12:00", "11:00", "10:00"), True, ["t1", "t3", "t2"]),  # a clock that was set back
+        (("12:00", "11:00", "10:00"), False, ["t2", "t3", "t1"]),  # written before they counted
+        (("12:00", "11:00", "12:00"), False, ["t2", "t1", "t3"]),  # a tie: the later line is first
+    ],
+)
+def test_undo_follows_the_order_of_decisions_whatever_the_clock_said(
+    file, rubric, times, counted, undone
+):
+    """t1 is decided again after t2 and t3, in the place of its line."""
+    for trace_id in ("t1", "t2", "t3", "t1"):
+        with opened(file, rubric) as store:
+            store.decide(Decision(trace_id, "alpha"))
+    clock = dict(zip(("t2", "t3", "t1"), times, strict=True))
+    rows = [one | {"labelled_at": f"2026-01-01T{clock[one['trace_id']]}"} for one in lines(file)]
+    if not counted:
+        for row in rows:
+            del row["sequence"]
+    write_labels(file, rows)
+    with opened(file, rubric) as store:
+        assert [store.undo().trace_id for _ in rows] == undone
+
+
+def test_decisions_are_counted_on_after_those_that_were_not(file, rubric):
+    old = label("old", rubric, "alpha", by="ann") | {"labelled_at": "2999-01-01T00:00"}
+    write_labels(file, [old, old | {"trace_id": "odd", "sequence": "9"}])
+    for trace_id in ("t1", "old", "t2"):
+        with opened(file, rubric) as store:
+            store.decide(Decision(trace_id, "beta"))
+            store.decide(Decision(trace_id, "gamma"))
+            store.undo()
+    with opened(file, rubric) as store:
+        assert [store.undo().trace_id for _ in range(4)] == ["t2", "old", "t1", "odd"]
 
 
 def test_undo_of_some_traces_only(file, rubric):
