@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
 
+from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
+
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
@@ -17,6 +19,8 @@ from annotator.judges.llm.reply import Reply
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
 _NO_MODE = f"key not like '{MODE}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
+
+_PATIENCE = 2.0  # seconds to wait for a lock
 
 _TABLE = """
 create table if not exists answers (
@@ -164,12 +168,25 @@ def _opened(file: Path) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    base = sqlite3.connect(file, timeout=2.0)
+    base = sqlite3.connect(file, timeout=_PATIENCE)
+    # Where several connections open a new file at once SQLite does not wait, as it does elsewhere,
+    # but calls it locked.
+    for attempt in Retrying(
+        retry=retry_if_exception_message(message="database is locked"),
+        stop=stop_after_delay(_PATIENCE),
+        wait=wait_random(0, 0.05),
+        reraise=True,
+    ):
+        with attempt:
+            _prepare(base)
+    return base
+
+
+def _prepare(base: sqlite3.Connection) -> None:
     # An answer outlives a killed process; after a power cut the last few may be asked for again.
     base.execute("pragma journal_mode = wal")
     base.execute("pragma synchronous = normal")
     base.execute(_TABLE)
-    return base
 
 
 @dataclass(frozen=True, slots=True)

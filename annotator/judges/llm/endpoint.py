@@ -166,7 +166,7 @@ class Endpoint:
         self, body: bytes, tokens: int, reserved: float, tiny: bool, count: Callable[[Usage], None]
     ) -> Reply:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
-        begun = time.monotonic()
+        begun, narrowed = time.monotonic(), self._pace.narrowed
         try:
             answer = await self._sent(body)
             usage = priced(answer, self._price)
@@ -177,7 +177,7 @@ class Endpoint:
         except _Refused as error:
             usage = Usage(calls=1)  # an error is not charged
             if error.status == 429:
-                self._pace.refused(begun)
+                self._pace.refused(narrowed)
             return _meaning(error)
         except ValueError as error:
             raise _Transient(str(error)) from error

@@ -40,11 +40,11 @@ class Pace:
     def __init__(self, limit: int = 8, rpm: int | None = None, tpm: int | None = None) -> None:
         self.limit = limit
         self.window = float(limit)
+        self.narrowed = 0  # how often the window was
         self._calls = _Meter(rpm)
         self._tokens = _Meter(tpm)
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._lowered_at = 0.0
 
     @property
     def state(self) -> str:
@@ -76,10 +76,10 @@ class Pace:
             self.window = min(self.limit, self.window + max(1, self.limit / _STEPS) / self.window)
             self._wake()
 
-    def refused(self, begun: float) -> None:
-        """Narrow the window, unless the call began before it was narrowed last."""
-        if begun >= self._lowered_at:
-            self._lowered_at = time.monotonic()
+    def refused(self, narrowed: int) -> None:
+        """Narrow the window, unless it was since the call began, when it had been so often."""
+        if narrowed == self.narrowed:
+            self.narrowed += 1
             self.window = max(1.0, min(self.window, max(self._in_flight, 1)) * _LOWER)
 
     async def _enter(self) -> None:
