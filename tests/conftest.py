@@ -13,6 +13,9 @@ import pytest
 from annotator.annotations import Annotation, read_annotations
 from annotator.cli import main
 
+# Nothing here asks the network. Libraries read it when they are first imported, whoever does that.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "traces"
 

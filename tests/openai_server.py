@@ -94,7 +94,8 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     body: str | None = None  # a raw response body
     calls: int = 1  # tool calls with this answer
-    wait: float = 0.0
+    together: int = 0  # wait until so many requests have been in flight at once, and then
+    wait: float = 0.0  # so many seconds
     blanks: int = 0  # blanks to send, one every 0.1 s, before an end without an answer
     more: dict[str, Any] = field(default_factory=dict)  # merged into the body of an answer
     drop: bool = False
@@ -205,8 +206,9 @@ class OpenAIServer:
                 await response.write(b" ")
                 await asyncio.sleep(0.1)
             return response
-        if reply.wait:
-            await asyncio.sleep(reply.wait)
+        while self.most_in_flight < reply.together:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(reply.wait)
         if reply.drop:
             http.transport.close()
             return web.Response()

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,43 +19,45 @@ from annotator.judges.llm.observations import observe
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Done
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
-def printed(command: str, folder: Path) -> str:
-    """What a command of the docs prints on stdout, with the times it took as zero."""
-    words = command.split()
-    if words[0] == "cat":
-        text = (folder / words[1]).read_text()
-    else:
-        assert words[0] == "annotate", command
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
-        env["ANNOTATOR_CACHE"] = "cache/answers.sqlite"
-        for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
-            env.pop(name, None)
-        done = subprocess.run(
-            [sys.executable, "-m", "annotator", *words[1:]],
-            cwd=folder,
-            env=env,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        text = done.stdout
-    return re.sub(r'"seconds": [0-9.e-]+', '"seconds": 0.0', text)
+def run_process(*arguments: str) -> Done:
+    """Run ``annotate`` as README's readers do: in a process of its own, in this folder."""
+    command = [sys.executable, "-m", "annotator", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_docs_show_real_output(page: str, tmp_path: Path) -> None:
+def test_the_docs_show_real_output(
+    page: str, tmp_path: Path, annotate_cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("ANNOTATOR_CACHE", "cache/answers.sqlite")
+    run = run_process if page == "README.md" else annotate_cli
     before = (ROOT / page).read_text()
+
+    def printed(command: str) -> str:
+        """What a command prints on stdout, with the times it took as zero."""
+        program, *arguments = command.split()
+        if program == "cat":
+            text = (tmp_path / arguments[0]).read_text()
+        else:
+            assert program == "annotate", command
+            done = run(*arguments)
+            assert done.code == 0, done.err
+            text = done.out
+        return re.sub(r'"seconds": [0-9.e-]+', '"seconds": 0.0', text)
 
     def real(block: re.Match[str]) -> str:
         commands = [line[2:] for line in block[1].splitlines() if line.startswith("$ ")]
-        shown = "".join(f"$ {one}\n{printed(one, tmp_path)}" for one in commands)
+        shown = "".join(f"$ {one}\n{printed(one)}" for one in commands)
         return f"```console\n{shown}```"
 
     after = BLOCK.sub(real, before)

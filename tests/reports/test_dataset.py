@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import ClassVar
 
+import datasets
 import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
@@ -19,8 +20,6 @@ from annotator.errors import AnnotatorError
 from annotator.reports.out import new_folder
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
-
-datasets = pytest.importorskip("datasets")
 
 
 @pytest.fixture
@@ -242,7 +241,7 @@ def public_hub():
 
 def pushed(run: Path, endpoint: str) -> str:
     """The error of a push that fails, after which the saved folder is whole."""
-    env = {**os.environ, "HF_ENDPOINT": endpoint, "HF_TOKEN": "hf_none"}
+    env = {**os.environ, "HF_ENDPOINT": endpoint, "HF_TOKEN": "hf_none", "HF_HUB_OFFLINE": "0"}
     command = [sys.executable, "-m", "annotator", "report", str(run)]
     done = subprocess.run(
         [*command, "--format", "dataset", "--push", "org/name"],

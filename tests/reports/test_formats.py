@@ -9,17 +9,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from pyarrow import parquet as pq
 
 from annotator.calibration.frame import judge_sha256
+from annotator.reports.frequency import frequency_tables
+from annotator.reports.parquet import write_parquet
+from annotator.reports.screen import as_screen
+from annotator.reports.writers import WRITERS
 from annotator.text import one_line
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import ROOT
-
-pq = pytest.importorskip("pyarrow.parquet")
+from validation import wilson
 
 # (value of --by, code) -> count, n, percent, interval, then as far as there are such columns:
 # primary or secondary; corrected percent, corrected interval, labels, mark.
@@ -241,15 +246,26 @@ def test_a_calibrated_table(annotate_cli, tmp_path, first):
             assert row[f"corrected_{name}"] == expected["corrected"][name], name
 
 
-def test_the_ends_of_the_scale(annotate_cli, tmp_path):
-    """0 of n, n of n, limits that are nearly 0 and 100; several codes in a trace."""
-    rubric = make_rubric(tmp_path, "many", id="many")
-    ones = [said(f"t{m}", "alpha", *(["beta"] if m == 0 else [])) for m in range(12_000)]
-    run = make_run(tmp_path / "run", rubric, ones)
-    found = same(read_all(annotate_cli, run))
-    assert found["", "alpha"] == ("12000", "12000", "100.0", "[>99.9, 100.0]")
-    assert found["", "beta"] == ("1", "12000", "0.0", "[0.0, <0.1]")
-    assert found["", "gamma"] == ("0", "12000", "0.0", "[0.0, <0.1]")
+@pytest.mark.parametrize(
+    ("n", "every", "one", "no"),
+    [  # Wilson: n of n from n / (n + z**2), 0 of n to z**2 / (n + z**2)
+        (6_000, "[99.9, 100.0]", "[0.0, 0.1]", "[0.0, 0.1]"),  # 0 of n to 0.064
+        (12_000, "[>99.9, 100.0]", "[0.0, <0.1]", "[0.0, <0.1]"),
+    ],
+)
+def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no):
+    run = make_run(tmp_path / "run", make_rubric(tmp_path, "many", id="many"), [said("t", "alpha")])
+    [small] = frequency_tables(run)
+    counts = {"alpha": n, "beta": 1, "gamma": 0, "none": 0}
+    rows = tuple(replace(row, share=wilson(counts[row.code], n)) for row in small.rows)
+    tables = [replace(small, rows=rows, labelled=n)]
+    write_parquet(tables, tmp_path / "t.parquet")
+    found = {name: reader(WRITERS[name](tables)) for name, reader in READERS.items()}
+    found["screen"] = from_table(plain(as_screen(tables, 250)))
+    found = same(found | {"parquet": from_parquet(tmp_path / "t.parquet")})
+    assert found["", "alpha"] == (str(n), str(n), "100.0", every)
+    assert found["", "beta"] == ("1", str(n), "0.0", one)
+    assert found["", "gamma"] == found["", "none"] == ("0", str(n), "0.0", no)
 
 
 def test_nothing_judged(annotate_cli, tmp_path, first):

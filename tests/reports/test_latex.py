@@ -12,11 +12,14 @@ from tests.calibration.build import label, make_rubric, make_run, said, write_la
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, renamed, traces
 
+PACKAGES = {"pdflatex": "texlive-latex-recommended", "pdftotext": "poppler-utils"}
+
 
 def words(document: str, folder: Path) -> str:
     """The text of the page that pdflatex makes; any error of it fails the test."""
-    if not shutil.which("pdflatex"):
-        pytest.skip("pdflatex is not installed here")
+    for program, package in PACKAGES.items():
+        if not shutil.which(program):
+            pytest.skip(f"no {program} here: apt-get install {package}")
     (folder / "paper.tex").write_text(
         "\\documentclass{article}\n\\usepackage{booktabs}\n\\usepackage[T1]{fontenc}\n"
         f"\\begin{{document}}\n{document}\n\\end{{document}}\n",
@@ -32,8 +35,6 @@ def words(document: str, folder: Path) -> str:
     assert done.returncode == 0, said_[-2000:]
     assert "Missing character" not in said_
     assert "multiply defined" not in said_
-    if not shutil.which("pdftotext"):
-        return ""
     read = subprocess.run(
         ["pdftotext", "-layout", "paper.pdf", "-"], cwd=folder, capture_output=True, check=True
     )

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,7 +257,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
         assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
         undisturbed = server.calls
         file = tmp_path / "out" / "annotations.jsonl"
-        for lines, more in ((5, ()), (15, ("--resume",)), (25, ("--resume",))):
+        for lines, more in ((5, ()), (20, ("--resume",))):
             process = start(*args, "--out", "out", *more, cwd=tmp_path)
             wait_for_lines(file, lines)
             process.send_signal(signal_)
@@ -273,12 +274,15 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
     assert sorted(without_time(file)) == sorted(
         without_time(tmp_path / "whole" / "annotations.jsonl")
     )
-    assert repeated <= 3 * 4  # at most the calls in flight at each stop
+    assert repeated <= 2 * 4  # at most the calls in flight at each stop
 
 
 def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
-    with OpenAIServer(slow) as server:
-        args = (str(runs(60)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
+    def responder(request: Request) -> Reply:  # the first process is not done before it is killed
+        return replace(RIGHT, together=99 if request.n > 5 else 0)
+
+    with OpenAIServer(responder) as server:
+        args = (str(runs(9)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
         process = start(*args, "--out", "out", cwd=tmp_path)
         wait_for_lines(tmp_path / "out" / "annotations.jsonl", 2)
         done = annotate_cli(*args, "--out", "out", "--resume")
@@ -353,9 +357,7 @@ def test_unreadable_input_is_one_line_and_exit_code_2(
     tmp_path: Path,
     make: Callable[[Path], object],
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     done = annotate_cli(make(tmp_path), "--rubric", "comm_errors", "--out", "out")
     assert (done.code, done.out) == (2, "")
     errors = [line for line in done.err.splitlines() if line.startswith("Error: ")]
