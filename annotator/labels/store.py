@@ -251,7 +251,7 @@ class LabelStore:
     def _take(
         self, n: int, line: bytes, made: dict[str, tuple[int, str]], problems: Problems
     ) -> None:
-        """Take note of a line, and of when it was ``made``, if it is of this annotator and rubric."""
+        """Take note of a line of this annotator and rubric, and of when it was ``made``."""
         where = f"{self._lines.name}, line {n + 1}"
         try:
             fields = _label(line, self._lines.name, n + 1)
