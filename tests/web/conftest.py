@@ -1,5 +1,6 @@
 """A real browser, and the pages as a user gets them: from a file, or from a server of its own."""
 
+import io
 import os
 import shutil
 import signal
@@ -7,39 +8,62 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from annotator.cli import main
+from tests.conftest import EXAMPLES, ROOT, Done
 
 Visit = Callable[..., Any]
+NET = 30  # seconds that nothing here takes: a test that hangs ends
 
 
-def tool(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run ``annotate`` in a process of its own; an exit code other than 0 fails the test."""
-    command = [sys.executable, "-m", "annotator", *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
+def tool(*arguments: object, cwd: Path) -> Done:
+    """Run ``annotate`` in this process; an exit code other than 0 fails the test. It gets a thread:
+    in that of the tests Playwright's event loop runs, and there may be no other.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+        ThreadPoolExecutor(1) as thread,
+    ):
+        patch.chdir(cwd)
+        patch.delenv("ANNOTATOR_MODEL", raising=False)
+        patch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
+        stop = thread.submit(main).exception()
+    assert isinstance(stop, SystemExit), stop
+    assert not stop.code, err.getvalue()
+    return Done(0, out.getvalue(), err.getvalue())
 
 
-def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name != "ANNOTATOR_MODEL"}
-    return own | {"PYTHONPATH": str(ROOT)}
+@pytest.fixture(scope="session")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the examples by two rubrics, to be read only."""
+    folder = tmp_path_factory.mktemp("judged")
+    tool(EXAMPLES, "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "run", cwd=folder)
+    return folder / "run"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    """A headless Chromium; a test that needs it is skipped where there is none."""
+    """A headless Chromium; a test that needs it is skipped where there is none. Other packages'
+    tests run event loops of their own, which they cannot while it is open.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if not found:
         pytest.skip("no Chromium here: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser.new_context()
         yield browser
         browser.close()
 
@@ -82,10 +106,10 @@ class Watch:
 def visit(chromium: Any) -> Iterator[Visit]:
     """Open an address in a page of its own. In the end nothing may have gone wrong on any, nothing
     may have run that is not the page's own, and no request may have left its origin. With
-    ``refusals`` requests may fail.
+    ``refusals`` requests may fail; with ``clock`` the page's clock may be stopped.
     """
     watch = Watch()
-    contexts = []
+    [shared] = chromium.contexts  # one of its own takes as long as all the rest of a small test
 
     def open_(
         address: str,
@@ -94,48 +118,77 @@ def visit(chromium: Any) -> Iterator[Visit]:
         height: int = 900,
         ready: str = "html[data-started]",
         refusals: bool = False,
+        clock: bool = False,
     ) -> Any:
         origin = address.partition("#")[0]
         scheme, _, rest = origin.partition("://")
         watch.origins.append(origin if scheme == "file" else f"{scheme}://{rest.split('/')[0]}/")
-        context = chromium.new_context(viewport={"width": width, "height": height})
-        contexts.append(context)
-        page = context.new_page()
+        page = (chromium.new_context() if clock else shared).new_page()
+        page.set_viewport_size({"width": width, "height": height})
         watch.follow(page, refusals)
         page.goto(address)
         page.wait_for_selector(ready, state="attached")
         return page
 
     yield open_
-    ran = [page for context in contexts for page in context.pages if page.evaluate("window.ran")]
-    for context in contexts:
-        context.close()
+    pages = [page for context in chromium.contexts for page in context.pages]
+    try:
+        ran = [page for page in pages if page.evaluate("localStorage.clear(), window.ran")]
+    finally:
+        for page in pages:
+            page.close()
+        for context in chromium.contexts[1:]:
+            context.close()
     assert not ran, "a script of a trace ran"
     assert not watch.found
 
 
 @dataclass
 class Served:
+    """``annotate view`` or ``annotate label`` in a thread of this process."""
+
+    address: str
+    server: Any
+    end: Future[Any]
+
+    def stop(self) -> None:
+        """As Ctrl-C does, which only the first thread of a process gets."""
+        self.server.should_exit = True
+        wait([self.end])
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
+    """Serve with ``annotate`` and these arguments, in ``tmp_path``."""
+    addresses: Queue[str] = Queue()
+    servers: list[Any] = []
+    threads = ThreadPoolExecutor()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("annotator.cli.pages.say", addresses.put)
+
+    def capture_signals(server: Any) -> Any:
+        servers.append(server)
+        return nullcontext()
+
+    monkeypatch.setattr("uvicorn.Server.capture_signals", capture_signals)
+
+    def start(*arguments: object) -> Served:
+        monkeypatch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
+        end = threads.submit(main)
+        return Served(addresses.get(timeout=NET), servers[-1], end)
+
+    yield start
+    for one in servers:
+        one.should_exit = True
+    threads.shutdown(wait=False)  # a server looks ten times a second whether it shall stop
+
+
+@dataclass
+class Launched:
     """``annotate view`` or ``annotate label`` in a process of its own."""
 
-    arguments: tuple[object, ...]
-    cwd: Path
-    address: str = ""
-    process: Any = None
-
-    def start(self) -> "Served":
-        command = [sys.executable, "-m", "annotator", *map(str, self.arguments)]
-        self.process = subprocess.Popen(
-            command,
-            cwd=self.cwd,
-            env=_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.address = self.process.stdout.readline().strip()
-        assert self.address.startswith("http://127.0.0.1:"), self.process.stderr.read()
-        return self
+    address: str
+    process: Any
 
     def kill(self) -> None:
         """As ``kill -9`` does."""
@@ -145,31 +198,69 @@ class Served:
     def interrupt(self) -> tuple[int, str]:
         """As Ctrl-C does; return the exit code and what stands on stderr."""
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=NET)
         return self.process.returncode, said
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Start ``annotate`` with these arguments, in ``tmp_path``."""
-    started: list[Served] = []
+def launch(tmp_path: Path) -> Iterator[Callable[..., Launched]]:
+    """Serve with ``annotate`` and these arguments, in ``tmp_path``, by a process of its own."""
+    started: list[Launched] = []
 
-    def start(*arguments: object) -> Served:
-        started.append(Served(arguments, tmp_path).start())
+    def start(*arguments: object) -> Launched:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "annotator", *map(str, arguments)],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(Launched(process.stdout.readline().strip(), process))
+        assert started[-1].address.startswith("http://127.0.0.1:"), process.stderr.read()
         return started[-1]
 
     yield start
     for one in started:
-        if one.process.poll() is None:
-            one.kill()
+        one.kill()
         one.process.stdout.close()
         one.process.stderr.close()
 
 
-def until(true: Callable[[], Any], seconds: float = 10) -> Any:
+def until(true: Callable[[], Any]) -> Any:
     """Wait until something is true, and return it."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + NET
     while not (found := true()) and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.01)
     assert found
     return found
+
+
+class Held:
+    """What a page asks of the server at ``path``, held back until it is let go."""
+
+    def __init__(self, page: Any, path: str) -> None:
+        self.requests: list[Any] = []
+        self._page = page
+        page.route(f"**/api/{path}", lambda route: self.requests.append(route))
+
+    def wait(self, count: int = 1) -> None:
+        """Wait until so many are held; Playwright hands them over when it is asked anything."""
+        until(lambda: self._page.title() is not None and len(self.requests) >= count)
+
+    def let_go(self, n: int = 0) -> None:
+        self.wait(n + 1)
+        self.requests.pop(n).continue_()
+
+
+def settled(page: Any) -> None:
+    """Wait for the error of a picture that cannot be shown: by then those of any before it are
+    told, and whatever else a text that became more than text has begun.
+    """
+    page.evaluate(
+        """new Promise((done) => {
+          const last = new Image();
+          last.onerror = done;
+          last.src = "data:image/png,none";
+        })"""
+    )

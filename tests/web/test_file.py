@@ -12,31 +12,29 @@ import pytest
 from annotator.annotations import Annotation, read_annotations
 from annotator.web.assets import STATIC, asset
 from tests.conftest import EXAMPLES, TALK, run_name, write_run
-from tests.web.conftest import Visit, tool, until
+from tests.web.conftest import Visit, settled, tool, until
 from tests.web.hostile import ATTACKS, SCRIPT, hostile_run
 
 TRACE = "#/trace/demo%2Fcoop%2Felevator_sim_task%2F2%2Ff1_f2"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the examples judged by two rubrics, and their report, with labels."""
+@pytest.fixture(scope="session")
+def made(judged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the examples, with labels."""
     folder = tmp_path_factory.mktemp("made")
-    shutil.copytree(EXAMPLES, folder / "traces")
-    shutil.copy(EXAMPLES.parent / "labels.jsonl", folder / "labels.jsonl")
-    both = ("--rubric", "comm_errors", "--rubric", "symptoms")
-    tool("run", "traces", *both, "--out", "run", cwd=folder)
-    tool("report", "run", "--format", "html", "--labels", "labels.jsonl", cwd=folder)
-    return folder
+    labels = EXAMPLES.parent / "labels.jsonl"
+    out = ("--format", "html", "--out", "report.html")
+    tool("report", judged, *out, "--labels", labels, cwd=folder)
+    return folder / "report.html"
 
 
 @pytest.fixture
 def report(made: Path) -> str:
     """The address of that report."""
-    return (made / "run" / "report.html").as_uri()
+    return made.as_uri()
 
 
-def test_the_tables_are_those_of_the_terminal(report: str, made: Path, visit: Visit) -> None:
+def test_the_tables_are_those_of_the_terminal(report: str, judged: Path, visit: Visit) -> None:
     page = visit(report)
     shown = [
         [re.sub(r"\s+", " ", cell) for cell in row]
@@ -46,8 +44,8 @@ def test_the_tables_are_those_of_the_terminal(report: str, made: Path, visit: Vi
             ".map((cell) => cell.textContent))",
         )
     ]
-    printed = tool("report", "run", "--format", "csv", cwd=made).stdout
-    table = tool("report", "run", cwd=made).stdout
+    printed = tool("report", judged, "--format", "csv", cwd=judged).out
+    table = tool("report", judged, cwd=judged).out
     assert len(shown) == len(printed.splitlines()) - 1
     for cells in shown:
         pattern = r"\s+".join(map(re.escape, cells))
@@ -55,7 +53,7 @@ def test_the_tables_are_those_of_the_terminal(report: str, made: Path, visit: Vi
 
 
 def test_filter_deep_link_and_a_highlighted_quote_on_screen(
-    report: str, made: Path, visit: Visit
+    report: str, judged: Path, visit: Visit
 ) -> None:
     page = visit(report)
     page.click("nav a[data-page=traces]")
@@ -74,9 +72,7 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(
 
     fresh = visit(link)
     fresh.wait_for_selector("mark.current")
-    found = next(
-        one for one in read_annotations(made / "run") if one.primary == "C3a" and one.findings
-    )
+    found = next(one for one in read_annotations(judged) if one.primary == "C3a" and one.findings)
     [first, *_] = found.findings[0].evidence
     marked = fresh.eval_on_selector_all(
         "mark.current", "marks => marks.map((one) => one.textContent).join('')"
@@ -281,7 +277,7 @@ def test_hostile_traces_do_nothing_and_are_shown_as_they_are(tmp_path: Path, vis
     )
     assert page.locator(".odd").count() > 5
     page.keyboard.press("n")
-    page.wait_for_timeout(300)
+    settled(page)
 
 
 def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
@@ -304,7 +300,7 @@ def test_a_message_of_five_megabytes_opens_at_once_and_says_what_is_not_shown(
 
 
 def test_the_file_loads_nothing_and_lets_only_its_own_script_run(made: Path) -> None:
-    text = (made / "run" / "report.html").read_text()
+    text = made.read_text()
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
     assert "default-src &#39;none&#39;" in policy
     assert "unsafe" not in policy
@@ -396,7 +392,7 @@ def test_many_hits_in_one_trace_are_shown_fifty_at_a_time(tmp_path: Path, visit:
 
 
 def test_a_damaged_file_says_so(made: Path, tmp_path: Path, visit: Visit) -> None:
-    file = Path(shutil.copy(made / "run" / "report.html", tmp_path))
+    file = Path(shutil.copy(made, tmp_path))
     file.write_text(file.read_text().replace('id="rows">', 'id="rows">AAAA'))
     page = visit(file.as_uri(), ready="#main:has-text('damaged')")
     assert "Loading" not in page.inner_text("main")

@@ -12,12 +12,13 @@ from annotator.labels import Codes, Label, read_labels
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import EXAMPLES
-from tests.web.conftest import Served, Visit, tool, until
+from tests.web.conftest import Launched, Served, Visit, tool, until
 
 RUBRIC = load_rubric("comm_errors")
 CODES = Codes.of(RUBRIC)
 SYMPTOMS = load_rubric("symptoms")
 Serve = Callable[..., Served]
+Launch = Callable[..., Launched]
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def label_command(
 
 
 def test_five_traces_by_keyboard_are_there_after_the_server_was_killed(
-    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+    traces: Path, tmp_path: Path, launch: Launch, serve: Serve, visit: Visit
 ) -> None:
-    served = serve(*label_command(traces))
+    served = launch(*label_command(traces))
     page = visit(served.address)
     assert page.inner_text("#count") == "0 of 17 labelled"
     picks = ["1", "2", "3", "4", "0"]
@@ -190,7 +191,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(
     assert [label.trace_id for label in found] == drawn
     assert {label.inclusion_probability for label in found} == {6 / 17}
     said = tool("calibrate", "run", "--labels", "labels.jsonl", cwd=tmp_path)
-    assert "labels: 6 of ann, design uniform" in said.stdout
+    assert "labels: 6 of ann, design uniform" in said.out
 
 
 def test_two_annotators_are_adjudicated(
@@ -207,7 +208,7 @@ def test_two_annotators_are_adjudicated(
             page.keyboard.press(key)
             saved(page)
             go_on(page, n + 1)
-        served.kill()
+        served.stop()
     adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
     adjudicate += ("--adjudicate", "ann", "bob", "--from", "labels.jsonl")
     page = visit(serve(*adjudicate).address)
@@ -244,10 +245,10 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     write("bob", [None, "C1a", None, "C3a"])
     adjudicate = ("label", traces, "--rubric", "comm_errors", "--labels", "gold.jsonl")
     adjudicate += ("--adjudicate", "ann", "bob", "--from", "ann.jsonl", "--from", "bob.jsonl")
-    serve(*adjudicate).kill()
+    serve(*adjudicate).stop()
     said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
-    assert "labels: 3 of gold" in said.stdout
-    assert "1 traces of the sheet are not labelled yet." in said.stdout
+    assert "labels: 3 of gold" in said.out
+    assert "1 traces of the sheet are not labelled yet." in said.out
 
     write("bob", [None, "C1b", None, "C3a"])  # they agreed on C1a before
     page = visit(serve(*adjudicate).address)
@@ -263,7 +264,7 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
     page = visit(served.address)
     page.keyboard.press("1")
     saved(page)
-    served.kill()
+    served.stop()
     page = visit(serve(*label_command(traces)).address)
     page.keyboard.press("u")
     until(lambda: "of an earlier one, for good" in page.inner_text("#said"))
@@ -283,20 +284,24 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
     ],
 )
 def test_what_cannot_be_labelled_is_said(
-    traces: Path, tmp_path: Path, serve: Serve, annotate_cli: Any, arguments: Any, says: str
+    traces: Path,
+    launch: Launch,
+    annotate_cli: Any,
+    arguments: Any,
+    says: str,
 ) -> None:
     given = {"--rubric": ("comm_errors",), "--labels": ("labels.jsonl",), "--annotator": ("ann",)}
     if "taken.jsonl" in arguments:
-        serve("label", traces, "--rubric", "comm_errors", "--labels", "taken.jsonl", "--annotator",
-              "first")  # fmt: skip
+        launch("label", traces, "--rubric", "comm_errors", "--labels", "taken.jsonl", "--annotator",
+               "first")  # fmt: skip
     more = [one for name, value in given.items() if name not in arguments for one in (name, *value)]
     done = annotate_cli("label", traces, *arguments, *more)
     assert done.code == 2
     assert says in done.err
 
 
-def test_ctrl_c_ends_it_without_a_traceback(traces: Path, serve: Serve) -> None:
-    code, said = serve(*label_command(traces)).interrupt()
+def test_ctrl_c_ends_it_without_a_traceback(traces: Path, launch: Launch) -> None:
+    code, said = launch(*label_command(traces)).interrupt()
     assert code == 0
     assert said.splitlines() == ["served on this machine only; Ctrl-C ends it"]
 

@@ -11,7 +11,7 @@ import pytest
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import EXAMPLES, write_run
-from tests.web.conftest import Served, Visit, until
+from tests.web.conftest import Held, Served, Visit, until
 from tests.web.test_label import go_on, label_command, labels_in, lines_of, saved
 
 Serve = Callable[..., Served]
@@ -24,18 +24,9 @@ def traces(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
 
 
-def slow(page: Any, path: str) -> None:
-    """Let what is asked of the server come half a second late."""
-    page.evaluate(
-        """(path) => {
-          const ask = fetch;
-          window.fetch = async (...asked) => {
-            if (asked[0].includes(path)) await new Promise((done) => setTimeout(done, 500));
-            return ask(...asked);
-          };
-        }""",
-        f"api/{path}",
-    )
+def idle(page: Any) -> None:
+    """Wait until what was asked of the server before another trace may be shown is answered."""
+    page.wait_for_selector("#main:not([inert])")
 
 
 def standing_at(page: Any) -> str:
@@ -64,10 +55,13 @@ def test_what_is_left_before_it_was_saved_is_not_kept(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:
     page = visit(serve(*label_command(traces)).address)
-    slow(page, "decide")
+    held = Held(page, "decide")
     page.keyboard.press("1")
     page.keyboard.press("1")
-    assert page.inner_text("#state") == "Saving …"
+    for _ in range(2):
+        held.wait()
+        assert page.inner_text("#state") == "Saving …"
+        held.let_go()
     until(lambda: page.inner_text("#state").startswith("Not labelled yet"))
     assert lines_of(tmp_path / "labels.jsonl") == []
 
@@ -75,16 +69,23 @@ def test_what_is_left_before_it_was_saved_is_not_kept(
 def test_saved_is_said_when_all_is(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:
-    page = visit(serve(*label_command(traces)).address)
     file = tmp_path / "labels.jsonl"
-    slow(page, "decide")
+    page = visit(serve(*label_command(traces)).address, clock=True)
+    page.clock.pause_at("2100-01-01")
+    held = Held(page, "decide")
     page.keyboard.press("1")
     page.keyboard.press("+")
+    for _ in range(2):
+        held.wait()
+        assert page.inner_text("#state") == "Saving …"
+        held.let_go()
     saved(page)
     assert lines_of(file)[0]["confidence"] == 1
     page.keyboard.press("m")
     page.keyboard.type("why")
     assert page.inner_text("#state") == "Saving …"
+    page.clock.fast_forward(600)  # a pause in typing
+    held.let_go()
     saved(page)
     assert lines_of(file)[0]["note"] == "why"
 
@@ -97,8 +98,9 @@ def test_a_trace_is_not_left_before_its_decision_is_saved(
     page.keyboard.press("2")
     page.wait_for_selector("#state.unsaved")
     for leave in ("[data-focus=following]", ".items li:nth-child(4) button"):
-        page.click(leave)
-        page.wait_for_selector("#state.unsaved")
+        with page.expect_event("requestfailed"):
+            page.click(leave)
+        idle(page)
         assert standing_at(page) == "0"
     assert page.inner_text("#state").startswith("Not saved: ")
     page.unroute("**/api/decide")
@@ -143,28 +145,35 @@ def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(
     page = visit(serve(*label_command(traces)).address)
     page.keyboard.press("1")
     saved(page)
-    slow(page, "item")
-    page.keyboard.press("Enter")
-    page.keyboard.press("2")
-    page.keyboard.press("Enter")
+    items, decisions = Held(page, "item?*"), Held(page, "decide")
+    for key in ("Enter", "2", "Enter"):
+        page.keyboard.press(key)
+    items.let_go()
     page.wait_for_selector('#main[data-item="1"]')
-    page.wait_for_timeout(700)
-    assert standing_at(page) == "1"
-    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1a"]
+    page.keyboard.press("3")  # what the keys before had asked for would be asked before this
+    decisions.let_go()
+    saved(page)
+    assert (items.requests, decisions.requests) == ([], [])
+    assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1a", "C2"]
 
 
 def test_a_note_goes_with_its_own_trace(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:
-    page = visit(serve(*label_command(traces)).address)
+    page = visit(serve(*label_command(traces)).address, clock=True)
+    page.clock.pause_at("2100-01-01")
     page.keyboard.press("1")
     page.click("#note")
     page.keyboard.type("of the first")
     page.evaluate("document.querySelector('[data-focus=following]').click()")  # no blur before
     page.wait_for_selector('#main[data-item="1"]')
-    page.wait_for_timeout(800)
+    page.clock.fast_forward(600)
     assert page.input_value("#note") == ""
-    assert [line["note"] for line in lines_of(tmp_path / "labels.jsonl")] == ["of the first"]
+    for key in ("Escape", "2"):  # the first leaves the note
+        page.keyboard.press(key)
+    saved(page)
+    lines = lines_of(tmp_path / "labels.jsonl")
+    assert [line["note"] for line in lines] == ["of the first", ""]
 
 
 def test_a_trace_with_a_confidence_can_be_skipped(
@@ -221,6 +230,7 @@ def test_undo_takes_back_what_was_not_saved_yet_before_anything_else(
     page.wait_for_selector("ul.evidence li")
     page.keyboard.press("u")
     page.wait_for_selector("ul.evidence li", state="detached")
+    idle(page)
     assert standing_at(page) == "1"
     assert len(lines_of(tmp_path / "labels.jsonl")) == 1
     page.keyboard.press("u")

@@ -90,7 +90,7 @@
     if (overview.problem) parts.push(warning(overview.problem));
     if (!overview.ready) parts.push(h("p.status", { role: "status" }, waiting()));
     parts.push(annotator.showTables(overview, toTraces));
-    if (!overview.ready) setTimeout(() => mine === drawn && refresh(), 500);
+    if (!overview.ready) setTimeout(() => mine === drawn && refresh(mine), 500);
     return parts;
   }
 
@@ -100,9 +100,9 @@
     return `Reading: ${annotations.toLocaleString("en")} annotations so far (${share} %).`;
   }
 
-  async function refresh() {
+  async function refresh(mine) {
     try { overview = await source.overview(); } catch (error) { annotator.say(error.message, "error"); return; }
-    if (main().dataset.ready === place.page) draw();
+    if (mine === drawn) draw();
   }
 
   // ---- the list ----
