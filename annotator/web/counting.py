@@ -46,7 +46,9 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
     Annotations of one kind are counted at once; what kinds do not tell (texts, attributes of many
     values) the base does.
     """
-    columns = filling.columns
+    with filling.showing:
+        base.execute("select 1 from rows limit 1").fetchone()  # of this moment, from now on
+        columns, unlisted = filling.columns, filling.progress.unlisted
     places = {part: n for n, part in enumerate((*PARTS, *columns.values()))}
     kinds = _kinds(base, [one for one in asked if one[0] not in places], filling)
     many = filling.many.copy()  # whatever made one so later is no row that was seen above
@@ -73,7 +75,7 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
         **{part: _sorted(counts[places[part]]) for part in PARTS},
         attributes=attributes,
         omitted=_sorted(omitted),
-        unlisted=filling.progress.unlisted,
+        unlisted=unlisted,
     )
 
 

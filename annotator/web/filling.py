@@ -105,6 +105,7 @@ class Filling:
         self, base: Base, runs: Sequence[RunFile], labels: Mapping[str, Mapping[str, Label]]
     ) -> None:
         self.progress = Progress(0, 0, sum(run.size for run in runs))
+        self.showing = threading.Lock()  # held while rows and what is told of them change together
         self.columns: Mapping[str, str] = {}
         self.many: set[str] = set()
         self.kinds: list[Kind] = []
@@ -236,18 +237,19 @@ class Filling:
             base.executemany(f"insert into rows values ({marks})", rows)  # noqa: S608
             base.executemany("insert into codes values (?, ?)", self._codes)
             base.executemany("insert into texts values (?, ?)", self._texts)
-            base.execute("commit")
+            with self.showing:
+                base.execute("commit")
+                self.columns = dict(self._names)
+                self.progress = replace(
+                    self.progress,
+                    annotations=self._number,
+                    read=self._bytes,
+                    unlisted=len(self._unlisted),
+                )
         except sqlite3.Error:
             base.rollback()
             raise
         self._rows, self._codes, self._texts = [], [], []
-        self.columns = dict(self._names)
-        self.progress = replace(
-            self.progress,
-            annotations=self._number,
-            read=self._bytes,
-            unlisted=len(self._unlisted),
-        )
 
 
 def _until(lines: Iterable[bytes], size: int) -> Iterable[bytes]:
