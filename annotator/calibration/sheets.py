@@ -124,7 +124,7 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
     second = {one.trace_id for one in twice}
-    probabilities = design.probabilities
+    design_id, probabilities = design.id, design.probabilities  # neither is kept: each reads all
     made: list[dict[str, Any]] = []
     for rater in (1, 2):
         for one in chosen:
@@ -138,7 +138,7 @@ def rows(
                         "task": one.task,
                         "split": split.of(one.task),
                         "inclusion_probability": probabilities[one.trace_id],
-                        "design": design.id,
+                        "design": design_id,
                         "rater": rater,
                     }
                 )

@@ -28,6 +28,8 @@ MOST_NAMES = 200
 
 _AROUND = 100  # characters to either side that make a short name a passage
 _BESIDE_NAMES = frozenset('`"()[]{},;:*/=<>|')
+# Inside of a word or a number, where nothing begins or ends that can be quoted.
+_INSIDE = re.compile(r"(?<=\w)['’-]?\w|(?<=\w['’-])\w|(?<=\d)[.,]\d|(?<=\d[.,])\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def _name_span(said: Said, start: int, end: int) -> Span | None:
             right = next((at for at in range(right, end, -1) if text[at - 1].isspace()), end)
         left = right - len(text[left:right].lstrip())
         right = left + len(text[left:right].rstrip())
-        if points_at(text[left:right]):
+        whole = not (_INSIDE.match(text, left) or _INSIDE.match(text, right))
+        if whole and points_at(text[left:right]):
             return Span(f"message:{said.n}", left, right)
     return None
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
+from annotator.calibration import sheets
 from annotator.calibration.design import (
     Candidate,
     Design,
@@ -38,6 +39,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
+from tests.growth import FACTOR, LIMIT, growth
 
 ALL = Split("all", "annotator", 0.33)
 
@@ -247,6 +249,16 @@ def test_doubles_are_a_random_part():
 
 
 # The sheet
+
+
+def test_time_of_a_sheet_grows_with_its_rows():
+    def drawn(size):
+        chosen = [Candidate(f"t{n}", f"p/{n}", "s") for n in range(size)]
+        strata, traces = {"s": Stratum(size, size)}, {one.trace_id: "s" for one in chosen}
+        design = Design(*("faults", "x", None, "all", "salt", 0.3, 0), strata, traces)
+        return chosen, (), design, ALL
+
+    assert growth(lambda given: sheets.rows(*given), drawn(50), drawn(50 * FACTOR)) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])

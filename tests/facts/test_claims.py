@@ -1,7 +1,6 @@
 """Facts that hold messages against patches: ``claims`` of one agent, ``combined`` of several."""
 
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -13,6 +12,7 @@ from annotator.facts import claims, combined, partner, refuted
 from annotator.facts.registry import KINDS, know
 from annotator.traces import Message, Outcome, Trace
 from tests.facts.diffs import change
+from tests.growth import FACTOR, LIMIT, growth, parts
 
 WATCHED = frozenset({*claims.KINDS, *partner.KINDS, *refuted.KINDS, *combined.KINDS})
 
@@ -541,29 +541,39 @@ def rows(last, count):
     return "\n".join(f"+    tide_0_{row} = level(harbour, {last})" for row in range(count))
 
 
-def hunks(agent):
-    pieces = (f"@@ -{9 * n} +{9 * n} @@\n-tide = {n}\n+tide_{agent} = {n}\n" for n in range(20_000))
+def hunks(agent, count):
+    pieces = (f"@@ -{9 * n} +{9 * n} @@\n-tide = {n}\n+tide_{agent} = {n}\n" for n in range(count))
     return "--- a/tides.py\n+++ b/tides.py\n" + "".join(pieces)
 
 
-TALK = "Our edits merge cleanly. You go first. You own tides.py. tide_0_1 is now = 3."
-HOSTILE = {
-    "many blocks": ([block(n) for n in range(2_000)], [rows(1, 100), rows(2, 100)]),
-    "one block, many times": ([block()] * 2_000, [rows(1, 100), rows(2, 100)]),
-    "many small blocks": (["```\nab = cde\nfg = hij\n```\nx\n" * 20] * 2_000, ["+x y", "+y z"]),
-    "two megabytes, equal": ([TALK, TALK], [rows(1, 45_000), rows(1, 45_000)]),
-    "two megabytes": ([TALK, TALK], [rows(1, 45_000), rows(2, 45_000)]),
-    "a line of two megabytes": ([TALK, TALK], ["+" + "tide(" * 400_000, "+" + "ebb " * 500_000]),
-    "many hunks": ([TALK, TALK], None),
-}
+def patched(one, two):
+    return [change(one, "tides.py"), change(two, "tides.py")]
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_runs_take_bounded_time(case):
-    texts, bodies = HOSTILE[case]
-    lines = [f"{'ab'[n % 2]}: {text}" for n, text in enumerate(texts)]
-    changes = [change(body, "tides.py") for body in bodies] if bodies else map(hunks, "ab")
-    trace = run(lines, dict(zip("ab", changes, strict=True)))
-    began = time.process_time()
-    know(trace).of(*WATCHED)
-    assert time.process_time() - began < 8
+def hostile(part):
+    """Messages and patches, what is long in each one part in so many of the whole."""
+    talk = ["Our edits merge cleanly. You go first. You own tides.py. tide_0_1 is now = 3."] * 2
+    n, small = 2_000 // part, "```\nab = cde\nfg = hij\n```\nx\n"
+    few, one, two = patched(rows(1, 100), rows(2, 100)), rows(1, 22 * n), rows(2, 22 * n)
+    return {
+        "many blocks": ([block(k) for k in range(n)], few),
+        "one block, many times": ([block()] * n, few),
+        "many small blocks": ([small * 20] * n, patched("+x y", "+y z")),
+        "two megabytes, equal": (talk, patched(one, one)),
+        "two megabytes": (talk, patched(one, two)),
+        "a line of two megabytes": (
+            talk,
+            patched("+" + "tide(" * (200 * n), "+" + "ebb " * (250 * n)),
+        ),
+        "many hunks": (talk, [hunks(agent, 10 * n) for agent in "ab"]),
+    }
+
+
+@pytest.mark.parametrize("part", parts(10))
+@pytest.mark.parametrize("case", hostile(1_000))
+def test_hostile_runs_take_bounded_time(case, part):
+    traces = []
+    for texts, patches in (hostile(one)[case] for one in (FACTOR * part, part)):
+        lines = [f"{'ab'[n % 2]}: {text}" for n, text in enumerate(texts)]
+        traces.append(run(lines, dict(zip("ab", patches, strict=True))))
+    assert growth(lambda trace: know(trace).of(*WATCHED), *traces) < LIMIT

@@ -1,7 +1,6 @@
 """Facts of the conversation, through ``facts`` and the public functions, on talks made here."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,8 @@ from annotator.facts.mentions import lines_in, paths_in, symbols_in
 from annotator.facts.messages import type_of
 from annotator.facts.registry import know
 from annotator.facts.stated import agreed, assured, promises, retracted
-from annotator.traces import Message, Trace, read_traces
+from annotator.traces import Message, Trace
+from tests.growth import LIMIT, cuts, growth, parts
 
 
 def talk(*lines, kind=None):
@@ -373,35 +373,40 @@ HOSTILE = {
     "digits": "1" * 100_000,
     "brackets": "a(" * 50_000,
     "quotes": "> quoted text\n" * 7_000,
-    "surrogates": "\udcff I'll add \udcff_\udcff. " * 5_000,
-    "nul": "I added a_b.\x00\r\n" * 5_000,
-    "marks": "I added a_b\u0301 to\u0301 b.py\u0301. " * 3_000,
-    "turkish": "İ I'LL ADD tide_table İ. " * 3_000,
+    "surrogates": "\udcff I'll add \udcff_\udcff. " * 6_000,
+    "nul": "I added a_b.\x00\r\n" * 6_000,
+    "marks": "I added a_b\u0301 to\u0301 b.py\u0301. " * 4_000,
+    "turkish": "İ I'LL ADD tide_table İ. " * 4_000,
 }
 
 
+@pytest.mark.parametrize("part", parts(4))
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_text_takes_bounded_time(case):
-    trace = talk(f"a: {HOSTILE[case]}", f"b: {HOSTILE[case]}")
-    began = time.perf_counter()
-    facts(trace)
-    assert time.perf_counter() - began < 2
-    assert any(fact.kind == "not_read" for fact in checked(trace))
+def test_hostile_text_takes_bounded_time(case, part):
+    small, large = (talk(f"a: {text}", f"b: {text}") for text in cuts(HOSTILE[case], part))
+    assert growth(facts, small, large) < LIMIT
+    assert any(fact.kind == "not_read" for fact in checked(large))
 
 
 def test_what_is_not_read_is_said():
     long = "word " * 10_000
-    trace = talk(*[f"a: {long}" for _ in range(60)])
-    left = {one.about["source"]: one.about["characters"] for one in of(trace, "not_read")}
+    said = know(talk(*[f"a: {long}" for _ in range(60)])).of("not_read")
+    left = {one.about["source"]: one.about["characters"] for one in said}
     assert left["message:1"] == len(long) - 19_999
     assert left["message:60"] == len(long)
     many = talk(*["a: Hello you two."] * 2_001)
-    assert [one.about["source"] for one in of(many, "not_read")] == ["message:2001"]
+    assert [one.about["source"] for one in know(many).of("not_read")] == ["message:2001"]
 
 
 def test_text_of_tools_is_nobodys_statement():
     message = Message(1, "tool", (), "I will add tide_table. Which unit is it?", tool=True)
     assert checked(Trace("run", "test", "", (message,))) == []
+
+
+@pytest.mark.parametrize(("length", "names"), [(90, 1), (150, 0)])
+def test_a_name_is_quoted_with_the_whole_word_or_not_at_all(length, names):
+    trace = talk(f"a: see {'x' * length}'s-parish/20_zpid/")
+    assert len(of(trace, "mention_path")) == names
 
 
 def test_no_passage_crosses_a_break():
@@ -468,7 +473,7 @@ def test_a_form_that_begins_behind_an_odd_blank_has_no_field():
     checked(Trace("run", "test", "", (Message(1, "b", (), "\x85 type:"),)))
 
 
-def test_real_runs(shared_data):
-    for trace in read_traces([str(shared_data / "cooperbench" / "logs")]):
-        if isinstance(trace, Trace):
-            checked(trace)
+@pytest.mark.parametrize("part", parts(3))
+def test_real_runs(real_runs, part):
+    for trace in real_runs[::part]:
+        checked(trace)

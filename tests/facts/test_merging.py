@@ -4,7 +4,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from annotator.facts import merging, threeway
 from annotator.facts.registry import know
-from annotator.traces import Outcome, Trace, read_traces
+from annotator.traces import Outcome, Trace
 from tests.facts.diffs import HEAD, change, checked, trace
-from tests.facts.test_patches import HOSTILE, PIECES
+from tests.facts.test_patches import PIECES, hostile
+from tests.growth import FACTOR, LIMIT, growth, parts
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -309,26 +310,34 @@ def test_many_conflicts():
     assert len(found[0].spans) == 20
 
 
-MORE_HOSTILE = {
-    "ninety thousand lines": HEAD.format("x.py") + "@@ -0,0 +1,90000 @@\n" + "+x = 1\n" * 90_000,
-    "many hunks apart": HEAD.format("x.py")
-    + "".join(f"@@ -{n} +{n} @@\n-a\n+b {n}\n" for n in range(5, 99_000, 3)),
-    "many insertions": HEAD.format("x.py")
-    + "".join(f"@@ -{n},0 +{n} @@\n+b {n}\n" for n in range(1, 99_000, 2)),
-    "no newline anywhere": HEAD.format("x.py")
-    + "@@ -1,3 +1,3 @@\n-\n\\ No newline\n-\n\\ No newline\n+\n\\ No newline\n c\n",
-    "line 0": HEAD.format("x.py") + "@@ -0,2 +0,2 @@\n-a\n+b\n c\n",
-}
+@cache
+def more_hostile(part):
+    n = 90_000 // part
+    head = HEAD.format("x.py")
+    return hostile(part) | {
+        "ninety thousand lines": head + f"@@ -0,0 +1,{n} @@\n" + "+x = 1\n" * n,
+        "many conflicts": head
+        + "".join(f"@@ -{k},3 +{k},3 @@\n a{k}\n-x{k}\n+b{k}\n c{k}\n" for k in range(5, n, 9)),
+        "many hunks apart": head
+        + "".join(f"@@ -{k} +{k} @@\n-a\n+b {k}\n" for k in range(5, n, 3)),
+        "many insertions": head + "".join(f"@@ -{k},0 +{k} @@\n+b {k}\n" for k in range(1, n, 2)),
+        "no newline anywhere": head + "@@ -1,3 +1,3 @@\n-\n\\ No newline\n-\n\\ No newline\n+\n"
+        "\\ No newline\n c\n",
+        "line 0": head + "@@ -0,2 +0,2 @@\n-a\n+b\n c\n",
+    }
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), *MORE_HOSTILE.values()],
-                         ids=[*HOSTILE, *MORE_HOSTILE])  # fmt: skip
-def test_hostile_patches_take_bounded_time(text):
-    one = trace(text, text.replace("b", "c") + "\n")
-    start = time.process_time()
-    found = know(one).of(*merging.KINDS)
-    assert time.process_time() - start < 8
-    assert found[-1].kind == "merge_simulated"
+@pytest.mark.parametrize("part", parts(10))
+@pytest.mark.parametrize("name", more_hostile(1_000))
+def test_hostile_patches_take_bounded_time(name, part):
+    def facts(text):
+        return know(trace(text, text.replace("+b", "+c") + "\n")).of(*merging.KINDS)
+
+    small, large = (more_hostile(one)[name] for one in (FACTOR * part, part))
+    assert growth(facts, small, large) < LIMIT
+    *found, whole = facts(large)
+    assert whole.kind == "merge_simulated"
+    assert not any("renames" in one.about.get("why", "") for one in found)  # or nothing is merged
 
 
 @settings(max_examples=60, deadline=None)
@@ -422,10 +431,6 @@ def test_merges_as_in_a_repository(tmp_path, one, two):
     assert bool(simulated(tmp_path, base, one, two)) is conflicts
 
 
-def test_real_runs(shared_data):
-    runs = [one for one in read_traces([str(shared_data)]) if isinstance(one, Trace)]
-    runs = random.Random(2).sample([one for one in runs if len(one.patches) == 2], 60)
-    start = time.process_time()
-    for one in runs:
+def test_real_runs(real_runs):
+    for one in random.Random(2).sample([one for one in real_runs if len(one.patches) == 2], 60):
         assert checked(one, [merging])[-1].about["agrees"] in (True, None), one.id
-    assert (time.process_time() - start) / len(runs) < 0.1

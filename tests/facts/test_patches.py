@@ -1,7 +1,6 @@
 """The files and hunks of patches, and where two patches meet."""
 
-import random
-import time
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +10,9 @@ from annotator.evidence import spans_in
 from annotator.facts import conflicts, patches, symbols
 from annotator.facts.patches import KINDS, parse_patch, same_path
 from annotator.facts.registry import know
-from annotator.traces import Source, Trace, read_traces
+from annotator.traces import Source
 from tests.facts.diffs import HEAD, change, checked, trace
+from tests.growth import FACTOR, LIMIT, growth, parts
 
 GIT = "diff --git a/{0} b/{1}\n"
 FILES = {
@@ -152,45 +152,60 @@ def test_sentences():
     ]
 
 
-LONG = "x" * 100_000
-HOSTILE = {
-    "ten megabytes": change("+a = 1\n+def f(x): pass\n" * 200_000 + "+b"),
-    "a million lines": HEAD.format("x.py") + "@@ -0,0 +1,1000000 @@\n" + "+x = 1\n" * 1_000_000,
-    "a long line": change(f"+{LONG * 20}"),
-    "repeated letters": change(f"+{LONG}\n+def {LONG}({LONG}):\n-class {LONG}:"),
-    "repeated blanks": change(f"+x: {' ' * 100_000}\n+x{' ' * 100_000}y\n+def f{' ' * 100_000}("),
-    "repeated brackets": change(f"+def f({'(' * 100_000}\n+x = {'[' * 100_000}"),
-    "nested brackets": change(f"+def f(a={'(' * 3000}{')' * 3000}): pass"),
-    "repeated signs": "@" * 100_000 + "\n" + "-" * 100_000 + "\n" + "+" * 100_000,
-    "repeated and": "Binary files " + " and " * 100_000 + " differ",
-    "quotation marks": change("+" + '"""' * 30_000),
-    "many definitions": change("+def f(x): pass\n" * 20_000 + "+a"),
-    "many nested": change("\n".join(f"+{' ' * n}def f{n}(x):" for n in range(1_500))),
-    "many files": "".join(change("+a = 1", f"{n}.py") for n in range(3_000)),
-    "many hunks": HEAD.format("x.py") + "@@ -1 +1 @@\n-a = b\n+b = c\n" * 20_000,
-    "one class, much use": change("-@dataclass\n class A:\n" + "+    x: int = A()\n" * 20_000),
-    "go": change(f"+func ({LONG}\n+func (r *{LONG}) \n+type {LONG}", "x.go"),
-    "typescript": change(f"+const a = ({LONG}\n+type A{'<' * 1000}\n+const a:{LONG}=", "x.ts"),
-    "java": change(f"+public {'static ' * 300}{'A ' * 600}\n+private {'a.' * 900}", "x.java"),
-    "rust": change(f"+{'pub ' * 400}\n+{'async ' * 300}fn", "x.rs"),
-    "nul": change("+def f(\x00): pass\n+\x00\x00 = 1\n+import \x00"),
-    "surrogates": change("+def f(\ud800): '\udfff'\n+x\ud800y = 1", "a\ud800.py"),
-    "replaced bytes": change("+def \ufffd(): pass\n+x = '\ufffd\ufffd b'"),
-    "marks": change("+\u202eabc def\n+a\u0301b = c\x85d = 1\n+\x0c\x1c x = 2"),
-    "escapes": change('+def f(a="\\d\\w"): pass\n+def g(a=1if 2else 3): pass'),
-    "huge numbers": HEAD.format("x.py") + "@@ -999999999,999999999 +1,999999999 @@\n+a b\n",
-    "only blanks": "\n" * 3_000_000,
-    "prose": "I could not make a patch, sorry.",
-}
+@cache
+def hostile(part):
+    """Patches, what is long in each one part in so many of the whole."""
+    n = 100_000 // part
+    long = "x" * n
+    return {
+        "ten megabytes": change("+a = 1\n+def f(x): pass\n" * (2 * n) + "+b"),
+        "half a million lines": HEAD.format("x.py")
+        + f"@@ -0,0 +1,{5 * n} @@\n"
+        + "+x = 1\n" * 5 * n,
+        "a long line": change(f"+{long * 20}"),
+        "repeated letters": change(f"+{long}\n+def {long}({long}):\n-class {long}:"),
+        "repeated blanks": change(f"+x: {' ' * n}\n+x{' ' * n}y\n+def f{' ' * n}("),
+        "repeated brackets": change(f"+def f({'(' * n}\n+x = {'[' * n}"),
+        "nested brackets": change(f"+def f(a={'(' * (3000 // part)}{')' * (3000 // part)}): pass"),
+        "repeated signs": "@" * n + "\n" + "-" * n + "\n" + "+" * n,
+        "repeated and": "Binary files " + " and " * n + " differ",
+        "quotation marks": change("+" + '"""' * (30_000 // part)),
+        "many definitions": change("+def f(x): pass\n" * (n // 5) + "+a"),
+        "many nested": change("\n".join(f"+{' ' * k}def f{k}(x):" for k in range(1_500 // part))),
+        "many files": "".join(change("+a = 1", f"{k}.py") for k in range(3_000 // part)),
+        "many hunks": HEAD.format("x.py") + "@@ -1 +1 @@\n-a = b\n+b = c\n" * (n // 5),
+        "one class, much use": change(
+            "-@dataclass\n class A:\n" + "+    x: int = A()\n" * (n // 5)
+        ),
+        "go": change(f"+func ({long}\n+func (r *{long}) \n+type {long}", "x.go"),
+        "typescript": change(
+            f"+const a = ({long}\n+type A{'<' * (n // 100)}\n+const a:{long}=", "x.ts"
+        ),
+        "java": change(
+            f"+public {'static ' * (n // 300)}{'A ' * (n // 150)}\n+private {'a.' * (n // 100)}",
+            "x.java",
+        ),
+        "rust": change(f"+{'pub ' * (n // 250)}\n+{'async ' * (n // 300)}fn", "x.rs"),
+        "nul": change("+def f(\x00): pass\n+\x00\x00 = 1\n+import \x00"),
+        "surrogates": change("+def f(\ud800): '\udfff'\n+x\ud800y = 1", "a\ud800.py"),
+        "replaced bytes": change("+def \ufffd(): pass\n+x = '\ufffd\ufffd b'"),
+        "marks": change("+\u202eabc def\n+a\u0301b = c\x85d = 1\n+\x0c\x1c x = 2"),
+        "escapes": change('+def f(a="\\d\\w"): pass\n+def g(a=1if 2else 3): pass'),
+        "huge numbers": HEAD.format("x.py") + "@@ -999999999,999999999 +1,999999999 @@\n+a b\n",
+        "only blanks": "\n" * (30 * n),
+        "prose": "I could not make a patch, sorry.",
+    }
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_patches_take_bounded_time(text):
-    one = trace(text, text)
-    kinds = {**patches.KINDS, **symbols.KINDS, **conflicts.KINDS}
-    start = time.process_time()
-    found = know(one).of(*kinds)
-    assert time.process_time() - start < 8
+@pytest.mark.parametrize("part", parts(10))
+@pytest.mark.parametrize("name", hostile(1_000))
+def test_hostile_patches_take_bounded_time(name, part):
+    def facts(text):
+        return know(trace(text, text)).of(*patches.KINDS, *symbols.KINDS, *conflicts.KINDS)
+
+    small, text = (hostile(one)[name] for one in (FACTOR * part, part))
+    assert growth(facts, small, text) < LIMIT
+    found = facts(text)
     for fact in found[:: max(1, len(found) // 30)]:
         for span in fact.spans:
             assert 0 <= span.start < span.end <= len(text)
@@ -200,10 +215,16 @@ def test_hostile_patches_take_bounded_time(text):
 
 
 def test_what_is_not_read_is_said():
-    for name in ("ten megabytes", "a million lines", "prose", "many files"):
-        said = [fact for fact in facts_of(trace(HOSTILE[name])) if fact.kind == "not_read"]
+    for name, part in (
+        ("ten megabytes", 2),
+        ("half a million lines", 4),
+        ("prose", 8),
+        ("many files", 8),
+    ):
+        text = hostile(part)[name]
+        said = [fact for fact in facts_of(trace(text)) if fact.kind == "not_read"]
         assert [fact.about["source"] for fact in said] == ["patch:agent1"], name
-        assert 0 < said[0].about["characters"] <= len(HOSTILE[name])
+        assert 0 < said[0].about["characters"] <= len(text)
     many = trace(*[change("+a = 1")] * 12)
     said = [fact.agents for fact in facts_of(many) if fact.kind == "not_read"]
     assert said == [("agent11",), ("agent12",)]
@@ -226,14 +247,8 @@ def test_kinds_have_meanings():
     assert all(KINDS.values())
 
 
-def test_real_runs(shared_data):
-    runs = [one for one in read_traces([str(shared_data)]) if isinstance(one, Trace)]
-    with_patches = [one for one in runs if one.patches]
+def test_real_runs(real_runs):
+    with_patches = [one for one in real_runs if one.patches]
     assert with_patches
     for one in with_patches:
         checked(one)
-    start = time.process_time()
-    some = random.Random(1).sample(with_patches, min(100, len(with_patches)))
-    for one in some:
-        know(one).of(*patches.KINDS, *symbols.KINDS, *conflicts.KINDS)
-    assert (time.process_time() - start) / len(some) < 0.02

@@ -1,7 +1,6 @@
 """What states what: sentences, and the statements that are found in them."""
 
 import json
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.facts.statements import MOST_STATEMENTS, PROMISES, statements
 from annotator.traces import Message, Trace
 from tests.facts.diffs import change
+from tests.growth import LIMIT, cuts, growth, parts
 
 STATED = (*promises.KINDS, *retracted.KINDS, *assured.KINDS, *agreed.KINDS)
 
@@ -520,16 +520,16 @@ REPEATED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("part", parts(4))
 @pytest.mark.parametrize("piece", REPEATED)
-def test_hostile_messages_take_bounded_time(piece):
-    text = (piece * (LONG // len(piece) + 1))[:LONG]
+def test_hostile_messages_take_bounded_time(piece, part):
     patches = {"a": change("+a b c", "a.py"), "b": change("+d e f", "a.py")}
-    trace = Trace(
-        "run", "test", "", (Message(1, "a", (), text), Message(2, "b", (), text)), patches
-    )
-    began = time.process_time()
-    list(know(trace))
-    assert time.process_time() - began < 3
+
+    def facts(text):
+        said = Message(1, "a", (), text), Message(2, "b", (), text)
+        return list(know(Trace("run", "test", "", said, patches)))
+
+    assert growth(facts, *cuts(piece * (LONG // len(piece)), part)) < LIMIT
 
 
 def test_the_words_looked_for_are_lower_case_words():

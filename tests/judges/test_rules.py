@@ -14,6 +14,7 @@ from annotator.judges.rules.case import Case
 from annotator.rubrics import load_rubric
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Trace, read_traces
 from tests.conftest import EXAMPLES, ROOT
+from tests.growth import LIMIT, cuts, growth, parts
 from tests.judges.rule_cases import HITS, MISSES, ORDERS
 from tests.judges.rule_runs import (
     ACCEPTED,
@@ -650,22 +651,32 @@ def test_never_reads_steps_or_tasks():
             assert decide(trace, rubric).primary in (None, "implementation_failure")
 
 
+@pytest.mark.parametrize("part", parts(10))
 @pytest.mark.parametrize("text", ["a", "?", ".", " ", "\n", "a? ", "no ", "so ", ", ", "- ", "if "])
-def test_long_messages_of_one_repeated_text(text):
-    trace = run(*(Message(n, "ab"[n % 2], (), text * 100_000) for n in range(1, 4)))
-    assert decide(trace, COMM).primary in (None, "C4a")
-    assert decide(trace, SYMPTOMS).primary in (None, "repetition")
-    assert decide(good(*trace.messages), EMERGENT).claims == ()
+def test_long_messages_of_one_repeated_text(text, part):
+    def verdicts(long):
+        said = [Message(n, "ab"[n % 2], (), long) for n in range(1, 4)]
+        one, two = run(*said), good(*said)
+        return [decide(one, COMM), decide(one, SYMPTOMS), decide(two, EMERGENT)]
+
+    small, large = cuts(text * 100_000, part)
+    assert growth(verdicts, small, large) < LIMIT
+    comm, symptom, emergence = verdicts(large)
+    assert comm.primary in (None, "C4a")
+    assert symptom.primary in (None, "repetition")
+    assert emergence.claims == ()
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("senders", [1, 2, 1_000])
-def test_a_thousand_messages(senders):
+def test_many_messages(senders, count):
     question = "Which unit does your table number {} store? " + "It is about tides. " * 1_000
-    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in range(1, 1_001))
+    numbers = range(1, count + 1)
+    messages = (Message(n, f"agent{n % senders}", (), question.format(n)) for n in numbers)
     verdict = decide(run(*messages), COMM)
     # A million characters are read: what becomes of the later questions is not known.
     assert verdict.primary is None
-    assert set(verdict.truncated) == {f"message:{n}" for n in range(53, 1_001)}
+    assert set(verdict.truncated) == {f"message:{n}" for n in numbers[52:]}
 
 
 @pytest.mark.parametrize("senders", [1, 2, 1_000])
@@ -680,11 +691,13 @@ def test_a_thousand_proposals_bounds_and_promises(senders):
     assert codes == (["negotiation", "resource_division", "role_division"] if senders > 1 else [])
 
 
-def test_a_patch_of_ten_million_characters():
-    hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n:06})\n" for n in range(1, 330_000, 2))
+@pytest.mark.parametrize("part", parts(10))
+def test_a_patch_of_many_characters(part):
+    places = range(1, 330_000 // part, 2)
+    hunks = "".join(f"@@ -{n},0 +{n} @@\n+call number({n:06})\n" for n in places)
     one = "--- a/x\n+++ b/x\n" + hunks
-    two = one + "+" * 5_000_000
-    assert len(two) > 10_000_000
+    two = one + "+" * (5_000_000 // part)
+    assert len(two) > 10_000_000 // part
     verdict = decide(conflict(patches=both(one, two)), SYMPTOMS)
     assert quotes(verdict) == [
         ("patch:a", "+call number(000001)"),

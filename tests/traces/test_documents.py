@@ -609,7 +609,7 @@ def test_memory_does_not_grow_with_the_number_of_traces(write):
 
     peak(20)  # imports and caches
     # A trace takes 20,000 bytes; what may stay of it is its id's hash.
-    assert peak(2000) - peak(200) < 1800 * 500
+    assert peak(1000) - peak(200) < 800 * 500
 
 
 # --- the hub's data sets, from a folder of the same name: no network

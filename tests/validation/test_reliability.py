@@ -1,7 +1,6 @@
 """Agreement of many raters against published and hand-computed values and pairwise oracles."""
 
 import json
-import time
 from itertools import permutations
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.growth import FACTOR, LIMIT, growth
 from validation.agreement import gwet_ac1
 from validation.distances import jaccard_distance, masi_distance
 from validation.reliability import (
@@ -150,12 +150,14 @@ def test_interval_is_the_one_of_resampled_units(distance):
     assert found.inputs["clusters"] == 20
 
 
-def test_interval_is_fast():
-    random = np.random.default_rng(0)
-    ratings = random.integers(0, 11, (2, 1000)).tolist()
-    start = time.perf_counter()
-    krippendorff_alpha(ratings)
-    assert time.perf_counter() - start < 2
+def test_neither_pairs_of_units_nor_every_draw_take_time():
+    def alpha(units, draws=0):
+        ratings = [rater[:units] for rater in many]
+        return krippendorff_alpha(ratings, resamples=draws or 1, interval=bool(draws))
+
+    many = np.random.default_rng(0).integers(0, 11, (2, 300 * FACTOR)).tolist()
+    assert growth(alpha, 300, 300 * FACTOR) < LIMIT
+    assert growth(lambda draws: alpha(300, draws), 0, 10_000) < 1_000  # values' worth of time
 
 
 def test_perfect_agreement_and_one_cluster_have_no_interval():
