@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from annotator.cli import main
 
 # Nothing here asks the network. Libraries read it when they are first imported, whoever does that.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Started in the background by a shell, the tests and all that they start would be deaf to Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "traces"
