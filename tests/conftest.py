@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from annotator.annotations import Annotation, read_annotations
 from annotator.cli import main
@@ -19,6 +20,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # Started in the background by a shell, the tests and all that they start would be deaf to Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples every time, however long they take; others with --hypothesis-profile=default.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same")
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "traces"

@@ -249,7 +249,7 @@ def test_no_quote_runs_across_two_parts_of_a_message():
 
 # --- laws
 
-LAW = settings(max_examples=100, deadline=None)
+LAW = settings(max_examples=100)
 
 RICH = st.text(
     st.one_of(

@@ -19,9 +19,7 @@ EVERYTHING = BUILT_IN.model_copy(
 )
 RUBRICS = st.sampled_from([BUILT_IN, STEPS, EVERYTHING])
 
-LAWS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.large_base_example]
-)
+LAWS = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 HOSTILE = [
     "",

@@ -781,9 +781,7 @@ VALUES = st.recursive(
     ),
     max_leaves=25,
 )
-FUZZ = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 CODES = st.sampled_from([ONE, PRIMARY, MANY])
 SEEDS = [
     row(secondary=["repetition"], evidence=["q"], note="n", confidence=3, design="d"),

@@ -504,7 +504,7 @@ def runs(draw):
     return Trace("run", "test", "", tuple(messages), patches, outcome=outcome)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(runs())
 def test_any_run_gives_facts_that_can_be_quoted(trace):
     everything = list(know(trace))
@@ -515,7 +515,7 @@ def test_any_run_gives_facts_that_can_be_quoted(trace):
             assert text == text.strip()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(runs())
 def test_facts_of_a_kind_are_those_among_all(trace):
     everything = list(know(trace))

@@ -453,7 +453,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.lists(WORDS, max_size=25).map(" ".join), max_size=6), st.data())
 def test_any_talk_gives_facts_that_can_be_quoted(texts, data):
     messages = []

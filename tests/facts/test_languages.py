@@ -294,7 +294,7 @@ PIECES = ["+func f(a,\n", "+) {\n", "-}\n", " class A {\n", "+  f(a: b): c {\n",
           "\n", "+\t\x00é\n", '+"\n', " @A\n"]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(PIECES) | st.text(max_size=8)),
     st.sampled_from([GO, JS, TS, RUST, JAVA]),

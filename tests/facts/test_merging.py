@@ -340,7 +340,7 @@ def test_hostile_patches_take_bounded_time(name, part):
     assert not any("renames" in one.about.get("why", "") for one in found)  # or nothing is merged
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(PIECES)), st.lists(st.sampled_from(PIECES)))
 def test_any_text_gives_quotable_facts(one, two):
     both = trace(HEAD.format("x.py") + "".join(one), HEAD.format("x.py") + "".join(two))

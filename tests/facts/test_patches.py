@@ -236,7 +236,7 @@ PIECES = ["--- a/x.py\n", "+++ b/x.py\n", "@@ -1,3 +1,4 @@ class A:\n", "+def f(
           "\r\n", "+é\x00 b"]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=8)), st.lists(st.sampled_from(PIECES)))
 def test_any_text_gives_quotable_facts(one, two):
     both = trace("".join(one), "".join(two))

@@ -621,7 +621,7 @@ def traces(draw):
 
 
 @given(traces())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_quote_stands_in_its_source_word_for_word(trace):
     for rubric in (COMM, SYMPTOMS, EMERGENT):
         verdict = RulesJudge().decide(trace, rubric)

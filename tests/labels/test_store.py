@@ -413,7 +413,7 @@ DECISIONS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     choice=st.sampled_from(["one", "primary", "many"]),
     steps=st.lists(DECISIONS | st.none() | st.just("withdraw"), max_size=6),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
@@ -267,7 +267,6 @@ def defined(table):
     return found
 
 
-@settings(deadline=None)
 @given(TABLES)
 def test_same_as_scikit_learn(table):
     found = defined(table)
@@ -276,7 +275,6 @@ def test_same_as_scikit_learn(table):
     assert found.value == pytest.approx(other, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=60))
 def test_two_lists_same_as_scikit_learn(pairs):
     first, second = [list(labels) for labels in zip(*pairs, strict=True)]
@@ -285,7 +283,6 @@ def test_two_lists_same_as_scikit_learn(pairs):
     assert found.n == len(pairs)
 
 
-@settings(deadline=None)
 @given(TABLES, CONFIDENCE)
 def test_limits_same_as_scipy_put_through_the_formula(table, confidence):
     defined(table)
@@ -427,7 +424,6 @@ def test_from_matrix_names_the_labels():
 PAIRS = st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=40)
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_agreement_of_labels_is_the_one_of_their_table(pairs):
     first, second = [list(labels) for labels in zip(*pairs, strict=True)]
@@ -440,7 +436,6 @@ def test_agreement_of_labels_is_the_one_of_their_table(pairs):
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(LABELS, LABELS, st.integers(1, 5)), min_size=1, max_size=30))
 def test_weighted_agreement_is_the_one_of_repeated_items(items):
     first, second, weights = (list(column) for column in zip(*items, strict=True))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix as sklearn_matrix
 from sklearn.metrics import hamming_loss, jaccard_score, precision_recall_fscore_support
@@ -21,7 +21,6 @@ def columns(sets):
     return np.array([[code in one for code in CODES] for one in sets])
 
 
-@settings(deadline=None)
 @given(ITEMS, st.booleans())
 def test_same_as_scikit_learn(items, weighted):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))
@@ -54,7 +53,6 @@ def test_same_as_scikit_learn(items, weighted):
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-@settings(deadline=None)
 @given(ITEMS)
 def test_counts_add_up(items):
     human, judge, weights = (list(column) for column in zip(*items, strict=True))

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, poisson
 
@@ -200,7 +200,6 @@ COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st
 CONFIDENCE = st.floats(0.01, 0.9999)
 
 
-@settings(deadline=None)
 @given(COUNTS, CONFIDENCE)
 def test_same_as_scipy(counts, confidence):
     interval = wilson(*counts, confidence)

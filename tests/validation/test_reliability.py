@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
@@ -120,7 +120,6 @@ DISTANCES = {
 }
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(SETS, SETS, SETS), max_size=8),
     st.sampled_from(["nominal", "jaccard", "masi"]),

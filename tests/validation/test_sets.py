@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from validation.reliability import krippendorff_alpha
@@ -62,7 +62,6 @@ def test_weights_of_sets():
     assert found.exact.method == "wilson_effective"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(CODES, CODES), min_size=1, max_size=8), st.floats(0.1, 9))
 def test_equal_weights_change_nothing(pairs, weight):
     first, second = [list(side) for side in zip(*pairs, strict=True)]
