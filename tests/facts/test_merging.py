@@ -18,7 +18,9 @@ from tests.facts.diffs import HEAD, change, checked, trace
 from tests.facts.test_patches import PIECES, hostile
 from tests.growth import FACTOR, LIMIT, growth, parts
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="no git here: apt-get install git"
+)
 
 NEW = "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1,{1} @@\n"
 GONE = "--- a/{0}\n+++ /dev/null\n@@ -1,{1} +0,0 @@\n"

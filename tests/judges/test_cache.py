@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from annotator.annotations import Usage
+from annotator.judges.llm import cache
 from annotator.judges.llm.cache import AnswerCache, contents
 from annotator.judges.llm.reply import Reply as Kept
 from annotator.rubrics import built_in
@@ -252,18 +253,25 @@ class TestTheFile:
             assert list(threads.map(write, range(6))) == [None] * 6
         assert [held.answers for held in contents(answer_cache)] == [120]
 
-    def test_it_waits_for_another_one_that_makes_it(self, answer_cache: Path) -> None:
+    def test_it_waits_for_another_one_that_makes_it(
+        self, answer_cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """SQLite itself waits for a lock, but not when it first opens a file that is locked."""
         answer_cache.parent.mkdir()
-        with (
-            closing(sqlite3.connect(answer_cache, isolation_level=None)) as other,
-            ThreadPoolExecutor(1) as threads,
-        ):
+        tries = []
+        prepare = cache._prepare
+
+        def done_at_the_third(base: sqlite3.Connection) -> None:
+            tries.append(base)
+            if len(tries) == 3:
+                other.execute("rollback")
+            prepare(base)
+
+        monkeypatch.setattr(cache, "_prepare", done_at_the_third)
+        with closing(sqlite3.connect(answer_cache, isolation_level=None)) as other:
             other.execute("begin immediate")
-            opening = threads.submit(lambda: AnswerCache(answer_cache).problem)
-            wait([opening], timeout=0.1)
-            other.execute("rollback")
-            assert opening.result() is None
+            with closing(AnswerCache(answer_cache)) as mine:
+                assert (mine.problem, len(tries)) == (None, 3)
 
     def test_two_processes_share_it(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(6)

@@ -246,6 +246,16 @@ def test_a_calibrated_table(annotate_cli, tmp_path, first):
             assert row[f"corrected_{name}"] == expected["corrected"][name], name
 
 
+def test_several_codes_in_a_trace(annotate_cli, tmp_path):
+    """Wilson for 6, 1 and 0 of 6: [.6097, 1], [.0300, .5635], [0, .3903] (by hand)."""
+    rubric = make_rubric(tmp_path, "many", id="many")
+    ones = [said(f"t{m}", "alpha", *(["beta"] if m == 0 else [])) for m in range(6)]
+    found = same(read_all(annotate_cli, make_run(tmp_path / "run", rubric, ones)))
+    assert found["", "alpha"] == ("6", "6", "100.0", "[61.0, 100.0]")
+    assert found["", "beta"] == ("1", "6", "16.7", "[3.0, 56.4]")
+    assert found["", "gamma"] == ("0", "6", "0.0", "[0.0, 39.0]")
+
+
 @pytest.mark.parametrize(
     ("n", "every", "one", "no"),
     [  # Wilson: n of n from n / (n + z**2), 0 of n to z**2 / (n + z**2)

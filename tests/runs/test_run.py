@@ -22,7 +22,7 @@ from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT, TALK, Done, annotations, run_name, write_run
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -243,8 +243,10 @@ def wait_for_lines(file: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def slow(request: Request) -> Reply:
-    return Reply(answer=RIGHT.answer, wait=0.05)
+def first(calls: int, server: OpenAIServer) -> Responder:
+    """Answer so many more calls; all others wait until whoever asks has been stopped."""
+    last = server.calls + calls
+    return lambda request: replace(RIGHT, together=99 if request.n > last else 0)
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
@@ -252,12 +254,13 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, signal_: signal.Signals
 ) -> None:
     logs = runs(40)
-    with OpenAIServer(slow) as server:
+    with OpenAIServer(lambda _: RIGHT) as server:
         args = (str(logs), "--rubric", "comm_errors", *llm(server, "--concurrency", "4"))
         assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
         undisturbed = server.calls
         file = tmp_path / "out" / "annotations.jsonl"
-        for lines, more in ((5, ()), (20, ("--resume",))):
+        for lines, calls, more in ((5, 12, ()), (20, 25, ("--resume",))):
+            server.responder = first(calls, server)
             process = start(*args, "--out", "out", *more, cwd=tmp_path)
             wait_for_lines(file, lines)
             process.send_signal(signal_)
@@ -268,6 +271,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
                 assert "Traceback" not in err
                 manifest = json.loads((tmp_path / "out" / "run.json").read_text())
                 assert manifest["status"] == "interrupted"
+        server.responder = lambda _: RIGHT
         done = annotate_cli(*args, "--out", "out", "--resume")
         repeated = server.calls - undisturbed - undisturbed
     assert done.code == 0, done.err
@@ -278,10 +282,8 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(
 
 
 def test_two_processes_cannot_write_one_run(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
-    def responder(request: Request) -> Reply:  # the first process is not done before it is killed
-        return replace(RIGHT, together=99 if request.n > 5 else 0)
-
-    with OpenAIServer(responder) as server:
+    with OpenAIServer() as server:
+        server.responder = first(5, server)
         args = (str(runs(9)), "--rubric", "comm_errors", *llm(server, "--concurrency", "2"))
         process = start(*args, "--out", "out", cwd=tmp_path)
         wait_for_lines(tmp_path / "out" / "annotations.jsonl", 2)

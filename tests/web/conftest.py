@@ -57,7 +57,9 @@ def chromium() -> Iterator[Any]:
     """A headless Chromium; a test that needs it is skipped where there is none. Other packages'
     tests run event loops of their own, which they cannot while it is open.
     """
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="no playwright here: pip install playwright"
+    )
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if not found:
         pytest.skip("no Chromium here: apt-get install chromium")
@@ -154,7 +156,7 @@ class Served:
     def stop(self) -> None:
         """As Ctrl-C does, which only the first thread of a process gets."""
         self.server.should_exit = True
-        wait([self.end])
+        assert wait([self.end], NET).done
 
 
 @pytest.fixture
@@ -175,7 +177,9 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     def start(*arguments: object) -> Served:
         monkeypatch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
         end = threads.submit(main)
-        return Served(addresses.get(timeout=NET), servers[-1], end)
+        until(lambda: end.done() or not addresses.empty())
+        assert not end.done(), end.exception()
+        return Served(addresses.get(), servers[-1], end)
 
     yield start
     for one in servers:

@@ -171,14 +171,17 @@ def _opened(file: Path) -> sqlite3.Connection:
     base = sqlite3.connect(file, timeout=_PATIENCE)
     # Where several connections open a new file at once SQLite does not wait, as it does elsewhere,
     # but calls it locked.
-    for attempt in Retrying(
+    patiently = Retrying(
         retry=retry_if_exception_message(message="database is locked"),
         stop=stop_after_delay(_PATIENCE),
         wait=wait_random(0, 0.05),
         reraise=True,
-    ):
-        with attempt:
-            _prepare(base)
+    )
+    try:
+        patiently(_prepare, base)
+    except BaseException:
+        base.close()
+        raise
     return base
 
 
