@@ -19,9 +19,14 @@ def parts(one: int) -> list[Any]:
     return [one, pytest.param(1, marks=pytest.mark.slow)]
 
 
-def cuts(text: str, part: int) -> tuple[str, str]:
-    """Return one part in so many of a text as the large one, and a small one to hold it against."""
-    return text[: len(text) // (FACTOR * part)], text[: len(text) // part]
+def cuts(text: str, part: int, read: int = sys.maxsize) -> tuple[str, str]:
+    """Return one part in so many of a text as the large one, and a small one to hold it against.
+
+    If no more than ``read`` characters are to be read, the small one has a share of these: what
+    reads on takes too long beside it.
+    """
+    large = text[: len(text) // part]
+    return large[: min(len(large), read) // FACTOR], large
 
 
 def growth(work: Callable[[Given], object], small: Given, large: Given) -> float:

@@ -10,6 +10,7 @@ from annotator.evidence import spans_in
 from annotator.facts import conversation, naming, questions, repeats, unread
 from annotator.facts.mentions import lines_in, paths_in, symbols_in
 from annotator.facts.messages import type_of
+from annotator.facts.prose import MOST_TEXT
 from annotator.facts.registry import know
 from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.traces import Message, Trace
@@ -383,7 +384,9 @@ HOSTILE = {
 @pytest.mark.parametrize("part", parts(4))
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_text_takes_bounded_time(case, part):
-    small, large = (talk(f"a: {text}", f"b: {text}") for text in cuts(HOSTILE[case], part))
+    small, large = (
+        talk(f"a: {text}", f"b: {text}") for text in cuts(HOSTILE[case], part, MOST_TEXT)
+    )
     assert growth(facts, small, large) < LIMIT
     assert any(fact.kind == "not_read" for fact in checked(large))
 

@@ -157,6 +157,7 @@ def hostile(part):
     """Patches, what is long in each one part in so many of the whole."""
     n = 100_000 // part
     long = "x" * n
+    huge = 10**9 // part**3  # what counts to a number that stands there takes far too long
     return {
         "ten megabytes": change("+a = 1\n+def f(x): pass\n" * (2 * n) + "+b"),
         "half a million lines": HEAD.format("x.py")
@@ -191,7 +192,7 @@ def hostile(part):
         "replaced bytes": change("+def \ufffd(): pass\n+x = '\ufffd\ufffd b'"),
         "marks": change("+\u202eabc def\n+a\u0301b = c\x85d = 1\n+\x0c\x1c x = 2"),
         "escapes": change('+def f(a="\\d\\w"): pass\n+def g(a=1if 2else 3): pass'),
-        "huge numbers": HEAD.format("x.py") + "@@ -999999999,999999999 +1,999999999 @@\n+a b\n",
+        "huge numbers": HEAD.format("x.py") + f"@@ -{huge},{huge} +1,{huge} @@\n+a b\n",
         "only blanks": "\n" * (30 * n),
         "prose": "I could not make a patch, sorry.",
     }

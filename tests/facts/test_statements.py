@@ -6,7 +6,7 @@ import pytest
 
 from annotator.evidence import spans_in
 from annotator.facts import assurances, conversation
-from annotator.facts.prose import read
+from annotator.facts.prose import MOST_TEXT, read
 from annotator.facts.registry import know
 from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.facts.statements import MOST_STATEMENTS, PROMISES, statements
@@ -529,7 +529,7 @@ def test_hostile_messages_take_bounded_time(piece, part):
         said = Message(1, "a", (), text), Message(2, "b", (), text)
         return list(know(Trace("run", "test", "", said, patches)))
 
-    assert growth(facts, *cuts(piece * (LONG // len(piece)), part)) < LIMIT
+    assert growth(facts, *cuts(piece * (LONG // len(piece)), part, MOST_TEXT)) < LIMIT
 
 
 def test_the_words_looked_for_are_lower_case_words():
