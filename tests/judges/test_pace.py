@@ -269,7 +269,7 @@ class TestOneCall:
         """A call takes 0.5 s, and the pauses after it 0.1 s, 0.2 s and 0.4 s, or a tenth more."""
         with OpenAIServer(scripted(BUSY)) as server:
             monkeypatch.setattr(endpoint, "time", Clock(server, 0.5))
-            one = judged(server, trace, rubric, mode="tools", attempts=50, max_wait=1.7)
+            one = judged(server, trace, rubric, mode="tools", attempts=6, max_wait=1.7)
             assert len(server.seen) == 3  # after the third one 1.5 s have gone
         assert (one.status, one.usage.calls, one.usage.retries) == ("failed", 3, 2)
 
