@@ -359,7 +359,7 @@ class TestWhatARunHasCost:
         runs(8)
 
         def responder(request: Request) -> Reply:
-            return replace(RIGHT, wait=9.0 if request.n in (6, 7) else 0.0)
+            return replace(RIGHT, together=99 if request.n in (6, 7) else 0)
 
         with OpenAIServer(responder) as server:
             more = ("--concurrency", "2", "--out", "out", "--samples", "2")

@@ -618,8 +618,6 @@ def test_memory_does_not_grow_with_the_number_of_traces(write):
 @pytest.fixture
 def hub(write, tmp_path, monkeypatch):
     """Make data set ``team/runs`` from records, below the current folder."""
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)
     return lambda *records, name="train.jsonl": write("team/runs", **{name: lines(*records)})
 
