@@ -250,7 +250,12 @@ class Held:
 
     def wait(self, count: int = 1) -> None:
         """Wait until so many are held; Playwright hands them over when it is asked anything."""
-        until(lambda: self._page.title() is not None and len(self.requests) >= count)
+        try:
+            until(lambda: self._page.title() is not None and len(self.requests) >= count)
+        except AssertionError:
+            shown = self._page.inner_text("body")[-600:]
+            held = f"{len(self.requests)} of {count} held"
+            raise AssertionError(f"{held}; the page shows: {shown}") from None
 
     def let_go(self, n: int = 0) -> None:
         self.wait(n + 1)
