@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from annotator.facts.diff import File, same_path
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import passage
 from annotator.facts.phrases import hedge_in
 from annotator.facts.prose import span_of
 from annotator.facts.sides import Side, sentences, sides_of
+from annotator.patches.diff import File, same_path
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from annotator.facts.conversation import assents
-from annotator.facts.diff import same_path
 from annotator.facts.known import Known
 from annotator.facts.mentions import paths_in
 from annotator.facts.model import Fact, Span, name_of
 from annotator.facts.prose import Said, Sentence, points_at, span_of
 from annotator.facts.refuted import between, meetings_of
 from annotator.facts.sides import TELLING, Side, sentences, sides_of
+from annotator.patches.diff import same_path
 from annotator.text import count, one_line
 
 KINDS: Mapping[str, str] = {

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from annotator.facts.diff import Line, Patch
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import MOST_MEETINGS, passage, read_patches
@@ -25,6 +24,7 @@ from annotator.facts.symbols import (
     span_of,
     symbol_changes,
 )
+from annotator.patches.diff import Line, Patch
 from annotator.text import one_line
 
 MOST_BODY = 5_000  # characters of a definition that are compared

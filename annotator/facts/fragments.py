@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotator.facts.diff import Hunk, Line
+from annotator.patches.diff import Hunk, Line
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Tree

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from annotator.facts.diff import Hunk, Line
 from annotator.facts.fragments import GO, UNSEEN, Fragments, Grammar, Piece
 from annotator.facts.python_code import MOST_HEAD, MOST_HEAD_LINES, Head, Parameter
+from annotator.patches.diff import Hunk, Line
 
 if TYPE_CHECKING:
     from tree_sitter import Node

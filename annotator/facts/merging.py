@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from annotator.facts.diff import File, Patch
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import read_patches
@@ -20,6 +19,7 @@ from annotator.facts.threeway import (
     NotKnownError,
     merge,
 )
+from annotator.patches.diff import File, Patch
 from annotator.text import count, one_line
 
 KINDS: Mapping[str, str] = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from annotator.facts.diff import Edit, File, Hunk, Line, Patch, parse_patch, same_path
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, Span
+from annotator.patches.diff import Edit, File, Hunk, Line, Patch, parse_patch, same_path
 from annotator.text import count, one_line
 from annotator.traces import Trace
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from annotator.facts.diff import Hunk, Line
+from annotator.patches.diff import Hunk, Line
 
 MOST_HEAD_LINES = 80  # lines of one head
 MOST_HEAD = 8_000  # characters of one head

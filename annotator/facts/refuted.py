@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from annotator.facts.diff import same_path
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, name_of
+from annotator.patches.diff import same_path
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from annotator.facts.diff import Line, Patch
 from annotator.facts.known import Known
 from annotator.facts.model import Span
 from annotator.facts.patches import passage, read_patches
 from annotator.facts.prose import Said, Sentence, points_at
+from annotator.patches.diff import Line, Patch
 
 MOST_LINES = 5_000
 """Lines of a patch that are compared."""

@@ -11,13 +11,13 @@ from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import NamedTuple
 
-from annotator.facts.diff import File, Hunk, Line, Patch
 from annotator.facts.fragments import Fragments, grammar_of
 from annotator.facts.known import Known
 from annotator.facts.languages import Definition, definitions
 from annotator.facts.model import Fact, Span
 from annotator.facts.patches import passage, read_patches, unread
 from annotator.facts.python_code import Head, Parameter, heads, imported, parameters
+from annotator.patches.diff import File, Hunk, Line, Patch
 from annotator.text import one_line
 
 MOST_SYMBOLS = 500  # symbols of one patch that get a fact each

@@ -20,9 +20,9 @@ from pathlib import Path
 from sys import maxsize
 from typing import NamedTuple
 
-from annotator.facts.diff import Edit, File, Hunk, Line, Patch
 from annotator.facts.model import Span
 from annotator.facts.patches import passage
+from annotator.patches.diff import Edit, File, Hunk, Line, Patch
 from annotator.text import one_line
 
 MOST_SIDE = 2_000_000  # characters of one version of a file

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact
-from annotator.facts.diff import same_path
 from annotator.facts.sides import sides_of
 from annotator.judges.rules.case import Case
+from annotator.patches.diff import same_path
 
 CODES = ("negotiation", "resource_division", "role_division")
 

@@ -1,0 +1,1 @@
+"""What agents hand in: diffs, and where two of them meet."""
