@@ -1,0 +1,1072 @@
+"""Pairs of patches written by hand, with the conflicts of representation that a reader finds in them.
+
+Each text shows both patches over one base, a line's first character telling whose it is:
+
+    " "  a line of the base        "<"  ours adds it       ">"  theirs adds it    "="  both add it
+    "-"  both remove it            "("  ours removes it    ")"  theirs removes it
+
+A line ``+++ name`` begins another file. ``HELD_OUT`` was written with ``PAIRS``, before there was a
+detector, and was never looked at while the detector was made.
+"""
+
+import difflib
+import re
+from typing import NamedTuple
+
+Expected = frozenset[tuple[str, str, str]]  # kind, scope and name of a conflict
+_SECTION = re.compile(r"[A-Za-z_$]")  # what git shows behind @@ by default: the last such line
+_RANGE = re.compile(r"@@ -(\d+)")
+
+
+class Pair(NamedTuple):
+    """Two patches over one base, and what is to be found in them."""
+
+    title: str
+    text: str
+    expected: Expected = frozenset()
+
+    @property
+    def ours(self) -> str:
+        return "".join(_diff(path, lines, "<=", "(-") for path, lines in _files(self.text))
+
+    @property
+    def theirs(self) -> str:
+        return "".join(_diff(path, lines, ">=", ")-") for path, lines in _files(self.text))
+
+
+def _files(text: str) -> list[tuple[str, list[str]]]:
+    files: list[tuple[str, list[str]]] = [("app/core.py", [])]
+    for line in text.strip("\n").split("\n"):
+        if line.startswith("+++ "):
+            files.append((line[4:], []))
+        else:
+            files[-1][1].append(line or " ")
+    return [(path, lines) for path, lines in files if lines]
+
+
+def _diff(path: str, lines: list[str], adds: str, removes: str) -> str:
+    """Return the diff of one side as git writes it, three lines of context around each change."""
+    old = [line[1:] for line in lines if line[0] in " (-)"]
+    new = [
+        line[1:]
+        for line in lines
+        if line[0] in adds or (line[0] in " (-)" and line[0] not in removes)
+    ]
+    first = f"a/{path}" if old else "/dev/null"
+    shown = []
+    for line in difflib.unified_diff(old, new, first, f"b/{path}", lineterm=""):
+        if match := _RANGE.match(line):
+            above = [one for one in old[: max(int(match[1]) - 1, 0)] if _SECTION.match(one)]
+            line += f" {above[-1][:80]}" if above else ""
+        shown.append(line + "\n")
+    return "".join(shown)
+
+
+def _conflict(title: str, text: str, *expected: str) -> Pair:
+    """Return a pair with a conflict; each is written as ``kind scope name``, no scope as ``-``."""
+    found = set()
+    for one in expected:
+        kind, scope, name = one.split(" ", 2)
+        found.add((kind, scope.replace("-", ""), name))
+    return Pair(title, text, frozenset(found))
+
+
+PAIRS = [
+    # --- one attribute, two shapes -----------------------------------------------------------
+    _conflict(
+        "a cache's entries: a list, a dict",
+        """
+ class Cache:
+     def __init__(self, limit):
+         self.limit = limit
+<        self.entries = []
+>        self.entries = {}
+ 
+     def clear(self):
+         self.limit = 0
+""",
+        "shape Cache entries",
+    ),
+    _conflict(
+        "annotated without a value against a set",
+        """
+ from typing import Optional
+ 
+ class Watcher:
+     def __init__(self, root):
+         self.root = root
+<        self.seen: Optional[dict[str, float]] = None
+>        self.seen = set()
+ 
+     def poll(self):
+         return self.root
+""",
+        "shape Watcher seen",
+    ),
+    _conflict(
+        "told by use: appended to, and assigned by key",
+        """
+ class Inventory:
+     def __init__(self, rows):
+<        self.stock = rows
+>        self.stock = rows
+         self.name = "main"
+ 
+     def put(self, item, amount):
+         check(item)
+<        self.stock.append(item)
+>        self.stock[item.code] = amount
+""",
+        "shape Inventory stock",
+    ),
+    _conflict(
+        "the class stands in the section only, and one side changes the base",
+        """
+ class Spider(Base):
+     \"\"\"Walks over pages.\"\"\"
+ 
+     depth = 3
+     delay = 0.5
+     agent = "spider"
+ 
+     def setup(self):
+         self.open()
+(        self.queue = []
+<        self.queue = {}
+         self.closed = False
+ 
+     def open(self):
+         connect(self.agent)
+         wait(self.delay)
+         self.ready = True
+         log.info("open")
+         return self
+ 
+     def follow(self, link):
+         if link.external:
+             return
+>        self.queue.append(link)
+         log.debug(link)
+""",
+        "shape Spider queue",
+    ),
+    _conflict(
+        "a set told by add, a list by its literal",
+        """
+ class Graph:
+     def __init__(self):
+         self.nodes = {}
+<        self.visited = set()
+>        self.visited = [self.nodes]
+ 
+     def walk(self, node):
+         yield node
+<        self.visited.add(node)
+""",
+        "shape Graph visited",
+    ),
+    _conflict(
+        "a field of a dataclass by its default factory",
+        """
+ from dataclasses import dataclass, field
+ 
+ @dataclass
+ class Order:
+     number: int
+     customer: str
+<    lines: list = field(default_factory=list)
+>    lines: dict = field(default_factory=dict)
+     paid: bool = False
+""",
+        "shape Order lines",
+    ),
+    _conflict(
+        "a string against a number",
+        """
+ class Client:
+     def __init__(self, host):
+         self.host = host
+<        self.timeout = 30
+>        self.timeout = "30s"
+         self.connect()
+""",
+        "shape Client timeout",
+    ),
+    _conflict(
+        "a table of the module",
+        """
+ import re
+ 
+ WORD = re.compile("[a-z]+")
+<HANDLERS = {}
+>HANDLERS = []
+ 
+ def dispatch(name):
+     return name
+""",
+        "shape - HANDLERS",
+    ),
+    # --- no conflict of shapes ---------------------------------------------------------------
+    Pair(
+        "one shape written in two ways",
+        """
+ class Cache:
+     def __init__(self, limit):
+         self.limit = limit
+<        self.entries = dict()
+<        self.order = []
+>        self.entries: dict[str, int] = {}
+>        self.order = list()
+ 
+     def clear(self):
+         self.limit = 0
+""",
+    ),
+    Pair(
+        "None at first, and annotations of one meaning",
+        """
+ from typing import Dict, Optional
+ 
+ class Session:
+     def __init__(self):
+         self.user = None
+<        self.headers: Optional[Dict[str, str]] = None
+>        self.headers: dict[str, str] | None = {}
+ 
+     def close(self):
+         self.user = None
+""",
+    ),
+    Pair(
+        "computed values of unknown shape",
+        """
+ class Report:
+     def __init__(self, source):
+         self.source = source
+<        self.rows = source.read()
+>        self.rows = load_rows(source)
+         self.title = ""
+ 
+     def show(self):
+<        self.rows.sort()
+>        return len(self.rows)
+         return self.title
+""",
+    ),
+    Pair(
+        "different attributes and methods at one place",
+        """
+ class Parser:
+     def __init__(self, text):
+         self.text = text
+<        self.errors = []
+>        self.names = []
+         self.at = 0
+ 
+     def parse(self):
+         return self.text
+<
+<    def error(self, message):
+<        self.errors.append(message)
+>
+>    def name(self):
+>        self.names.append(self.at)
+""",
+    ),
+    Pair(
+        "a record of the base gets different keys",
+        """
+ class Job:
+     def __init__(self, task):
+         self.task = task
+         self.meta = {}
+<        self.meta["retries"] = 3
+>        self.meta["owner"] = "nobody"
+ 
+     def run(self):
+         self.task()
+""",
+    ),
+    Pair(
+        "a base object whose methods look like those of containers",
+        """
+ class Store:
+     def __init__(self, session):
+         self.session = session
+         self.open = True
+ 
+     def save(self, row):
+         check(row)
+<        self.session.add(row)
+         return row
+ 
+     def load(self, key):
+         check(key)
+>        return self.session.get(key)
+""",
+    ),
+    Pair(
+        "two classes with one attribute name",
+        """
+ class Reader:
+     def __init__(self, path):
+         self.path = path
+<        self.buffer = []
+ 
+     def close(self):
+         self.path = None
+ 
+ class Writer:
+     def __init__(self, path):
+         self.path = path
+>        self.buffer = b""
+ 
+     def close(self):
+         self.path = None
+""",
+    ),
+    Pair(
+        "test files do not count",
+        """
++++ tests/test_store.py
+ class FakeStore:
+     def __init__(self):
+         self.open = True
+<        self.rows = []
+>        self.rows = {}
+""",
+    ),
+    # --- one role, two names -----------------------------------------------------------------
+    _conflict(
+        "empty containers filled by the same method",
+        """
+ class Bus:
+     def __init__(self):
+         self.open = True
+<        self._handlers = []
+>        self.callbacks = []
+ 
+     def close(self):
+         self.open = False
+<
+<    def register(self, handler):
+<        self._handlers.append(handler)
+>
+>    def register(self, callback):
+>        self.callbacks.append(callback)
+""",
+        "names Bus _handlers / callbacks",
+    ),
+    _conflict(
+        "one parameter of the constructor kept under two names",
+        """
+ class Pool:
+(    def __init__(self, factory):
+)    def __init__(self, factory):
+<    def __init__(self, factory, max_size=10):
+>    def __init__(self, factory, max_size=4):
+         self.factory = factory
+<        self.limit = max_size
+>        self._max_size = max_size
+         self.idle = []
+""",
+        "names Pool _max_size / limit",
+    ),
+    _conflict(
+        "the same property reads two attributes",
+        """
+ class Player:
+     def __init__(self, name):
+         self.name = name
+<        self._points = 0
+>        self.total = 0
+ 
+     def rename(self, name):
+         self.name = name
+<
+<    @property
+<    def score(self):
+<        return self._points
+>
+>    @property
+>    def score(self):
+>        return self.total
+""",
+        "names Player _points / total",
+    ),
+    _conflict(
+        "looked up by the same method",
+        """
+ class Registry:
+     \"\"\"Plugins by name.\"\"\"
+ 
+<    def __init__(self):
+<        self.plugins = {}
+<
+<    def find(self, name):
+<        return self.plugins[name]
+>    def __init__(self):
+>        self._by_name = {}
+>
+>    def find(self, name):
+>        return self._by_name.get(name)
+""",
+        "names Registry _by_name / plugins",
+    ),
+    Pair(
+        "two roles that get one value",
+        """
+ class Box:
+     def __init__(self, size):
+         self.size = size
+<        self.width = size
+>        self.height = size
+ 
+     def area(self):
+         return self.size
+""",
+    ),
+    Pair(
+        "two features hook into one method of the base",
+        """
+ class Server:
+     def __init__(self, app):
+         self.app = app
+<        self.log = []
+>        self.times = []
+ 
+     def handle(self, request):
+         answer = self.app(request)
+<        self.log.append(request)
+>        self.times.append(request)
+         return answer
+""",
+    ),
+    Pair(
+        "both reset what is their own",
+        """
+ class Game:
+     def __init__(self, board):
+         self.board = board
+<        self.moves = 0
+>        self.clock = 0
+ 
+     def draw(self):
+         self.board.draw()
+=
+=    def reset(self):
+<        self.moves = 0
+>        self.clock = 0
+""",
+    ),
+    # --- signatures --------------------------------------------------------------------------
+    _conflict(
+        "a method that both add, with other required parameters",
+        """
+ class Files:
+     root = "."
+ 
+     def close(self):
+         self.root = None
+<
+<    def read(self, path):
+<        return open(path).read()
+>
+>    def read(self, path, mode):
+>        return open(path, mode).read()
+""",
+        "signature Files read",
+    ),
+    _conflict(
+        "a function that both add, with another order",
+        """
+ import shutil
+ 
+<def copy_tree(source, target, follow=False):
+<    shutil.copytree(source, target, symlinks=not follow)
+>def copy_tree(target, source):
+>    shutil.copytree(source, target)
+""",
+        "signature - copy_tree",
+    ),
+    _conflict(
+        "called with the old number of arguments in new lines",
+        """
+ class Mailer:
+     def __init__(self, host):
+         self.host = host
+ 
+(    def send(self, message):
+<    def send(self, message, sender):
+         connect(self.host)
+         deliver(message)
+         self.count = 1
+         self.last = message
+         return True
+ 
+     def flush(self):
+         self.last = None
+>        self.send("flushed")
+""",
+        "signature Mailer send",
+    ),
+    _conflict(
+        "called from another file by a keyword that was renamed",
+        """
+ def render(template, context=None):
+     return template
+ 
+(def load(name, encoding="utf-8"):
+<def load(name, charset="utf-8"):
+     return open(name)
++++ app/cli.py
+ from app.core import load
+ 
+ def show(name):
+     check(name)
+>    print(load(name, encoding="latin-1"))
+     return 0
+""",
+        "signature - load",
+    ),
+    _conflict(
+        "a keyword in a call of a function that both add",
+        """
+ class Queue:
+     size = 0
+<
+<    def push(self, item, priority=0):
+<        self.size += priority
+<
+<    def fill(self):
+<        self.push(1, priority=2)
+>
+>    def push(self, item, urgent=False):
+>        self.size += 1
+""",
+        "signature Queue push",
+    ),
+    Pair(
+        "the same signature, once annotated",
+        """
+ class Files:
+     root = "."
+ 
+     def close(self):
+         self.root = None
+<
+<    def read(self, path, mode="r"):
+<        return open(path, mode).read()
+>
+>    def read(self, path: str, mode: str = "r") -> str:
+>        with open(path, mode) as file:
+>            return file.read()
+""",
+    ),
+    Pair(
+        "each adds an optional parameter to a function of the base, and passes it",
+        """
+(def fetch(url):
+)def fetch(url):
+<def fetch(url, timeout=10):
+>def fetch(url, retries=3):
+     check(url)
+     return get(url)
+ 
+ def page(number):
+     check(number)
+(    return fetch(BASE + number)
+)    return fetch(BASE + number)
+<    return fetch(BASE + number, timeout=5)
+>    return fetch(BASE + number, retries=1)
+""",
+    ),
+    Pair(
+        "new calls that still fit",
+        """
+ class Mailer:
+     def __init__(self, host):
+         self.host = host
+ 
+(    def send(self, message):
+<    def send(self, message, *, sender=None, **headers):
+         connect(self.host)
+         deliver(message)
+         self.count = 1
+         self.last = message
+         return True
+ 
+     def flush(self):
+         self.last = None
+>        self.send("flushed")
+>        self.send(*self.waiting)
+""",
+    ),
+    # --- elements, results, classes ----------------------------------------------------------
+    _conflict(
+        "tuples against dicts in one list",
+        """
+ class History:
+     def __init__(self):
+         self.open = True
+=        self.events = []
+ 
+     def close(self):
+         self.open = False
+<
+<    def record(self, kind, value):
+<        self.events.append((kind, value))
+>
+>    def record(self, kind, value):
+>        self.events.append({"kind": kind, "value": value})
+""",
+        "element History events",
+    ),
+    _conflict(
+        "pairs go in, and single values are expected",
+        """
+ class Scheduler:
+     def __init__(self):
+         self.running = False
+=        self.jobs = []
+ 
+     def start(self):
+         self.running = True
+<
+<    def every(self, seconds, job):
+<        self.jobs.append((seconds, job))
+>
+>    def run_all(self):
+>        for job in self.jobs:
+>            job()
+""",
+        "element Scheduler jobs",
+    ),
+    _conflict(
+        "a list is returned, and pairs of a dict are expected",
+        """
+ class Index:
+     def __init__(self, words):
+         self.words = words
+<
+<    def counts(self):
+<        found = []
+<        for word in self.words:
+<            found.append(word)
+<        return found
+ 
+     def show(self):
+         print(self.words)
+>        for word, number in self.counts().items():
+>            print(word, number)
+""",
+        "result Index counts",
+    ),
+    _conflict(
+        "both define a function, one returns a pair",
+        """
+ import re
+ 
+<def split_name(name):
+<    first, _, last = name.partition(" ")
+<    return first, last
+>def split_name(name):
+>    first, _, last = name.partition(" ")
+>    return {"first": first, "last": last}
+""",
+        "result - split_name",
+    ),
+    _conflict(
+        "a dataclass against a plain class",
+        """
+ import math
+ from dataclasses import dataclass
+ 
+<@dataclass
+<class Point:
+<    x: float
+<    y: float
+>class Point:
+>    def __init__(self, coordinates):
+>        self.coordinates = coordinates
+""",
+        "class - Point",
+    ),
+    Pair(
+        "values, elements and results of one shape",
+        """
+ class Index:
+     def __init__(self):
+         self.open = True
+=        self.pairs = []
+=        self.by_name = {}
+<
+<    def add(self, name, number):
+<        self.pairs.append((name, number))
+<        self.by_name[name] = [number]
+<        return True
+>
+>    def add(self, name, number):
+>        pair = (name, number)
+>        self.pairs.append(pair)
+>        self.by_name[name] = [x for x in pair]
+>        return False
+>
+>    def show(self):
+>        for name, number in self.pairs:
+>            print(name, number)
+>        for pair in sorted(self.pairs):
+>            print(pair[0], pair[1])
+""",
+    ),
+    Pair(
+        "branches of a function of the base return different things",
+        """
+ def encode(value):
+     if value is None:
+         return "null"
+<    if isinstance(value, set):
+<        return sorted(value)
+>    if isinstance(value, tuple):
+>        return {"tuple": list(value)}
+     return str(value)
+""",
+    ),
+    Pair(
+        "subclasses of one new class, and comments",
+        """
+ class Shape:
+     sides = 0
+<
+<# A list of corners: self.corners = []
+<class Square(Shape):
+<    \"\"\"Keeps self.corners = {} in mind.\"\"\"
+<    sides = 4
+>
+>class Circle(Shape):
+>    def __init__(self, radius):
+>        self.radius = radius
+""",
+    ),
+]
+
+HELD_OUT = [
+    _conflict(
+        "a deck: a deque used from both ends, and a dict",
+        """
+ from collections import deque
+ 
+ class Deck:
+     def __init__(self, cards):
+         shuffle(cards)
+<        self.pile = deque(cards)
+>        self.pile = {card.name: card for card in cards}
+         self.trump = None
+""",
+        "shape Deck pile",
+    ),
+    _conflict(
+        "a new file on both sides: settings as text and as a table",
+        """
++++ app/settings.py
+<class Settings:
+<    def __init__(self):
+<        self.paths = "a:b"
+<
+<    def add(self, path):
+<        self.paths += ":" + path
+>class Settings:
+>    def __init__(self):
+>        self.paths = []
+>
+>    def add(self, path):
+>        self.paths.append(path)
+""",
+        "shape Settings paths",
+    ),
+    _conflict(
+        "a class attribute against key assignment in a partial hunk",
+        """
+ class Router(Base):
+     \"\"\"Finds the view of a path.\"\"\"
+ 
+     prefix = "/"
+<    routes: list[str] = []
+ 
+     def setup(self):
+         self.strict = True
+         self.host = "localhost"
+         self.port = 80
+         self.debug = False
+         self.reload = False
+ 
+     def route(self, path, view):
+         if self.strict:
+             check(path)
+>        self.routes[path] = view
+         return view
+""",
+        "shape Router routes",
+    ),
+    _conflict(
+        "weights of a recommender under two names",
+        """
+ class Ranker:
+     def __init__(self, model):
+         self.model = model
+ 
+     def rank(self, items):
+         return sorted(items)
+<
+<    def set_weight(self, feature, weight):
+<        self.weights[feature] = weight
+>
+>    def set_weight(self, feature, value):
+>        self._feature_weights[feature] = value
+""",
+        "names Ranker _feature_weights / weights",
+    ),
+    _conflict(
+        "walked over by the same new method",
+        """
+ class Form:
+     def __init__(self, fields):
+         self.fields = fields
+<        self.validators = default_validators()
+>        self._checks = default_validators()
+ 
+     def show(self):
+         return self.fields
+<
+<    def is_valid(self, data):
+<        return all(check(data) for check in self.validators)
+>
+>    def is_valid(self, data):
+>        for check in self._checks:
+>            if not check(data):
+>                return False
+>        return True
+""",
+        "names Form _checks / validators",
+    ),
+    _conflict(
+        "a required keyword that the other side's call lacks",
+        """
+ class Plot:
+     def draw(self, data):
+         self.data = data
+ 
+(    def axis(self, name):
+<    def axis(self, name, *, scale):
+         self.axes[name] = 1
+         self.changed = True
+         self.dirty = True
+         self.legend = None
+         return self
+ 
+     def default(self):
+         self.data = []
+>        self.axis("x")
+>        return self.axis("y")
+""",
+        "signature Plot axis",
+    ),
+    _conflict(
+        "the constructor of a class that both add",
+        """
+ import json
+ 
+<class Token:
+<    def __init__(self, kind, text, line):
+<        self.kind = kind
+<        self.text = text
+<        self.line = line
+>class Token:
+>    def __init__(self, kind, text):
+>        self.kind = kind
+>        self.text = text
+""",
+        "signature Token __init__",
+    ),
+    _conflict(
+        "fields of a dataclass by two names",
+        """
+ from dataclasses import dataclass
+ 
+=@dataclass
+=class Place:
+<    latitude: float
+<    longitude: float
+>    lat: float
+>    lon: float
+""",
+        "class - Place",
+    ),
+    _conflict(
+        "a pair is unpacked from what returns a dict",
+        """
+ class Loader:
+     def __init__(self, path):
+         self.path = path
+ 
+     def check(self):
+         return bool(self.path)
+<
+<    def limits(self) -> dict[str, int]:
+<        return read_limits(self.path)
+ 
+     def show(self):
+         print(self.path)
+>        low, high = self.limits()
+>        print(low, high)
+""",
+        "result Loader limits",
+    ),
+    _conflict(
+        "values of a dict: lists against numbers",
+        """
+ class Ledger:
+     def __init__(self, owner):
+         self.owner = owner
+=        self.accounts = {}
+ 
+     def close(self):
+         self.owner = None
+<
+<    def book(self, account, amount):
+<        self.accounts.setdefault(account, []).append(amount)
+>
+>    def balance(self, account):
+>        self.accounts[account] = 0
+>        return self.accounts[account]
+""",
+        "element Ledger accounts",
+    ),
+    Pair(
+        "each keeps its own option",
+        """
+ class Crawler:
+(    def __init__(self, start):
+)    def __init__(self, start):
+<    def __init__(self, start, depth=3):
+>    def __init__(self, start, delay=1.0):
+         self.start = start
+<        self.depth = depth
+>        self.delay = delay
+         self.pages = []
+""",
+    ),
+    Pair(
+        "a deque where the other appends, a counter where the other assigns",
+        """
+ from collections import Counter, deque
+ 
+ class Meter:
+     def __init__(self, name):
+         self.name = name
+<        self.window = deque(maxlen=10)
+<        self.counts = Counter()
+>        self.window = None
+ 
+     def tick(self, value):
+         check(value)
+>        self.window.append(value)
+>        self.counts[value] = 1
+""",
+    ),
+    Pair(
+        "the same method in two classes that each side adds",
+        """
+ class Base:
+     name = ""
+<
+<class Json(Base):
+<    def dump(self, data, indent):
+<        return [indent]
+>
+>class Yaml(Base):
+>    def dump(self, data):
+>        return {}
+""",
+    ),
+    Pair(
+        "early results and None",
+        """
+ class Finder:
+     def __init__(self, root):
+         self.root = root
+<
+<    def find(self, name):
+<        if not name:
+<            return None
+<        return [x for x in self.root if x == name]
+>
+>    def find(self, name):
+>        found = []
+>        for x in self.root:
+>            if x == name:
+>                found.append(x)
+>        return found or None
+""",
+    ),
+    Pair(
+        "a slot of a list by its number",
+        """
+ class Board:
+     def __init__(self, size):
+         self.size = size
+<        self.cells = [None] * size
+>        self.cells = []
+ 
+     def put(self, index, piece):
+         check(piece)
+<        self.cells[index] = piece
+>        self.cells.append(piece)
+""",
+    ),
+    Pair(
+        "a multi-line signature with other optional parameters, cut at the end of the hunk",
+        """
+ class Chart:
+     def draw(
+         self,
+         data,
+<        title="",
+>        legend=True,
+         width=80,
+     ):
+         \"\"\"Draw it.
+ 
+         Keys: self.data = []
+         \"\"\"
+         self.data = data
+""",
+    ),
+    Pair(
+        "a set and a frozenset, text with and without a format",
+        """
+ class Filter:
+     def __init__(self, words):
+         self.words = words
+<        self.stop = frozenset(words)
+<        self.label = f"filter of {words}"
+>        self.stop = {"the", "a"}
+>        self.label = "filter"
+ 
+     def run(self):
+         return self.words
+""",
+    ),
+    Pair(
+        "one file is renamed code of another language",
+        """
++++ web/cache.js
+ class Cache {
+   constructor() {
+<    self.entries = []
+>    self.entries = {}
+   }
+ }
+""",
+    ),
+]
