@@ -748,6 +748,85 @@ PAIRS = [
 >        self.radius = radius
 """,
     ),
+    Pair(
+        "the same method of another object",
+        """
+ class Mailer:
+     def __init__(self, host):
+         self.host = host
+
+(    def send(self, message):
+<    def send(self, message, sender):
+         deliver(message)
+         self.count = 1
+         self.last = message
+         return True
+
+     def flush(self):
+         self.last = None
+>        self.socket.send("flushed")
+""",
+    ),
+    Pair(
+        "local variables of one name",
+        """
+ def report(rows):
+     check(rows)
+<    found = []
+<    found.append(rows)
+>    found = {}
+>    found["rows"] = rows
+     return 0
+""",
+    ),
+    Pair(
+        "the same class on both sides, one with more methods",
+        """
+ import re
+
+=class Token:
+=    def __init__(self, kind, text):
+=        self.kind = kind
+=        self.text = text
+<
+<    def short(self):
+<        return self.text[:10]
+""",
+    ),
+    Pair(
+        "numbers and switches, once annotated",
+        """
+ class Lamp:
+     def __init__(self, room):
+         self.room = room
+<        self.level = 0
+<        self.on = False
+>        self.level: float = 1.5
+>        self.on: bool = True
+         self.color = None
+""",
+    ),
+    Pair(
+        "hunks that begin and end within a docstring and a call",
+        """
+ class Parser:
+     def parse(self, text):
+         \"\"\"Parse it.
+
+         One:
+             self.items = []
+         Two:
+             self.items = {}
+         \"\"\"
+<        self.items = list(text)
+>        self.items = [x for x in text]
+         return combine(
+             self.items,
+             text,
+             sep=",",
+         )
+""",
+    ),
 ]
 
 HELD_OUT = [
@@ -1058,7 +1137,7 @@ HELD_OUT = [
 """,
     ),
     Pair(
-        "one file is renamed code of another language",
+        "code of another language",
         """
 +++ web/cache.js
  class Cache {
@@ -1067,6 +1146,43 @@ HELD_OUT = [
 >    self.entries = {}
    }
  }
+""",
+    ),
+    Pair(
+        "both walk over what the base has",
+        """
+ class Table:
+     def __init__(self, rows):
+         self.rows = rows
+
+     def show(self):
+         check(self.rows)
+<        for key, value in self.rows:
+<            print(key, value)
+
+     def names(self):
+         check(self.rows)
+>        for row in self.rows:
+>            print(f"{row}")
+""",
+    ),
+    Pair(
+        "a property with a setter on both sides",
+        """
+ class Tank:
+     level = 0
+<
+<    @property
+<    def volume(self):
+<        return self.level * 2
+<
+<    @volume.setter
+<    def volume(self, value):
+<        self.level = value / 2
+>
+>    @property
+>    def volume(self):
+>        return 2 * self.level
 """,
     ),
 ]
