@@ -32,6 +32,19 @@ _COURTESY = re.compile(
 )
 _CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
 _REQUESTING = frozenset(["please", "need", "let", "tell", "confirm"])
+# What asks for any answer, a bare confirmation too, but no offer ("let me know if you want ...").
+_WANTED = re.compile(
+    r"\bplease\b[^.;]{0,80}\b(?:send|share|paste|confirm|clarify|specify|advise|propose|reply"
+    r"|respond|tell me|pick (?:one|a)|choose|decide)\b"
+    r"|\bplease (?:[a-z]+ ){0,3}with (?:an? |the |your )?(?:exact )?spec\b"
+    r"|\bplease (?:accept|agree)\b"
+    r"|\b(?:let me know|tell me) if you(?:['’]re| are| also| need to| touch| edit| use| plan"
+    r"|r feature)\b"
+    r"|\b(?:works?|fine|ok(?:ay)?|agreed?|good)(?: for you| with you)?,? (?:please )?"
+    r"(?:accept|agree)\b"
+    r"|\b(?:reply|respond|confirm)(?: with)?(?: an?| a final)? (?:accept|agree|ack)\b"
+    r"|\bneed (?:your|the exact)\b|\b(?:want|like|need)(?:ed)? to (?:confirm|know|check with)\b"
+)
 
 
 def question_at(sentence: str, words: Set[str]) -> int | None:
@@ -51,3 +64,15 @@ def question_at(sentence: str, words: Set[str]) -> int | None:
         return None
     request = _REQUEST.search(sentence)
     return request.start() if request else None
+
+
+def wants_answer(sentence: str) -> bool:
+    """Whether a sentence in lower case asks for an answer of any kind.
+
+    Wider than :func:`question_at`, which only takes what leaves a partner to blame if it is passed
+    over: any English question counts, short ones ("OK?") and requests for an action too, and so
+    does a request for a confirmation or for what the partner is about to touch.
+    """
+    if _CODE.search(sentence):
+        return False
+    return sentence.endswith("?") or _WANTED.search(sentence) is not None

@@ -1,13 +1,17 @@
-"""What kind of message it is: a plan, a question, an update, or something else."""
+"""What a message does: how many of its sentences plan, ask, report, or do something else."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from annotator.facts.prose import Said, read
+from annotator.facts.asking import wants_answer
+from annotator.facts.prose import Said, Sentence, read
 from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
+TYPES: tuple[Type, ...] = ("question", "plan", "update", "other")
+"""The types; of equally frequent ones the first is a message's main type."""
 
 OWN_TYPES: Mapping[Type, tuple[str, ...]] = {
     "plan": ("plan", "propose", "proposal", "claim", "intent", "survey", "revise", "draft"),
@@ -17,67 +21,89 @@ OWN_TYPES: Mapping[Type, tuple[str, ...]] = {
 }
 _KINDS = {name: type_ for type_, names in OWN_TYPES.items() for name in names}
 
-_PLAN = re.compile(
-    r"\b(?:i|we)(?:'ll|’ll| will| shall| plan to| intend to| propose| suggest| want to| need to)\b"
-    r"|\b(?:i|we)(?: a|['’])(?:m|re) (?:also |now |just )?"
-    r"(?:going to|planning|implementing|adding|working|about to|taking|starting|touching|editing)\b"
-    r"|^(?:\W*\w+(?: here)?[:,]\s)?(?:also )?will\b|\bproposal\b|\bmy plan\b|^\W*plan\b"
-    r"|\blet['’]?s\b"
-    r"|\bplease (?:append|add|put|place|keep|avoid|insert|leave|take|merge|don['’]t)\b"
-    r"|\byou (?:take|own|handle|keep|do|go)\b|\bi (?:take|own|handle|keep|go)\b",
+_MORE = r"(?:(?:and|so|also|now|then|i am|i['’]m) )*"
+_AFTER_DASH = rf"^(?:[^?!,]{{0,80}}?(?::|\s[-–—])\s+|\(?\w{{1,3}}\)\s)?{_MORE}"
+_AFTER_COMMA = rf"^(?:[^?!]{{0,80}}?[:,;–—]\s+|\(?\w{{1,3}}\)\s)?{_MORE}"
+_VERBS = (
+    "add|adopt|append|apply|avoid|base|build|call|change|create|define|do not|don['’]t|edit|ensure"
+    "|export|extend|fix|handle|implement|import|include|insert|introduce|keep|layer|leave|make"
+    "|merge|modify|move|never|pass|place|put|refactor|remove|rename|replace|return|rewrite|set|skip"
+    "|store|support|take|thread|touch|update|use|wire|wrap|write"
 )
-# Work under way: a plan in the first message of an agent, a report later on.
-_UNDER_WAY = re.compile(
-    r"^(?:\W*\w+(?: here)?[:,–—-]+\s)?(?:(?:i am|i['’]m|currently|now) )*"
-    r"(?:implementing|adding|working|touching|editing|creating|starting|extending|changing"
-    r"|modifying|updating|refactoring|introducing|taking|building|writing|planning)\b",
+# Words in "ing" that begin no work.
+_NO_WORK = (
+    "(?:acknowledg|accord|any|assum|be|clarify|confirm|dur|every|exclud|exist|fail|follow|hav|includ"
+    "|look|miss|no|not|pass|regard|remain|resend|resolv|some|str|th|work)(?:h|t)?ing"
+)
+# Whoever is meant: what the sender or its partner will or should do, and work under way.
+_PLAN = re.compile(
+    r"\b(?:i|we|you|both)(?:'ll|’ll| will| won['’]t| shall| should| can| plan to| intend to"
+    r"| propose| suggest| want to| need to| must)\b"
+    r"|\b(?:i|we|you) (?:(?:both|only|also|just|each) )*"
+    rf"(?:own|go first|do|stick|finish|hold|wait|{_VERBS})\b"
+    r"|\b(?:i|we)(?: a|['’])(?:m|re) (?:(?:also|now|just|currently|only) )*"
+    r"(?!asking|seeing|missing|guessing|assuming)[a-z]{2,}ing\b"
+    rf"|{_AFTER_COMMA}(?:will|won['’]t|not touching|need(?: to)?|plan(?: to|:)|propos(?:e|al|ing)"
+    rf"|suggest(?:ion)?|touches|only appending|(?:{_VERBS})(?= ))\b"
+    rf"|{_AFTER_DASH}(?!{_NO_WORK}\b)(?:re-)?[a-z]{{2,}}ing (?!as expected|is\b|are\b|was\b)"
+    r"|\b(?:my|actual|new) feature\b|\blet['’]?s\b|\bmy plan\b|\bproposal\b|\bplease\b"
+    r"|\bgo ahead\b|\byour turn\b|\bfeel free to\b|\bwill (?:be |not |also |then )?[a-z]+\b"
+    r"|\b(?:safe|clear|free) (?:for you )?to\b|\bping me (?:when|once)\b"
 )
 _UPDATE = re.compile(
-    r"\b(?:done|finished|completed?|implemented|added|pushed|merged|committed|landed|updated"
-    r"|renamed|removed|fixed|applied|changed|wrote|written|submitted|resolved|verified"
-    r"|in place)\b|\btests? (?:now )?pass|\bpassed\b|\b(?:did(?:n['’]t| not)|haven['’]t)\b",
+    r"\b(?:(?<!my )(?<!your )(?<!send )done|finished|completed?|implemented|added|pushed|merged"
+    r"|committed|landed|updated|renamed|removed|fixed|applied|changed|wrote|written|submitted"
+    r"|resolved|verified|reviewed|pulled|touched|reverted|switched|refactored|adjusted|folded"
+    r"|included|generated|rebuilt|ran|re-?checked|checked|tested|found|kept|confirmed and|already"
+    r"|in place)\b"
+    r"|\b(?:tests?|suite|checks?)\b.{0,40}\b(?:pass(?:es|ed|ing)?|green|clean|fails?|failed)\b"
+    r"|\b\d+ passed\b|\b(?:did(?:n['’]t| not)|ha(?:ve|s)(?:n['’]t| not))\b|\bshows?\b|\bnow uses?\b"
 )
 
 
-def type_of(message: Message, position: int) -> Type:
-    """Return the type of a message.
+def types_of(message: Message) -> Counter[Type]:
+    """Return how many sentences of a message are of each type; types without any are left out.
 
-    ``position`` is how many messages its sender has sent before it: 0 for its first turn. The
-    rules, in order:
+    Sentences are those of its prose: no code, no quotation, no list of files. Each has one type:
 
-    1. A type that the message gives itself (its kind, or a ``type: X`` line) decides where it is a
-       usual one: proposals, claims, intents, surveys, revisions and drafts are plans; status and
-       done are updates; acceptances and acknowledgements are other.
-    2. Else its sentences are counted. A question is a question or a request for information or a
-       decision (see ``asking``); a plan says what the sender or the partner will or should do;
-       an update says what was done. A sentence is the first of these that it fits.
-    3. In an agent's first turn, a sentence of plan makes it a plan, whatever else it says, and work
-       under way ("implementing the parser in a.py") is a plan. Later, work under way is an update.
-    4. Else a message that asks anything is a question, for that is what its partner has to react
-       to; of plan and update the more frequent decides, and of equals it is a plan.
-    5. No such sentence: other.
+    - question: it asks for an answer of any kind (see :mod:`annotator.facts.asking`);
+    - plan: it says what its sender or the partner will or should do, or what is under way;
+    - update: it says what was done or found;
+    - other: none of these: an acceptance, an explanation, thanks.
+
+    Of plan and update what comes first in the sentence decides. Nothing depends on the place of the
+    message in the run. A message without such sentences is one of "other".
     """
-    return type_of_said(read(message, position))
+    return types_of_said(read(message))
+
+
+def types_of_said(said: Said) -> Counter[Type]:
+    """Return the types of a message that has been read already: as :func:`types_of`."""
+    found = Counter(_type(sentence) for sentence in said.sentences)
+    return found or Counter({"other": 1})
+
+
+def main_type(types: Counter[Type], own: str = "") -> Type:
+    """Return the most frequent type of a message.
+
+    Of equally frequent ones it is what the message calls itself (``own``: a word of its protocol,
+    see ``OWN_TYPES``) if that is among them, else the first of ``TYPES``.
+    """
+    most = max(types.values())
+    best = [one for one in TYPES if types[one] == most]
+    named = _KINDS.get(own)
+    return named if named in best else best[0]
 
 
 def type_of_said(said: Said) -> Type:
-    """Return the type of a message that has been read already: as :func:`type_of`."""
-    first_turn = said.position == 0
-    if said.kind in _KINDS:
-        return _KINDS[said.kind]
-    counts: dict[Type, int] = {"question": 0, "plan": 0, "update": 0}
-    for sentence in said.sentences:
-        under_way = _UNDER_WAY.search(sentence.low)
-        if sentence.asks is not None:
-            counts["question"] += 1
-        elif _PLAN.search(sentence.low) or (first_turn and under_way):
-            counts["plan"] += 1
-        elif under_way or _UPDATE.search(sentence.low):
-            counts["update"] += 1
-    if first_turn and counts["plan"]:
-        return "plan"
-    if counts["question"]:
+    """Return the main type of a message that has been read already."""
+    return main_type(types_of_said(said), said.kind)
+
+
+def _type(sentence: Sentence) -> Type:
+    if sentence.asks is not None or wants_answer(sentence.low):
         return "question"
-    if counts["plan"] or counts["update"]:
-        return "plan" if counts["plan"] >= counts["update"] else "update"
-    return "other"
+    plan, update = _PLAN.search(sentence.low), _UPDATE.search(sentence.low)
+    if plan and update:
+        return "plan" if plan.start() <= update.start() else "update"
+    return "plan" if plan else "update" if update else "other"

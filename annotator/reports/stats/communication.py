@@ -1,16 +1,18 @@
 """How agents talk, in runs with and without merge conflicts.
 
-Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix I.
+Definitions: CooperBench (arXiv 2601.13295), section 5 and appendix "Effective communication
+patterns".
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
 from annotator.facts.mentions import lines_in, paths_in
-from annotator.facts.messages import type_of
+from annotator.facts.messages import types_of
 from annotator.reports.stats.model import Communication, Measure, Opening
 from annotator.reports.stats.tally import Key, Tally
-from annotator.traces import Message, Trace
+from annotator.traces import Trace
 from validation import Estimate, mover
 from validation.resampling import Floats, Resamples
 
@@ -52,13 +54,13 @@ def counts_of(trace: Trace) -> Counter[Key]:
     told = trace.spoken
     counts: Counter[Key] = Counter()
     if told:
-        types = list(_types(told))
-        counts.update(("talk", state, kind) for kind in types)
+        types = [types_of(message) for message in told]
+        counts.update(("talk", state, kind) for held in types for kind in held)
         counts["talk", state, "runs"] = 1
         counts["talk", state, "messages"] = len(told)
         counts["talk", state, "paths"] = sum(len(list(paths_in(one.text))) for one in told)
         counts["talk", state, "lines"] = sum(len(list(lines_in(one.text))) for one in told)
-        opening = _PLAN if types[0] == "plan" else _OTHER
+        opening = _PLAN if "plan" in types[0] else _OTHER
     else:
         counts["silent",] = 1
         opening = _SILENT
@@ -67,13 +69,6 @@ def counts_of(trace: Trace) -> Counter[Key]:
             counts["opening", one, "n"] = 1
             counts["opening", one, "k"] = int(state == CONFLICT)
     return counts
-
-
-def _types(messages: Sequence[Message]) -> Iterator[str]:
-    sent: Counter[str] = Counter()
-    for message in messages:
-        yield type_of(message, sent[message.sender])
-        sent[message.sender] += 1
 
 
 def communication(tally: Tally) -> Communication:
@@ -92,8 +87,18 @@ def communication(tally: Tally) -> Communication:
         unmerged=tally.total(("talk", UNKNOWN, "runs")),
         measures=tuple(_measures(tally)),
         openings=tuple(Opening(OPENINGS[name], share) for name, share in openings.items()),
-        difference=mover(openings[_PLAN], openings[_OTHER]),
+        difference=_plan_minus_none(openings[_PLAN], openings[_OTHER]),
     )
+
+
+def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
+    """Return the difference of the conflict rates, or say that one of the groups has no runs."""
+    gap = mover(plan, other)
+    if plan.n and not other.n:
+        return replace(gap, reason="every first message is a plan: there is nothing to compare")
+    if other.n and not plan.n:
+        return replace(gap, reason="no first message is a plan: there is nothing to compare")
+    return gap
 
 
 def _measures(tally: Tally) -> Iterator[Measure]:
