@@ -9,8 +9,8 @@ from typing import Any, Literal
 from annotator.errors import AnnotatorError
 from annotator.text import storable
 
-Status = Literal["labelled", "none", "skipped", "failed"]
-STATUSES: tuple[Status, ...] = ("labelled", "none", "skipped", "failed")
+Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
+STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,10 @@ class Usage:
 class Verdict:
     """A judge's answer on one trace and rubric.
 
-    No claims and no ``error``: the judge says that nothing applies. With ``error``: it could not
-    judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
+    No claims, no ``undecided`` and no ``error``: the judge says that nothing applies. With
+    ``undecided``: where no claim is accepted, it has established neither a code nor none, and this
+    sentence says why. With ``error``: it could not judge, and the reason. ``primary`` is the code
+    it holds to be the main one, if it names one.
     ``truncated``: the sources that it did not read in full, with the characters left out. A judge
     that asks several times or several models says nothing itself and gives their ``ballots``.
     """
@@ -82,6 +84,7 @@ class Verdict:
     claims: tuple[Claim, ...] = ()
     primary: str | None = None
     usage: Usage = Usage()
+    undecided: str | None = None
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
     ballots: tuple["Ballot", ...] = ()
@@ -156,13 +159,14 @@ class Vote:
 class Annotation:
     """One line of ``annotations.jsonl``: what one judge found in one trace by one rubric.
 
-    ``none`` is a judged trace without an accepted finding, ``skipped`` one the rubric is not for
-    (``reason`` says why), ``failed`` one that could not be judged (``error`` says why).
+    ``none`` is a judged trace without an accepted finding, ``undecided`` one that was judged
+    without a result that can be counted, ``skipped`` one the rubric is not for (``reason`` says
+    why, of both), ``failed`` one that could not be judged (``error`` says why).
     ``truncated``: the sources that the judge did not read in full, with the characters left out.
 
     Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
     the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what had
-    the most of them without a majority (codes or ``none``), and therefore is no finding.
+    the most of them without a majority (codes or ``none``), and therefore is not counted.
     """
 
     trace_id: str

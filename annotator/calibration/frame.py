@@ -5,7 +5,7 @@ held against.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,9 @@ DEFAULT_CLUSTER = ("project", "task")
 
 @dataclass(frozen=True, slots=True)
 class RubricInfo:
-    """A rubric as a run's manifest records it. ``judged``: the codes that its judge can find."""
+    """A rubric as a run's manifest records it. ``judged``: the codes that its judge can find;
+    ``screens``: those of them whose absence says nothing. ``groups``: the codes of each group.
+    """
 
     id: str
     version: int
@@ -29,6 +31,8 @@ class RubricInfo:
     choice: Literal["one", "primary", "many"]
     codes: tuple[str, ...]
     judged: frozenset[str]
+    screens: frozenset[str] = frozenset()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -144,9 +148,22 @@ def rubrics_of(folder: Path) -> dict[str, RubricInfo]:
             one["choice"],
             tuple(code["id"] for code in one["codes"]),
             frozenset(code["id"] for code in one["codes"] if code["judged"]),
+            frozenset(code["id"] for code in one["codes"] if code.get("screen")),
+            _groups(one["codes"]),
         )
         for one in read_manifest(folder)["rubrics"]
     }
+
+
+def _groups(codes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the codes of each group; nothing where no group tells more than the codes or none."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for code in codes:
+        if group := code.get("group"):
+            groups[group] = (*groups.get(group, ()), code["id"])
+    if len(groups) < 2 or all(len(one) == 1 for one in groups.values()):
+        return {}
+    return groups
 
 
 def read_frame(

@@ -36,15 +36,17 @@ class Pair:
 class Joined:
     """The labelled traces that a judge has judged, and all that could not be held side by side.
 
-    ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``: labelled, and the run has
-    no judgement. ``design`` says how the labelled traces were drawn: ``uniform`` or ``stratified``
-    if their inclusion probabilities are known, else ``unknown``.
+    ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``, ``undecided``: labelled,
+    and the run has no judgement that can be compared. ``design`` says how the labelled traces were
+    drawn: ``uniform`` or ``stratified`` if their inclusion probabilities are known, else
+    ``unknown``.
     """
 
     pairs: tuple[Pair, ...]
     not_in_run: tuple[str, ...]
     skipped: tuple[str, ...]
     failed: tuple[str, ...]
+    undecided: tuple[str, ...]
     design: str
 
     @property
@@ -151,7 +153,7 @@ def join(
             some labels, or were changed by a later round.
     """
     judged: list[tuple[Label, Annotation]] = []
-    gone: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": []}
+    gone: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
     for trace_id, label in chosen.items():
         annotation = frame.wanted.get(trace_id)
         if annotation is None:
@@ -177,6 +179,7 @@ def join(
         tuple(gone["missing"]),
         tuple(gone["skipped"]),
         tuple(gone["failed"]),
+        tuple(gone["undecided"]),
         design,
     )
 

@@ -126,6 +126,7 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         "not_in_run": list(joined.not_in_run),
         "skipped": list(joined.skipped),
         "failed": list(joined.failed),
+        "undecided": list(joined.undecided),
     }
     look, problem = _look(run, frame, described, request.files)
     if request.final and look and look["judges"] > 1:
@@ -178,6 +179,8 @@ def _left_out(joined: Joined, labels: Labels) -> list[str]:
                 f"{len(ids_)} labelled traces have no judgement in the run ({name}) and are left"
                 " out."
             )
+    if joined.undecided:
+        notes.append(f"Not compared: {len(joined.undecided)} labelled traces that are undecided.")
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     return notes

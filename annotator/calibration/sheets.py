@@ -85,7 +85,7 @@ def of_run(
             candidates.append(Candidate(trace_id, task or trace_id, stratum))
             for code in labels:
                 with_code.setdefault(code, Counter())[stratum] += 1
-    left_out = frame.statuses["skipped"] + frame.statuses["failed"]
+    left_out = frame.statuses.total() - frame.total
     return Population(
         rubric,
         frame.rubric.sha256,

@@ -34,6 +34,10 @@ class LocalJudge(ABC):
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """As in :class:`Judge`."""
 
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """As in :class:`Judge`; none, unless a judge says which."""
+        return frozenset()
+
     @abstractmethod
     def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the verdict on one trace."""
@@ -92,6 +96,11 @@ class Judge(Protocol):
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find; the share of any other is not known, never 0."""
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that it can find but whose absence from its verdicts says nothing: that
+        it finds more than half of them was not shown on labelled runs. They have no share.
+        """
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """Return what judging a trace is expected to use, without any call.

@@ -63,6 +63,10 @@ class Panel:
         """A model can give any code."""
         return frozenset(code.id for code in rubric.codes)
 
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """See :meth:`annotator.judges.llm.LLMJudge.screens`."""
+        return frozenset()
+
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """See :meth:`annotator.judges.base.Judge.expects`."""
         votes = (

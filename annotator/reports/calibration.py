@@ -136,7 +136,7 @@ def _foot(one: Calibration) -> Iterator[str]:
         " of the first; blind: none of either."
     )
     yield from (one_line(text, 2000) for text in (*one.cautions, *one.warnings))
-    for name in ("not_in_run", "skipped", "failed"):
+    for name in ("not_in_run", "skipped", "failed", "undecided"):
         if ids := labels[name]:
             more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
             first = ", ".join(one_line(trace_id, 200) for trace_id in ids[:3])

@@ -121,7 +121,7 @@ def compare(
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
         sides, terms = sides_of(runs, info, names, stored)
-        judged = [other[info.id].judged for other in known]
+        judged = [other[info.id].judged - other[info.id].screens for other in known]
         one = _compared(info, judges, sides, names, judged, terms, calibrated=bool(stored))
         found_.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
     return found_
@@ -274,7 +274,8 @@ def _notes(
     if any(alone):
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
     if left:
-        yield f"Not compared, because a judge cannot find them: {', '.join(left)}."
+        why = "a judge cannot find them, or is only a screen for them"
+        yield f"Not compared, because {why}: {', '.join(left)}."
     if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
         if same:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.annotations import Annotation
 from annotator.calibration.frame import (
@@ -14,6 +14,7 @@ from annotator.calibration.frame import (
     RubricInfo,
     cluster_of,
     empty_frame,
+    found,
     judge_sha256,
     read_whole,
     rubrics_of,
@@ -35,19 +36,31 @@ SAMPLING_ONLY = (
 )
 
 
+NO_RULE = "the judge has no rule for this code"
+SCREEN = "the judge is a screen for this code: what it does not find is not known"
+PARTLY = "the judge cannot find every code of this group, or is a screen for some"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code (or none): ``share`` is its share of the judged traces, None if the judge cannot
-    find the code at all.
+    """One code, none, or a group of codes, which counts each trace once: ``count`` is how many
+    judged traces have it, ``share`` their share.
 
-    ``anywhere``: the traces where it is primary or secondary; None where the rubric has no primary.
+    ``unknown`` says why there is no share; ``count`` is None as well if the judge cannot find the
+    code at all. ``bounds``: between what the share of the judged, undecided and failed traces lies,
+    whatever these two hold; None where they leave nothing open, or nothing is known. ``anywhere``:
+    the traces where a code is primary or secondary; None where the rubric has no primary.
     ``labels``: the share corrected for the judge's errors and what it rests on, if the table is
     calibrated.
     """
 
+    kind: Literal["code", "none", "group"]
     code: str
     name: str
+    count: int | None
     share: Interval | None
+    unknown: str | None = None
+    bounds: tuple[float, float] | None = None
     anywhere: int | None = None
     labels: "CodeEstimates | None" = None
 
@@ -56,7 +69,9 @@ class Row:
 class FrequencyTable:
     """The table of one run and rubric, or of the traces among them with one value of an attribute
     (``group``: attribute and value). ``judged`` is the n of every share: labelled + none.
-    ``run_name``: see :func:`told_apart`.
+    ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
+    ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
+    :func:`told_apart`.
     """
 
     rubric: str
@@ -69,8 +84,11 @@ class FrequencyTable:
     status: str
     limit: int | None
     rows: tuple[Row, ...]
+    code_groups: tuple[Row, ...]
+    screen: bool
     labelled: int
     none: int
+    undecided: int
     skipped: int
     failed: int
     rejected_traces: int
@@ -91,6 +109,16 @@ class FrequencyTable:
         return self.labelled + self.none
 
     @property
+    def all_rows(self) -> tuple[Row, ...]:
+        """The rows of the codes, of none, and of the groups."""
+        return self.rows + self.code_groups
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any row has bounds."""
+        return any(row.bounds for row in self.all_rows)
+
+    @property
     def counted(self) -> str:
         """What a row counts, in words."""
         return (
@@ -100,8 +128,10 @@ class FrequencyTable:
 
 @dataclass(slots=True)
 class _Counts:
+    rubric: RubricInfo
     status: Counter[str] = field(default_factory=Counter)
-    primary: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
     anywhere: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
     rejected_traces: int = 0
@@ -112,15 +142,28 @@ class _Counts:
     failures: list[tuple[str, str]] = field(default_factory=list)
     tasks: set[int] = field(default_factory=set)
 
+    @property
+    def judged(self) -> int:
+        """Traces with a judgement that is counted."""
+        return self.status["labelled"] + self.status["none"]
+
+    @property
+    def open(self) -> int:
+        """Traces of which it is not known what they hold."""
+        return self.status["undecided"] + self.status["failed"]
+
     def add(self, annotation: Annotation) -> None:
         self.status[annotation.status] += 1
         self.votes.add(annotation)
-        self.primary[annotation.primary or ""] += 1
         self.anywhere.update(set(annotation.codes))
         self.rejected += len(annotation.rejected)
         self.rejected_traces += bool(annotation.rejected)
         self.emptied += bool(annotation.rejected) and annotation.status == "none"
         if annotation.status in ("labelled", "none"):
+            labels = found(annotation, self.rubric)
+            self.labels.update(set(labels))
+            groups = self.rubric.groups.items()
+            self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
             self.outcome_unknown += annotation.attributes.get("passed") is None
             self.truncated += bool(annotation.truncated)
             if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
@@ -148,7 +191,9 @@ def frequency_tables(
     """
     manifest = read_manifest(folder)
     known = rubrics_of(folder)
-    counts: dict[tuple[str, str | None], _Counts] = {(name, None): _Counts() for name in known}
+    counts: dict[tuple[str, str | None], _Counts] = {
+        (name, None): _Counts(info) for name, info in known.items()
+    }
     frames = _Frames(folder, known, calibrations or {})
     attributes: set[str] = set()
     for annotation in read_whole(folder):
@@ -156,7 +201,8 @@ def frequency_tables(
         if by:
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
-        counts.setdefault((annotation.rubric, group), _Counts()).add(annotation)
+        key = annotation.rubric, group
+        counts.setdefault(key, _Counts(known[annotation.rubric])).add(annotation)
         frames.add(annotation, group)
     if by and by not in attributes:
         there = ", ".join(sorted(attributes)) or "none at all"
@@ -269,24 +315,16 @@ def _table(
     group: tuple[str, str] | None,
     correction: "Correction | None",
 ) -> FrequencyTable:
-    many, primary = rubric["choice"] == "many", rubric["choice"] == "primary"
-    judged = counts.status["labelled"] + counts.status["none"]
-    per_code = counts.anywhere if many else counts.primary
-    rows = [
-        Row(
-            code["id"],
-            code["name"],
-            wilson(per_code[code["id"]], judged) if code["judged"] else None,
-            counts.anywhere[code["id"]] if primary and code["judged"] else None,
-            correction.codes[code["id"]] if correction else None,
-        )
-        for code in rubric["codes"]
-    ]
+    info = counts.rubric
+    rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
     rows.append(
         Row(
+            "none",
             NONE,
             "no code found",
-            wilson(counts.status["none"], judged),
+            counts.status["none"],
+            wilson(counts.status["none"], counts.judged),
+            bounds=_bounds(counts.status["none"], counts),
             labels=correction.codes[NONE] if correction else None,
         )
     )
@@ -301,8 +339,11 @@ def _table(
         status=manifest["status"],
         limit=manifest.get("limit"),
         rows=tuple(rows),
+        code_groups=tuple(_group_row(*group, counts) for group in info.groups.items()),
+        screen=bool(info.judged) and info.judged <= info.screens,
         labelled=counts.status["labelled"],
         none=counts.status["none"],
+        undecided=counts.status["undecided"],
         skipped=counts.status["skipped"],
         failed=counts.status["failed"],
         rejected=counts.rejected,
@@ -310,7 +351,9 @@ def _table(
         emptied=counts.emptied,
         outcome_unknown=counts.outcome_unknown,
         truncated=counts.truncated,
-        votes=counts.votes.summary([code["id"] for code in rubric["codes"]], labelled=not many),
+        votes=counts.votes.summary(
+            [code["id"] for code in rubric["codes"]], labelled=info.choice != "many"
+        ),
         failures=tuple(counts.failures),
         notes=tuple(_notes(manifest, rubric, counts, correction)),
         group=group,
@@ -318,6 +361,49 @@ def _table(
     )
     _check(table)
     return table
+
+
+def _code_row(code: Mapping[str, Any], counts: _Counts, correction: "Correction | None") -> Row:
+    name, info = code["id"], counts.rubric
+    known, screen = name in info.judged, name in info.screens
+    count = counts.labels[name]
+    return Row(
+        "code",
+        name,
+        code["name"],
+        count if known else None,
+        wilson(count, counts.judged) if known and not screen else None,
+        unknown=NO_RULE if not known else SCREEN if screen else None,
+        bounds=_bounds(count, counts, screen=screen) if known else None,
+        anywhere=counts.anywhere[name] if info.choice == "primary" and known else None,
+        labels=correction.codes[name] if correction else None,
+    )
+
+
+def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
+    info, count = counts.rubric, counts.groups[name]
+    known, screen = not info.judged.isdisjoint(codes), not info.screens.isdisjoint(codes)
+    ruled = info.judged.issuperset(codes)
+    whole = ruled and not screen
+    return Row(
+        "group",
+        name,
+        ", ".join(codes),
+        count if known else None,
+        wilson(count, counts.judged) if whole else None,
+        unknown=None if whole else PARTLY,
+        bounds=_bounds(count, counts, screen=screen) if ruled else None,
+    )
+
+
+def _bounds(count: int, counts: _Counts, *, screen: bool = False) -> tuple[float, float] | None:
+    """Return the least and the greatest share that undecided and failed traces leave possible, and
+    for what is only screened for, all others.
+    """
+    total = counts.judged + counts.open
+    if not total or not (counts.open or screen):
+        return None
+    return count / total, 1.0 if screen else (count + counts.open) / total
 
 
 def _notes(
@@ -331,12 +417,22 @@ def _notes(
     unknown = [code["id"] for code in rubric["codes"] if not code["judged"]]
     if unknown:
         yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
-    judged = counts.status["labelled"] + counts.status["none"]
+    if screens := [code["id"] for code in rubric["codes"] if code["id"] in counts.rubric.screens]:
+        yield (
+            f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
+            " so there is no share, only the bounds."
+        )
+    if counts.open:
+        yield (
+            f"Bounds: the share among judged, undecided and failed traces, if none or all of the"
+            f" {counts.status['undecided']} undecided and {counts.status['failed']} failed ones"
+            " had the code."
+        )
     if correction:
         yield from correction.notes
     else:
         yield SAMPLING_ONLY
-    if 0 < len(counts.tasks) < judged:
+    if 0 < len(counts.tasks) < counts.judged:
         yield (
             f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
             " treat traces of one task as independent."
@@ -361,8 +457,7 @@ def _notes(
         )
     elif counts.votes.ties:
         yield (
-            f"{counts.votes.ties} of the traces counted as none had no majority among the votes"
-            " (tie)."
+            f"{counts.votes.ties} of the undecided traces had no majority among the votes (tie)."
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
@@ -388,7 +483,7 @@ def _check(table: FrequencyTable) -> None:
         one = row.labels.corrected if row.labels else None
         if one and one.value is not None and not (one.low or 0) <= one.value <= (one.high or 0):
             raise AnnotatorError(f"run {table.run}: {row.code}: the interval misses its own share")
-    total = sum(row.share.k for row in table.rows if row.share)
+    total = sum(row.count for row in table.rows if row.count)
     if table.choice != "many" and total != table.judged:
         raise AnnotatorError(
             f"run {table.run}: rows of {table.rubric} add up to {total}, {table.judged} were judged"

@@ -38,7 +38,7 @@ _MINUS = re.compile(r"-(?=[\d.])")
 class Sheet:
     """A table of a paper. ``name`` makes its label, ``tab:<name>``; ``caption`` is sentences, in
     which two blanks set parts apart; the first column is text, the others numbers; ``last``: the
-    last row is ruled off.
+    last row is ruled off, and the ``below`` ones that follow it.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Sheet:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     last: bool = False
+    below: int = 0
 
 
 def document(sheets: Sequence[Sheet], notes: Sequence[str] = ()) -> str:
@@ -109,8 +110,10 @@ def _table(sheet: Sheet, label: str) -> str:
     place = "table*" if len(sheet.header) > _ONE_COLUMN else "table"
     head = _row(sheet.header[0], map(_heading, sheet.header[1:]))
     rows = [_row(cells[0], map(_number, cells[1:])) for cells in sheet.rows]
+    if sheet.below:
+        rows.insert(len(rows) - sheet.below, r"\midrule")
     if sheet.last:
-        rows.insert(len(rows) - 1, r"\midrule")
+        rows.insert(len(rows) - 1 - (sheet.below and sheet.below + 1), r"\midrule")
     return "\n".join(
         [
             rf"\begin{{{place}}}[htbp]",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.out import new_file
-from annotator.reports.writers import NO_RULE, limits, percent
+from annotator.reports.writers import between, flips, limits, percent
 from annotator.text import storable
 from validation import Interval
 
@@ -20,11 +20,13 @@ COLUMNS = {
     **{"rubric": "string", "version": "int64", "rubric_sha256": "string", "choice": "string"},
     **dict.fromkeys(("judge", "judge_sha256", "run", "run_status"), "string"),
     "limit": "int64",
-    **dict.fromkeys(("attribute", "attribute_value", "code", "name"), "string"),
+    **dict.fromkeys(("attribute", "attribute_value", "kind", "code", "name"), "string"),
     **dict.fromkeys(("count", "n"), "int64"),
     **dict.fromkeys(("value", "low", "high", "confidence"), "float64"),
     **dict.fromkeys(("method", "reason", "percent", "interval_percent"), "string"),
-    **dict.fromkeys(("primary_or_secondary", "labelled", "none", "skipped", "failed"), "int64"),
+    **{"bounds_low": "float64", "bounds_high": "float64", "bounds_percent": "string"},
+    **dict.fromkeys(("primary_or_secondary", "labelled", "none", "undecided"), "int64"),
+    **dict.fromkeys(("skipped", "failed"), "int64"),
     **dict.fromkeys(("flips", "flips_n"), "int64"),
     **dict.fromkeys(("corrected_value", "corrected_low", "corrected_high"), "float64"),
     **{"corrected_confidence": "float64", "corrected_method": "string"},
@@ -36,7 +38,8 @@ COLUMNS = {
 
 
 def write_parquet(tables: Sequence[FrequencyTable], path: Path) -> None:
-    """Write the tables as one Parquet file, a row for each code; what is undefined is null.
+    """Write the tables as one Parquet file, a row for each code and each group of codes (``kind``
+    says which); what is undefined is null.
 
     Raises:
         AnnotatorError: it cannot be written.
@@ -47,7 +50,7 @@ def write_parquet(tables: Sequence[FrequencyTable], path: Path) -> None:
     schema = pyarrow.schema(
         [(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()]
     )
-    rows = [_about(table) | _row(row, table) for table in tables for row in table.rows]
+    rows = [_about(table) | _row(row, table) for table in tables for row in table.all_rows]
     try:
         with new_file(path) as part:
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), part)
@@ -69,6 +72,7 @@ def _about(table: FrequencyTable) -> dict[str, Any]:
         "limit": table.limit,
         "labelled": table.labelled,
         "none": table.none,
+        "undecided": table.undecided,
         "skipped": table.skipped,
         "failed": table.failed,
         "attribute": attribute,
@@ -80,15 +84,20 @@ def _about(table: FrequencyTable) -> dict[str, Any]:
 
 
 def _row(row: Row, table: FrequencyTable) -> dict[str, Any]:
-    flip = table.votes and table.votes.flips.get(row.code)
-    share = _numbers(row.share, "") if row.share else {"reason": NO_RULE}
+    flip = flips(row, table)
+    share = _numbers(row.share, "") if row.share else {"reason": row.unknown}
+    low, high = row.bounds or (None, None)
     return {
+        "kind": row.kind,
         "code": storable(row.code),
         "name": storable(row.name),
-        "count": row.share.k if row.share else None,
+        "count": row.count,
         "n": table.judged,
         "percent": percent(row.share),
         "interval_percent": limits(row.share),
+        "bounds_low": low,
+        "bounds_high": high,
+        "bounds_percent": between(row.bounds) if row.bounds else None,
         "primary_or_secondary": row.anywhere,
         "flips": flip.k if flip else None,
         "flips_n": flip.n if flip else None,

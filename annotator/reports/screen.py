@@ -35,14 +35,16 @@ def as_screen(tables: Sequence[FrequencyTable], width: int) -> str:
 def _show(table: FrequencyTable, console: Console) -> None:
     console.print(Text(heading(table), "bold"))
     console.print()
-    names, *body = _padded([header(table), *(cells(row, table) for row in table.rows)])
+    names, *body = _padded([header(table), *(cells(row, table) for row in table.all_rows)])
     room = min(_BAR, console.width - cell_len(names) - 2)
     rule = Text("-" * cell_len(names), "dim")
     lines = [Text(names, "bold"), rule]
-    for line, row in zip(body, table.rows, strict=True):
+    for line, row in zip(body, table.all_rows, strict=True):
         bar = _bar(row, room) if room >= _LEAST else ""
         lines.append(Text(line + bar, "dim" if _is_zero(row) else ""))
-    lines.insert(len(lines) - 1, rule)
+    lines.insert(1 + len(table.rows), rule)
+    if table.code_groups:
+        lines.insert(3 + len(table.rows), rule)
     lines += [Text(line) for line in ("", *votes_lines(table.votes))] if table.votes else []
     for one in lines:
         console.print(one, soft_wrap=True)

@@ -8,6 +8,8 @@ from annotator.annotations import Annotation, Vote
 from annotator.rubrics import NONE
 from validation import Agreement, Interval, cohen_kappa, wilson
 
+_COUNTED = ("labelled", "none")  # votes that say something
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -29,10 +31,11 @@ class Pair:
 class Votes:
     """What the votes of a run say about its judges.
 
-    ``unanimous``: of the traces judged, those whose votes all say the same. ``flips``: by code, of
-    the traces in which any vote has it, those in which not every vote does. ``ties``: traces
-    without a finding because no label had a majority; ``failed``: votes that failed in judged
-    traces. ``pairs`` is empty where the rubric has no one label (choice many).
+    ``unanimous``: of the traces judged, undecided ones too, those whose votes all say the same.
+    ``flips``: by code, of the traces in which any vote has it, those in which not every vote does.
+    ``ties``: traces in which no label had a majority, or a code exactly half of the votes;
+    ``failed``: votes that failed in judged traces. ``pairs`` is empty where the rubric has no one
+    label (choice many).
     """
 
     unanimous: Interval
@@ -56,12 +59,12 @@ class VoteCounts:
 
     def add(self, annotation: Annotation) -> None:
         """Count the votes of a judged trace; one without votes is not counted."""
-        if not annotation.votes or annotation.status not in ("labelled", "none"):
+        if not annotation.votes or annotation.status not in ("labelled", "none", "undecided"):
             return
-        counted = [vote for vote in annotation.votes if vote.status != "failed"]
+        counted = [vote for vote in annotation.votes if vote.status in _COUNTED]
         self.traces += 1
         self.ties += bool(annotation.tie)
-        self.failed += len(annotation.votes) - len(counted)
+        self.failed += sum(vote.status == "failed" for vote in annotation.votes)
         self.unanimous += len({(vote.primary, vote.codes) for vote in counted}) == 1
         for code in frozenset[str]().union(*(vote.codes for vote in counted)):
             self.found[code] += 1
@@ -95,5 +98,5 @@ def _compared(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[
     for n, one in enumerate(firsts):
         again = [vote for vote in votes if vote.judge == one.judge and vote.sample == 2]
         for other in again + firsts[n + 1 :]:
-            if "failed" not in (one.status, other.status):
+            if one.status in _COUNTED and other.status in _COUNTED:
                 yield (one.judge, other.judge), (one.primary or NONE, other.primary or NONE)

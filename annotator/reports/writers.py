@@ -33,8 +33,11 @@ def limits(share: "Interval | Estimate | None") -> str:
     as if it ended there. An undefined share has one if the limits are known all the same.
     """
     ends = known_limits(share)
-    if ends is None:
-        return UNDEFINED
+    return UNDEFINED if ends is None else between(ends)
+
+
+def between(ends: tuple[float, float]) -> str:
+    """Return limits in percent, as :func:`limits` does."""
     low, high = (f"{100 * end:.1f}" for end in ends)
     low = ">99.9" if low == "100.0" and ends[0] < 1 else low
     high = "<0.1" if high == "0.0" and ends[1] > 0 else high
@@ -62,8 +65,10 @@ def about(table: FrequencyTable) -> list[str]:
         f"{one_line(table.rubric)} v{table.version} ({table.rubric_sha256[:12]})",
         *group,
         f"judge {one_line(table.judge, 120)} ({table.judge_sha256[:12]})",
+        *(["a screen"] if table.screen else []),
         *run,
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
+        *([f"undecided {table.undecided}"] if table.undecided else []),
         f"skipped {table.skipped}",
         f"failed {table.failed}",
     ]
@@ -75,32 +80,38 @@ def heading(table: FrequencyTable) -> str:
 
 
 HEADER = ("code", "count", "n", "%", "95 % interval")
+BOUNDS = "bounds %"
 ANYWHERE = "primary or secondary"
 
 
 def header(table: FrequencyTable) -> tuple[str, ...]:
     """Return the names of the columns of a table."""
-    anywhere = (ANYWHERE,) if table.choice == "primary" else ()
+    names = HEADER + ((BOUNDS,) if table.bounded else ())
+    names += (ANYWHERE,) if table.choice == "primary" else ()
     if not table.correction:
-        return HEADER + anywhere
+        return names
     level = f"{100 * table.correction.confidence:g} % interval"
-    return (*HEADER, *anywhere, "corrected %", level, "labels", "mark")
+    return (*names, "corrected %", level, "labels", "mark")
 
 
 def cells(row: Row, table: FrequencyTable) -> tuple[str, ...]:
     """Return one row's cells as text, in the order of :func:`header`."""
     shown: tuple[str, ...] = (
-        one_line(row.code, 64),
-        str(row.share.k) if row.share else UNDEFINED,
+        one_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
+        UNDEFINED if row.count is None else str(row.count),
         str(table.judged),
         percent(row.share),
         limits(row.share),
     )
+    if table.bounded:
+        shown += (between(row.bounds) if row.bounds else UNDEFINED,)
     if table.choice == "primary":
         shown += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
     if labels := row.labels:
         seen = f"{labels.flagged}+{labels.missed}"
         shown += (percent(labels.corrected), limits(labels.corrected), seen, labels.mark)
+    elif table.correction:
+        shown += (UNDEFINED,) * 4
     return shown
 
 
@@ -110,7 +121,8 @@ def as_table(tables: Sequence[FrequencyTable]) -> str:
 
 
 def _text(table: FrequencyTable) -> str:
-    lines = ruled([header(table), *(cells(row, table) for row in table.rows)])
+    rows = [header(table), *(cells(row, table) for row in table.all_rows)]
+    lines = ruled(rows, below=len(table.code_groups))
     votes = ["", *votes_lines(table.votes)] if table.votes else []
     return "\n".join([heading(table), "", *lines, *votes, "", *notes(table)])
 
@@ -120,9 +132,9 @@ def notes(table: FrequencyTable) -> list[str]:
     return [one_line(note, 2000) for note in table.notes]
 
 
-def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
+def ruled(rows: Sequence[Sequence[str]], *, last: bool = True, below: int = 0) -> list[str]:
     """Return the lines of a table: aligned, ruled off below the heading and, where the last row is
-    none, above it.
+    none, above it; ``below``: how many rows follow it, ruled off as well.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
@@ -132,14 +144,16 @@ def ruled(rows: Sequence[Sequence[str]], *, last: bool = True) -> list[str]:
         for row in rows
     ]
     lines.insert(1, "-" * max(map(len, lines)))
+    if below:
+        lines.insert(len(lines) - below, lines[1])
     if last:
-        lines.insert(len(lines) - 1, "-" * len(lines[1]))
+        lines.insert(len(lines) - 1 - (below and below + 1), lines[1])
     return lines
 
 
 def votes_lines(votes: Votes) -> list[str]:
     """Return how far the votes agree, a line each."""
-    lines = [f"votes unanimous  {_share(votes.unanimous)} of the judged traces"]
+    lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
         shown = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
@@ -169,7 +183,7 @@ def as_markdown(tables: Sequence[FrequencyTable]) -> str:
     """Return the tables in Markdown."""
     parts = []
     for table in tables:
-        lines = piped([header(table), *(cells(row, table) for row in table.rows)])
+        lines = piped([header(table), *(cells(row, table) for row in table.all_rows)])
         votes = votes_lines(table.votes) if table.votes else []
         items = ["", *(f"- {escape(line.strip())}" for line in votes)] if votes else []
         title, below = escape(heading(table)), escape(" ".join(notes(table)))
@@ -183,16 +197,19 @@ def as_latex(tables: Sequence[FrequencyTable]) -> str:
     for table in tables:
         votes = [f"{line}." for line in votes_lines(table.votes)] if table.votes else []
         caption = [f"{heading(table)}.", f"Counted: {table.counted}.", *notes(table)]
-        rows = [cells(row, table) for row in table.rows]
+        rows = [cells(row, table) for row in table.all_rows]
         name = "-".join((table.rubric, *(table.group or ()), table.run_name))
-        sheets.append(latex.Sheet(name, [*caption, *votes], header(table), rows, last=True))
+        below = len(table.code_groups)
+        names = header(table)
+        sheets.append(latex.Sheet(name, [*caption, *votes], names, rows, last=True, below=below))
     return latex.document(sheets)
 
 
 _CSV = (
-    *("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit", "code"),
-    *("name", "count", "n", "percent", "low", "high", "method", "confidence"),
-    *("primary_or_secondary", "labelled", "none", "skipped", "failed", "flips", "flips_n"),
+    *("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit", "kind"),
+    *("code", "name", "count", "n", "percent", "low", "high", "method", "confidence", "reason"),
+    *("bounds_low", "bounds_high", "primary_or_secondary"),
+    *("labelled", "none", "undecided", "skipped", "failed", "flips", "flips_n"),
     *("attribute", "value", "corrected_percent", "corrected_low", "corrected_high"),
     *("corrected_method", "corrected_confidence", "labels_flagged", "labels_missed", "mark"),
     "notes",
@@ -216,29 +233,42 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             "n": table.judged,
             "labelled": table.labelled,
             "none": table.none,
+            "undecided": table.undecided,
             "skipped": table.skipped,
             "failed": table.failed,
             "notes": " ".join(notes(table)),
         }
         if table.group:
             common |= dict(zip(("attribute", "value"), map(_cell, table.group), strict=True))
-        for row in table.rows:
+        for row in table.all_rows:
             own: dict[str, object] = {
+                "kind": row.kind,
                 "code": _cell(row.code),
                 "name": _cell(row.name),
+                "count": row.count,
+                "reason": row.unknown,
                 "primary_or_secondary": row.anywhere,
             }
-            if flip := table.votes and table.votes.flips.get(row.code):
+            if flip := flips(row, table):
                 own |= {"flips": flip.k, "flips_n": flip.n}
+            if row.bounds:
+                low, _, high = between(row.bounds).strip("[]").partition(", ")
+                own |= {"bounds_low": low, "bounds_high": high}
             if row.share:
                 low, _, high = limits(row.share).strip("[]").partition(", ")
-                own |= {"count": row.share.k, "percent": percent(row.share)}
-                own |= {"low": low, "high": high}
+                own |= {"percent": percent(row.share), "low": low, "high": high}
                 own |= {"method": row.share.method, "confidence": row.share.confidence}
             own |= _corrected_cells(row.labels) if row.labels else {}
             filled = {key: "" if value == UNDEFINED else value for key, value in own.items()}
             write.writerow(common | filled)
     return out.getvalue().rstrip("\n")
+
+
+def flips(row: Row, table: FrequencyTable) -> Interval | None:
+    """Return the traces in which some votes have a code and some have not; None of what is no code,
+    or without votes.
+    """
+    return table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
 
 
 def _cell(text: str) -> object:
@@ -259,8 +289,24 @@ def _corrected_cells(labels: "CodeEstimates") -> dict[str, object]:
     }
 
 
-NO_RULE = "the judge has no rule for this code"
-_NOT_JUDGED = dict.fromkeys(field.name for field in fields(Interval)) | {"reason": NO_RULE}
+_NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))
+
+
+def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
+    share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
+    return {
+        "code": row.code,
+        "name": row.name,
+        **share,
+        "k": row.count,
+        "n": table.judged,
+        "percent": percent(row.share),
+        "interval_percent": limits(row.share),
+        "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
+        "bounds_percent": between(row.bounds) if row.bounds else UNDEFINED,
+        "primary_or_secondary": row.anywhere,
+        **(_corrected_value(row.labels) if row.labels else {}),
+    }
 
 
 def as_json(tables: Sequence[FrequencyTable]) -> str:
@@ -279,8 +325,10 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             "judged": table.judged,
             "labelled": table.labelled,
             "none": table.none,
+            "undecided": table.undecided,
             "skipped": table.skipped,
             "failed": table.failed,
+            "screen": table.screen,
             "rejected_findings": table.rejected,
             "traces_with_rejected_findings": table.rejected_traces,
             "none_after_rejection": table.emptied,
@@ -293,18 +341,8 @@ def as_json(tables: Sequence[FrequencyTable]) -> str:
             else None,
             "labels": table.correction and table.correction.labels,
             "transferred": table.correction and table.correction.transferred,
-            "rows": [
-                {
-                    "code": row.code,
-                    "name": row.name,
-                    **(row.share.as_dict() if row.share else _NOT_JUDGED | {"n": table.judged}),
-                    "percent": percent(row.share),
-                    "interval_percent": limits(row.share),
-                    "primary_or_secondary": row.anywhere,
-                    **(_corrected_value(row.labels) if row.labels else {}),
-                }
-                for row in table.rows
-            ],
+            "rows": [_row_value(row, table) for row in table.rows],
+            "code_groups": [_row_value(row, table) for row in table.code_groups],
             "notes": list(table.notes),
         }
         for table in tables

@@ -25,7 +25,8 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     Only findings whose every quote stands in the trace count. If the code that the judge holds to
     be primary does not stand but others do, the strongest of those by the rubric's precedence
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
-    A rubric of ``many`` codes has no primary one. Ballots are checked one by one, and then counted.
+    A rubric of ``many`` codes has no primary one. Where no claim stands, it is ``none``, unless the
+    judge has not established that. Ballots are checked one by one, and then counted.
     """
     if verdict.ballots:
         ballots = [
@@ -45,9 +46,11 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
         rejected += [_surplus(one, primary) for one in findings if one.code != primary]
         findings = [one for one in findings if one.code == primary]
         codes = [primary]
+    undecided = None if codes else verdict.undecided
     return replace(
         blank,
-        status="labelled" if codes else "none",
+        status="labelled" if codes else "undecided" if undecided else "none",
+        reason=undecided,
         primary=primary,
         secondary=tuple(code for code in codes if code != primary),
         findings=tuple(findings),

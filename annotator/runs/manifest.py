@@ -20,7 +20,9 @@ from annotator.text import storable, without_url_secrets
 class _Code(BaseModel):
     id: str
     name: str
+    group: str | None = None
     judged: bool
+    screen: bool = False
 
 
 class _Rubric(BaseModel):
@@ -141,10 +143,7 @@ def new_manifest(
                 "title": rubric.title,
                 "choice": rubric.choice,
                 "applies_to": rubric.applies_to.model_dump(),
-                "codes": [
-                    {"id": code.id, "name": code.name, "judged": code.id in judge.codes(rubric)}
-                    for code in rubric.codes
-                ],
+                "codes": _codes(rubric, judge),
             }
             for rubric in rubrics
         ],
@@ -160,6 +159,21 @@ def new_manifest(
         "ended": None,
         "status": "running",
     }
+
+
+def _codes(rubric: Rubric, judge: Judge) -> list[dict[str, Any]]:
+    """Return the codes of a rubric, and which of them the judge can find, or only screens for."""
+    judged, screens = judge.codes(rubric), judge.screens(rubric)
+    return [
+        {
+            "id": code.id,
+            "name": code.name,
+            "group": code.group,
+            "judged": code.id in judged,
+            "screen": code.id in screens,
+        }
+        for code in rubric.codes
+    ]
 
 
 def absolute(source: str) -> str:

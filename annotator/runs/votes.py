@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from annotator.annotations import Annotation, Finding, Rejected, Vote
+from annotator.annotations import Annotation, Finding, Rejected, Status, Vote
 from annotator.rubrics import NONE, Rubric
 
 
@@ -12,6 +12,7 @@ from annotator.rubrics import NONE, Rubric
 class _Elected:
     """The codes that won, the primary one first, and what had most votes without winning."""
 
+    status: Status
     codes: tuple[str, ...]
     tie: tuple[str, ...]
 
@@ -22,39 +23,47 @@ def elect(
     """Return the annotation that the ballots elect; ``blank`` holds all but the result.
 
     Each ballot is (number of the sample, what that voter alone would have recorded): its quotes are
-    checked before it counts. Votes that failed are kept and not counted; unless more than half of
-    the voters judged, the trace failed.
+    checked before it counts. Votes that failed or are undecided are kept and not counted; unless
+    more than half of the votes did not fail, the trace failed, and unless more than half count, it
+    is undecided.
 
     The label (a code, or none) is the one that has more than half of the votes counted. Where none
-    has, there is no finding, and what had the most votes is marked (``tie``). A secondary code, and
-    each code of a rubric of ``many``, needs more than half of the votes too. A finding takes its
-    evidence from the first voter whose finding it is.
+    has, the trace is undecided, and what had the most votes is marked (``tie``). A secondary code,
+    and each code of a rubric of ``many``, needs more than half of the votes too; codes that exactly
+    half of them have are marked and not found. A finding takes its evidence from the first voter
+    whose finding it is.
     """
     votes = tuple(
         Vote(one.judge, sample, one.status, one.primary, one.secondary, one.error)
         for sample, one in ballots
     )
-    counted = [vote for vote in votes if vote.status != "failed"]
+    failed = [vote for vote in votes if vote.status == "failed"]
+    counted = [vote for vote in votes if vote.status in ("labelled", "none")]
     truncated: dict[str, int] = {}
     for _, one in ballots:
         for source, characters in one.truncated.items():
             truncated[source] = max(characters, truncated.get(source, 0))
     blank = replace(blank, votes=votes, truncated=truncated)
-    if 2 * len(counted) <= len(votes):
-        reason = next(vote.error for vote in votes if vote.error)
-        words = f"{len(votes) - len(counted)} of {len(votes)} votes failed; the first: {reason}"
+    if 2 * len(failed) >= len(votes):
+        words = f"{len(failed)} of {len(votes)} votes failed; the first: {failed[0].error}"
         return replace(blank, status="failed", error=words)
+    if 2 * len(counted) <= len(votes):
+        words = f"{len(votes) - len(counted)} of {len(votes)} votes failed or are undecided"
+        return replace(blank, status="undecided", reason=words)
     many = rubric.choice == "many"
     elected = _many(counted) if many else _one(counted, rubric)
     primary = None if many or not elected.codes else elected.codes[0]
     return replace(
         blank,
-        status="labelled" if elected.codes else "none",
+        status=elected.status,
+        reason=f"no majority among the votes: {', '.join(elected.tie)}"
+        if elected.status == "undecided"
+        else None,
         primary=primary,
         secondary=tuple(code for code in elected.codes if code != primary),
         findings=tuple(_finding(code, ballots) for code in elected.codes),
         rejected=tuple(_rejected(ballots)),
-        agreement=_agreement(counted, elected, many),
+        agreement=_agreement(counted, elected, rubric),
         tie=elected.tie,
     )
 
@@ -63,25 +72,30 @@ def _one(votes: Sequence[Vote], rubric: Rubric) -> _Elected:
     labels = Counter(vote.primary or NONE for vote in votes)
     label, most = labels.most_common(1)[0]
     if 2 * most <= len(votes):
-        return _Elected((), tuple(sorted(one for one, n in labels.items() if n == most)))
+        tie = tuple(sorted(one for one, n in labels.items() if n == most))
+        return _Elected("undecided", (), tie)
     if label == NONE:
-        return _Elected((), ())
+        return _Elected("none", (), ())
     found = Counter(code for vote in votes for code in vote.codes)
     others = [code for code, n in found.items() if code != label and 2 * n > len(votes)]
-    return _Elected((label, *sorted(others, key=rubric.rank)), ())
+    return _Elected("labelled", (label, *sorted(others, key=rubric.rank)), ())
 
 
 def _many(votes: Sequence[Vote]) -> _Elected:
     found = Counter(code for vote in votes for code in vote.codes)
+    codes = tuple(sorted(code for code, n in found.items() if 2 * n > len(votes)))
     return _Elected(
-        tuple(sorted(code for code, n in found.items() if 2 * n > len(votes))),
+        "labelled" if codes else "none",
+        codes,
         tuple(sorted(code for code, n in found.items() if 2 * n == len(votes))),
     )
 
 
-def _agreement(votes: Sequence[Vote], elected: _Elected, many: bool) -> float:
+def _agreement(votes: Sequence[Vote], elected: _Elected, rubric: Rubric) -> float:
     """Return the share of the votes counted that say what was elected."""
-    if many:
+    if elected.status == "undecided":
+        return 0.0
+    if rubric.choice == "many":
         same = sum(vote.codes == frozenset(elected.codes) for vote in votes)
     else:
         label = elected.codes[0] if elected.codes else None

@@ -40,7 +40,7 @@ def frame_value(runs: Sequence[Path]) -> dict[str, Any]:
 def _run_value(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
     judge = f"{manifest['judge']['id']} ({judge_sha256(manifest)[:12]})"
     totals = manifest.get("totals", {})
-    counts = ("annotations", "labelled", "none", "skipped", "failed")
+    counts = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
     facts = [
         ("Run", manifest["id"]),
         ("Judge", judge),
@@ -116,13 +116,14 @@ def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
         "corrected": table.correction is not None,
         "rows": [
             {
+                "kind": row.kind,
                 "code": row.code,
                 "name": row.name,
                 "cells": list(cells(row, table)),
                 "share": _limits(row.share),
                 "corrected": _limits(row.labels.corrected) if row.labels else None,
             }
-            for row in table.rows
+            for row in table.all_rows
         ],
         "votes": votes_lines(table.votes) if table.votes else [],
         "notes": list(table.notes),

@@ -22,8 +22,9 @@ def make_rubric(
     *,
     version: int = 1,
     id: str = "faults",
+    groups: Mapping[str, str] | None = None,
 ) -> Rubric:
-    """A rubric file ``folder/<id>.yaml`` (valid JSON is valid YAML), loaded."""
+    """A rubric file ``folder/<id>.yaml`` (valid JSON is valid YAML), loaded, with ``groups``."""
     names = list(codes)
     text = "x"
     value = {
@@ -33,7 +34,11 @@ def make_rubric(
         "source": text,
         "choice": choice,
         "instructions": text,
-        "codes": [{"id": n, "name": n, "definition": text, "evidence": text} for n in names],
+        "codes": [
+            {"id": n, "name": n, "definition": text, "evidence": text}
+            | ({"group": groups[n]} if groups else {})
+            for n in names
+        ],
         "precedence": names,
     }
     file = folder / f"{id}.yaml"
@@ -58,7 +63,7 @@ def said(trace_id: str, *codes: str, status: str | None = None, **attributes: An
         findings=tuple(Finding(code, f"because of {code}", evidence) for code in codes),
         attributes=attributes,
         error="refused" if status == "failed" else None,
-        reason="passed" if status == "skipped" else None,
+        reason={"skipped": "passed", "undecided": "a tie"}.get(status or ""),
     )
 
 
@@ -69,11 +74,12 @@ def make_run(
     *,
     judge: str = "llm:m",
     known: Iterable[str] | None = None,
+    screens: Iterable[str] = (),
     more: Iterable[tuple[Rubric, Iterable[Annotation]]] = (),
     **changes: Any,
 ) -> Path:
-    """A finished run directory. ``known``: the codes that the judge can find (default: all);
-    ``more``: other rubrics of the same run.
+    """A finished run directory. ``known``: the codes that the judge can find (default: all),
+    ``screens``: those that it only screens for; ``more``: other rubrics of the same run.
     """
     parts = [(rubric, list(annotations)), *((other, list(its)) for other, its in more)]
     manifest = new_manifest(
@@ -90,6 +96,7 @@ def make_run(
     for one in manifest["rubrics"]:
         for code in one["codes"]:
             code["judged"] = known is None or code["id"] in set(known)
+            code["screen"] = code["id"] in set(screens)
     lines = [
         replace(one, rubric=own.id, rubric_sha256=own.sha256, judge=judge)
         if own.choice != "many"

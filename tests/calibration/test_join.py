@@ -30,9 +30,10 @@ def rubric(tmp_path):
 
 @pytest.fixture
 def ten(tmp_path, rubric):
-    """Ten judged traces t0 to t9, all alpha, a skipped and a failed one."""
+    """Ten judged traces t0 to t9, all alpha, a skipped, a failed and an undecided one."""
     traces = [said(f"t{n}", "alpha") for n in range(10)]
     traces += [said("passed", status="skipped"), said("broken", status="failed")]
+    traces += [said("torn", status="undecided")]
     return make_run(tmp_path / "run", rubric, traces)
 
 
@@ -44,7 +45,7 @@ def labels_of(tmp_path, *rows, name="labels.jsonl"):
 
 
 def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp_path, rubric, ten):
-    ids = ["t0", "gone", "passed", "t1", "broken", "lost"]
+    ids = ["t0", "gone", "passed", "t1", "broken", "torn", "lost"]
     file = labels_of(tmp_path, *(label(one, rubric, "alpha") for one in ids))
     done = annotate_cli("calibrate", ten, "--labels", file)
     assert done.code == 0, done.err
@@ -53,12 +54,15 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp
     assert (made["labels"]["n"], made["judged"]) == (2, 10)
     assert made["labels"]["not_in_run"] == ["gone", "lost"]
     assert (made["labels"]["skipped"], made["labels"]["failed"]) == (["passed"], ["broken"])
+    assert made["labels"]["undecided"] == ["torn"]
     for line in (
         "2 labelled traces are not in the run.",
         "1 labelled traces have no judgement in the run (skipped) and are left out.",
+        "Not compared: 1 labelled traces that are undecided.",
         "not in run: gone, lost",
         "skipped: passed",
         "failed: broken",
+        "undecided: torn",
     ):
         assert line in done.out.splitlines()
     # A caption of a report tells how many they are; their ids are for who calibrates.
@@ -72,6 +76,7 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp
     [
         (["gone", "lost"], "2 missing"),
         (["passed"], "1 skipped"),
+        (["torn"], "1 undecided"),
         (["gone", "passed", "broken"], "1 missing, 1 skipped, 1 failed"),
     ],
 )

@@ -56,9 +56,10 @@ def judged(n):
 
 @pytest.fixture
 def run(tmp_path, rubric):
-    """400 judged traces in 40 tasks, a skipped and a failed one."""
+    """400 judged traces in 40 tasks, a skipped, a failed and an undecided one."""
     traces = [said(f"r/{n}", *judged(n), project="p", task=str(n // 10)) for n in range(400)]
     traces += [said("skip", status="skipped", task="0"), said("fail", status="failed", task="0")]
+    traces.append(said("tie", status="undecided", task="0"))
     return make_run(tmp_path / "run", rubric, traces)
 
 

@@ -27,7 +27,7 @@ from tests.conftest import ROOT
 from validation import wilson
 
 # (value of --by, code) -> count, n, percent, interval, then as far as there are such columns:
-# primary or secondary; corrected percent, corrected interval, labels, mark.
+# bounds; primary or secondary; corrected percent, corrected interval, labels, mark.
 Numbers = dict[tuple[str, str], tuple[str, ...]]
 TEXT = ("table", "csv", "json", "md", "latex")
 FORMATS = (*TEXT, "parquet", "screen")
@@ -74,16 +74,25 @@ def from_table(text: str) -> Numbers:
         elif line.startswith("code "):
             inside = True
         elif inside and line.strip() and not line.startswith("---"):
+            line = line.replace(" (group)", "(group)")
             code, *cells = re.sub(r"\[ +", "[", re.sub(r", +", ",", line)).split()
             found[group, code] = tuple(cell.replace(",", ", ") for cell in cells)
         inside = inside and bool(line.strip())
     return found
 
 
+def named(row: Mapping[str, object]) -> str:
+    return f"{row['code']}(group)" if row["kind"] == "group" else str(row["code"])
+
+
 def from_csv(text: str) -> Numbers:
     found = {}
-    for row in csv.DictReader(io.StringIO(text)):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    bounded = {row["value"] for row in rows if row["bounds_low"]}
+    for row in rows:
         cells = [row["count"], row["n"], row["percent"], f"[{row['low']}, {row['high']}]"]
+        if row["value"] in bounded:
+            cells.append(f"[{row['bounds_low']}, {row['bounds_high']}]")
         if row["rubric"] == "first":
             cells.append(row["primary_or_secondary"])
         if row["mark"]:
@@ -94,32 +103,35 @@ def from_csv(text: str) -> Numbers:
                 row["mark"],
             ]
         shown = ("-" if cell in ("", "[, ]") else cell for cell in cells)
-        found[row["value"], row["code"]] = tuple(shown)
+        found[row["value"], named(row)] = tuple(shown)
     return found
 
 
 def from_values(rows: list[tuple[str, str, Mapping[str, object]]]) -> Numbers:
     """Rows of JSON or Parquet: the rubric, the group's value, the row."""
     found = {}
+    bounded = {group for _, group, row in rows if row["bounds_percent"] not in (None, "-")}
     for rubric, group, row in rows:
         count = row["k"] if "k" in row else row["count"]
         cells = [count, row["n"], row["percent"], row["interval_percent"]]
+        cells += [row["bounds_percent"]] if group in bounded else []
         cells += [row["primary_or_secondary"]] if rubric == "first" else []
         if row.get("mark"):
             labels = f"{row['labels_flagged']}+{row['labels_missed']}"
             corrected = row["corrected_percent"], row["corrected_interval_percent"]
             cells += [*corrected, labels, row["mark"]]
         shown = ("-" if cell is None else str(cell) for cell in cells)
-        found[group, str(row["code"])] = tuple(shown)
+        found[group, named(row)] = tuple(shown)
     return found
 
 
 def from_json(text: str) -> Numbers:
     return from_values(
         [
-            (table["rubric"], (table["group"] or {}).get("value", ""), row)
+            (table["rubric"], (table["group"] or {}).get("value", ""), row | {"kind": kind})
             for table in json.loads(text)
-            for row in table["rows"]
+            for kind, rows in (("code", table["rows"]), ("group", table["code_groups"]))
+            for row in rows
         ]
     )
 
@@ -133,7 +145,7 @@ def from_markdown(text: str) -> Numbers:
             group = match[1] if match else ""
         elif line.startswith("| ") and not line.startswith(("| code ", "| ---")):
             code, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
-            found[group, code] = tuple(cells)
+            found[group, code.replace(" (group)", "(group)")] = tuple(cells)
     return found
 
 
@@ -147,6 +159,7 @@ def from_latex(text: str) -> Numbers:
         elif line.endswith(r" \\") and not line.startswith("code &"):
             line = line.replace(r"\textless{}", "<").replace(r"\textgreater{}", ">")
             code, *cells = line.removesuffix(r" \\").replace(r"\_", "_").split(" & ")
+            code = code.replace(" (group)", "(group)")
             found[group, code] = tuple("-" if cell == "--" else cell for cell in cells)
     return found
 
@@ -267,7 +280,10 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
     run = make_run(tmp_path / "run", make_rubric(tmp_path, "many", id="many"), [said("t", "alpha")])
     [small] = frequency_tables(run)
     counts = {"alpha": n, "beta": 1, "gamma": 0, "none": 0}
-    rows = tuple(replace(row, share=wilson(counts[row.code], n)) for row in small.rows)
+    rows = tuple(
+        replace(row, count=counts[row.code], share=wilson(counts[row.code], n))
+        for row in small.rows
+    )
     tables = [replace(small, rows=rows, labelled=n)]
     write_parquet(tables, tmp_path / "t.parquet")
     found = {name: reader(WRITERS[name](tables)) for name, reader in READERS.items()}
@@ -281,7 +297,7 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
 def test_nothing_judged(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, [said("t", status="failed")])
     found = same(read_all(annotate_cli, run))
-    assert found["", "none"] == ("0", "0", "-", "-", "-")
+    assert found["", "none"] == ("0", "0", "-", "-", "[0.0, 100.0]", "-")
 
 
 def test_parquet_has_the_full_precision(annotate_cli, tmp_path, first):

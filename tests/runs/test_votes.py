@@ -25,7 +25,9 @@ Runs = Callable[..., Path]
 
 @dataclass(frozen=True)
 class Case:
-    """Ballots as words (codes, primary first; "" none, "!" failed), and what they elect by hand."""
+    """Ballots as words (codes, primary first; "" none, "!" failed, "?" undecided), and what they
+    elect by hand.
+    """
 
     ballots: tuple[str, ...]
     codes: str = ""
@@ -41,14 +43,18 @@ ONE = {
     "all none": Case(("", "", ""), ""),
     "two of three": Case(("X", "Y", "X"), "X", (2,), 0.666667),
     "two of three none": Case(("", "X", ""), "", (), 0.666667),
-    "one each": Case(("X", "Y"), "", (), 0.0, "X Y"),
-    "one and none": Case(("X", ""), "", (), 0.5, "X none"),
-    "one each of three": Case(("X", "Y", ""), "", (), 0.333333, "X Y none"),
-    "two pairs": Case(("X", "X", "Y", "Y"), "", (), 0.0, "X Y"),
+    "one each": Case(("X", "Y"), "", (), 0.0, "X Y", "undecided"),
+    "one and none": Case(("X", ""), "", (), 0.0, "X none", "undecided"),
+    "one each of three": Case(("X", "Y", ""), "", (), 0.0, "X Y none", "undecided"),
+    "two pairs": Case(("X", "X", "Y", "Y"), "", (), 0.0, "X Y", "undecided"),
     "three of five": Case(("Y", "X", "Y", "", "Y"), "Y", (3,), 0.6),
     "the weaker code by more votes": Case(("X", "Z", "Z"), "Z", (2,), 0.666667),
     "a failed vote does not count": Case(("X", "!", "X"), "X", (2,)),
-    "nor does it decide": Case(("X", "Y", "!"), "", (), 0.0, "X Y"),
+    "nor does it decide": Case(("X", "Y", "!"), "", (), 0.0, "X Y", "undecided"),
+    "nor does an undecided one": Case(("X", "X", "Y", "?"), "X", (2,), 0.666667),
+    "one of two undecided": Case(("X", "?"), agreement=None, status="undecided"),
+    "all undecided": Case(("?", "?"), agreement=None, status="undecided"),
+    "one each, failed, undecided": Case(("X", "!", "?"), agreement=None, status="undecided"),
     "one of two failed": Case(("X", "!"), agreement=None, status="failed"),
     "two of three failed": Case(("X", "!", "!"), agreement=None, status="failed"),
     "two of four failed": Case(("X", "!", "X", "!"), agreement=None, status="failed"),
@@ -61,8 +67,10 @@ PRIMARY = ONE | {
     "half is no majority": Case(("X Y", "X Y", "X", "X"), "X", (4,)),
     "primary for one, secondary for others": Case(("X Y", "Y X", "X Y"), "X Y", (3, 3), 0.666667),
     "secondary codes by precedence": Case(("X Z Y", "X Y Z"), "X Y Z", (2, 2, 2)),
-    "in every vote, primary in none by majority": Case(("X Y", "Y X"), "", (), 0.0, "X Y"),
-    "secondary alone does not win": Case(("X Z", "Y Z", ""), "", (), 0.333333, "X Y none"),
+    "in every vote, primary in none by majority": Case(
+        ("X Y", "Y X"), "", (), 0.0, "X Y", "undecided"
+    ),
+    "secondary alone does not win": Case(("X Z", "Y Z", ""), "", (), 0.0, "X Y none", "undecided"),
 }
 MANY = {
     "unanimous": Case(("X Y", "Y X"), "X Y", (2, 2)),
@@ -73,6 +81,7 @@ MANY = {
     "half beside a majority": Case(("X Y", "X"), "X", (2,), 0.5, "Y"),
     "all half": Case(("X Y", ""), "", (), 0.5, "X Y"),
     "a failed vote does not count": Case(("X", "!", "X Y"), "X", (2,), 0.5, "Y"),
+    "half undecided": Case(("X", "?"), agreement=None, status="undecided"),
     "half failed": Case(("X", "!"), agreement=None, status="failed"),
 }
 LETTERS = {
@@ -95,6 +104,8 @@ def ballot(name: str, word: str, voter: int) -> tuple[int, Annotation]:
     blank = Annotation("t", name, rubric.sha256, f"llm:{voter}", "none")
     if word == "!":
         return 1, replace(blank, status="failed", error=f"voter {voter} is down")
+    if word == "?":
+        return 1, replace(blank, status="undecided", reason="not read")
     codes = tuple(LETTERS[name][letter] for letter in word.split())
     evidence = (Evidence(f"quote of {voter}", "message:1", 0, 10, "exact"),)
     return 1, replace(
@@ -123,6 +134,10 @@ def test_what_the_votes_elect(name: str, case: Case) -> None:
     assert [vote.status == "failed" for vote in one.votes] == [word == "!" for word in case.ballots]
     failed = f"{case.ballots.count('!')} of {len(ballots)} votes failed; the first: voter 1 is down"
     assert one.error == (failed if one.status == "failed" else None)
+    no = "no majority among the votes: " + ", ".join(tie)
+    lost = sum(word in ("!", "?") for word in case.ballots)
+    gone = f"{lost} of {len(ballots)} votes failed or are undecided"
+    assert one.reason == ((no if tie else gone) if one.status == "undecided" else None)
     for found in one.findings:  # the first voter's words
         letter = next(key for key, code in LETTERS[name].items() if code == found.code)
         first = next(n for n, word in enumerate(case.ballots) if letter in word)
@@ -133,7 +148,7 @@ def test_a_plurality_that_is_no_majority_is_no_finding_and_is_marked() -> None:
     rubric = load_rubric("symptoms")
     ballots = [ballot("symptoms", word, n) for n, word in enumerate(("X", "X", "Y", ""))]
     one = elect(Annotation("t", "symptoms", "", "llm:all", "none"), ballots, rubric)
-    assert (one.status, one.codes, one.agreement) == ("none", (), 0.25)
+    assert (one.status, one.codes, one.agreement) == ("undecided", (), 0.0)
     assert LETTERS["symptoms"]["X"] in one.tie
 
 
@@ -213,11 +228,13 @@ def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path:
         as_billed(tmp_path / "out", server)
         assert len(server.seen) == 3 * 4
     for one in annotations(tmp_path / "out").values():
-        assert (one.judge, one.status, one.tie) == ("llm:a+b", "none", ("C1b", "none"))
+        assert (one.judge, one.status, one.tie) == ("llm:a+b", "undecided", ("C1b", "none"))
         assert [(vote.judge, vote.sample) for vote in one.votes] == [
             *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
         ]
-    assert "3 of the traces counted as none had no majority" in done.out
+    assert "judged 0 (labelled 0, none 0)  undecided 3  skipped 0  failed 0" in done.out
+    assert "3 of the undecided traces had no majority among the votes (tie)." in done.out
+    assert totals(tmp_path / "out")["undecided"] == 3
 
 
 def test_models_at_two_servers_by_a_judge_file(

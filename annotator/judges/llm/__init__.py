@@ -148,6 +148,10 @@ class LLMJudge:
         """A model can give any code."""
         return frozenset(code.id for code in rubric.codes)
 
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """It is asked about every code alike: what it does not find, it says is not there."""
+        return frozenset()
+
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
         if self.mode == "auto" and learned.get("mode") in MODES:

@@ -104,7 +104,8 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Ite
 
 def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
     row = next(row for row in table.rows if row.code == code)
-    yield Mark(row.share, UNDEFINED if row.share else "not judged")
+    instead = "not judged" if row.count is None else f"{row.count} found, no share"
+    yield Mark(row.share, UNDEFINED if row.share else instead)
     if row.labels:
         yield Mark(row.labels.corrected)
 

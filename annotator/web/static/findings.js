@@ -38,10 +38,10 @@
   function card(one) {
     const many = page.overview.runs.length > 1;
     const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", page.overview.runs[one.run].short), h(`span.chip.${one.status}`, one.status)));
-    if (one.reason) element.append(h("p", `Not judged: ${name(one.reason, 600)}`));
+    if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
-    if (one.tie.length) element.append(h("p", `No majority: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
+    if (one.tie.length && one.status !== "undecided") element.append(h("p", `No majority: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
     const left = Object.entries(one.truncated);
     if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
@@ -78,7 +78,7 @@
 
   function votes(one) {
     return h("details", h("summary", `Votes (${one.votes.length})${one.agreement === null ? "" : `, ${Math.round(100 * one.agreement)} % of those counted say so`}`), h("ul", one.votes.map((vote) =>
-      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.status === "failed" ? `failed: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || "none"}`))));
+      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.status === "failed" ? `failed: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || vote.status}`))));
   }
 
   function rejected(one) {

@@ -11,10 +11,10 @@
       plotted && h("th.plot", { scope: "col" }, h("span.said", "interval"), h("span.axis", { "aria-hidden": "true" }, h("span", "0"), h("span", `${Math.round(100 * top)} %`))));
     const filter = { rubric: one.rubric, run: one.run, attributes: new Map(one.group ? [one.group] : []) };
     const listed = !one.group || one.group[1] !== "-"; // traces without the attribute cannot be filtered by it
-    const body = one.rows.map((row) => {
+    const body = one.rows.map((row, n) => {
       const [first, ...rest] = row.cells;
-      return h(`tr${row.code === "none" ? ".last" : ""}`,
-        h("th", { scope: "row" }, listed ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : name(first, 64), h("span.name", name(row.name, 80))),
+      return h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
+        h("th", { scope: "row" }, listed && row.kind !== "group" ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : name(first, 64), h("span.name", name(row.name, 80))),
         rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },
