@@ -1,275 +1,195 @@
-"""What agents assure each other of: that nothing clashes, and what they leave alone."""
+"""What agents flatly assure each other of: that the work does not clash, or what they leave alone.
+
+Precision first. A sentence that doubts, wishes, plans, sets a condition, asks for a check or speaks
+of the sender's own copy assures nobody of how the patches merge.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
 
+from annotator.facts.known import Known
 from annotator.facts.mentions import paths_in
-from annotator.facts.phrases import Statement, clause_end, clause_start, hedge_in
-from annotator.facts.prose import Said, Sentence
+from annotator.facts.model import Fact, name_of
+from annotator.facts.patches import meetings_between
+from annotator.facts.prose import Said, Sentence, span_of, words
+from annotator.patches.diff import same_path
+from annotator.text import one_line
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# A sentence is searched for a kind of assurance only if one of these words is in it.
-WORDS = {
-    claim: _words(words)
-    for claim, words in {
-        "untouched": "touch touching touched modify modified modifying change changed changing edit"
-        " edited editing alter altered altering",
-        "only": "only",
-        "no_conflict": "conflict conflicts conflicting overlap overlaps overlapping collision"
-        " collisions collide collides clash clashes clashed clobber clobbers clobbering clobbered"
-        " interfere interferes interference intersect intersects contend contention overwrite"
-        " overwrites overwritten compatible coexist coexists safe merge merges merging rebase"
-        " combine combines compose composes apply applies layer layers slot slots lands go goes"
-        " affect break impact shared common same risk",
-        "independent": "graded evaluated judged inspected tested scored checked grades evaluates"
-        " reads inspects checks merge merged rebase reconcile coordinate coordination sync"
-        " independent independently separate",
-        "disjoint": "disjoint exclusive orthogonal independent separate different distinct"
-        " overlapping",
-    }.items()
+KINDS: Mapping[str, str] = {
+    "assurance": "an agent states flatly that the work does not clash",
+    "clash_stated": "an agent says that the work does conflict or overlap",
+    "bound": "an agent says by name what it alone changes or leaves alone",
+    "assurance_refuted": "an agent states flatly that the work does not clash, and the patches do",
 }
-CLASHING = frozenset(one for one in WORDS["no_conflict"] if one.startswith(("c", "o", "m")))
-# What a sentence of one of these words must say besides, for a long pattern to be worth a try.
-_SAYS_NO = _words(
-    "no not t never cannot zero nothing none neither cleanly fine nicely automatically"
-    " untouched itself themselves without easy simple trivial straightforward clean"
-    " painless low little minimal minor small non free impossible compatible coexist"
-    " coexists safe apart"
-)
-_SAYS_APART = _words(
-    "no not t don needn nothing never won independently separately standalone alone"
-    " individually isolation only own per time independent separate needed required"
-    " necessary"
-)
-_BESIDE = {"no_conflict": _SAYS_NO, "independent": _SAYS_APART}
-_UNTOUCHED = re.compile(
-    r"\b(?:(?:i|we)\s)?(?:(will not|won['’]t|am not|['’]m not|not going to"
-    r"|(?:i|we) do(?: not|n['’]t))"
-    r"|(did not|didn['’]t|have not|haven['’]t|never|without"
-    r"|(?<!do )(?<!to )(?<!can )not))\s"
-    r"(?:ever\s|be\s|going to\s|actually\s|need to\s|have to\s)?"
-    r"(touch(?:ing|ed)?|modif(?:y|ied|ying)|chang(?:e|ed|ing)|edit(?:ed|ing)?|alter(?:ed|ing)?)\b",
-)
-_ONLY = re.compile(
-    r"\b(?:i['’]ll|i|i['’]ve|i['’]m|will|my (?:changes?|patch|diff|edits?)|edits?|changes?)\s"
-    r"(?:will\s|am\s|have\s|are\s|is\s)?only\s"
-    r"(?:touch(?:e[sd]|ing)?|edit(?:s|ed|ing)?|modif(?:y|ies|ied|ying)|chang(?:e[sd]?|ing)"
-    r"|add(?:s|ed|ing)?|in)\b",
-)
-_CLASHING = (
-    r"(?:conflict|overlap|collid|collision|clash|clobber|interfer|overwrit|intersect|contend)"
-    r"\w{0,4}"
-)
-_WITHOUT = (
-    r"(?:cleanly|fine|nicely|automatically|untouched|by (?:it|them)sel(?:f|ves)"
-    r"|without (?:any |a |further )?(?:issues?|problems?|conflicts?|troubles?|clash(?:es)?"
-    r"|interaction|help))"
-)
+
+_CLASHING = r"(?:conflict|overlap|collid|collision|clash|intersect)\w{0,4}"
 _NO_CONFLICT = re.compile(
-    # "no real merge conflicts", "no clobbering risk"; but "no clobbering happened" is a report
-    r"\b(?:no|zero|never an?y?) (?:(?!need|matter)\w{1,12} ){0,3}?(?:conflicts?|overlap(?:s|ping)?"
-    r"|collisions?|clash(?:es)?|interference|contention|clobber(?:ing)?"
+    r"\b(?:no|zero) (?:(?!need|matter)\w{1,12} ){0,3}?(?:conflicts?|overlap(?:s|ping)?|collisions?"
+    r"|clash(?:es)?|interference|clobbering"
     r"|(?:shared|common) (?:hunks?|lines?|regions?|symbols?))\b"
-    r"(?! (?:\w{1,12} )?(?:happened|occurred|seen|so far))"
-    rf"|(?:\bnot|n['’]t|\bnever|\bcannot)\s(?:\w{{1,20}}\s){{0,2}}?{_CLASHING}\b"
+    rf"|(?:\bnot|n['’]t|\bnever|\bcannot) (?:\w{{1,20}} ){{0,2}}?{_CLASHING}\b"
     rf"|\b(?:nothing|none|neither)\b(?:[^.;]|\.(?=\w)){{0,60}}?\b{_CLASHING}\b"
     r"|(?:\bnot|n['’]t) be (?:any )?(?:\w{1,12} ){0,3}?(?:conflicts?|overlaps?|collisions?)\b"
-    r"|(?:\bnot|n['’]t) (?:affect|break|impact) (?:(?:you|yours|either)\b"
-    r"|your (?:\w{1,20} )?(?:patch|changes|edits|work|diff|branch|merge|copy|part|side)\b)"
-    r"|(?:\bnot|n['’]t) (?:touch|share|meet|change) (?:an?y? |the )?(?:common|same|shared)\b"
     r"|\b(?:conflicts?|clash(?:es)?|collisions?|overlaps?) (?:is|are) impossible\b"
-    r"|\b(?:easy|simple|trivial|straightforward|clean|painless) (?:\w{1,12} )?(?:merge|rebase)\b"
-    r"|\b(?:low|little|minimal|minor) (?:risk of )?(?:\w{1,12} )?(?:conflict|overlap|collision)s?\b"
-    r"|\b(?:overlap|risk) is (?:low|minimal|small|zero)\b"
     r"|\bnon-?(?:conflicting|overlapping)\b|\b(?:conflict|risk|collision)-free\b"
-    r"|(?<!n['’]t )(?<!not )\b(?:merg(?:es?|ing)|combines?|composes?|coexists?"
-    r"|appl(?:y|ies)(?: together|(?= cleanly (?:on|over|with|to your)\b))"
-    r"|layers?|slots?|lands?|go(?:es)?)"
-    rf" (?:in |through )?(?:together |in )?(?:very )?{_WITHOUT}\b"
-    r"|\b(?:merge|rebase) (?:(?:is|will be|should be|would be) )?(?:clean|trivial|easy|painless)\b"
-    r"|\b(?:changes|patches|features|diffs|edits|work) (?:are|is) (?:\w{1,12} )?compatible\b"
-    r"|\b(?:fully |perfectly )?compatible with (?:yours?|mine)\b"
-    r"|\bpatches (?:can |will )?coexist\b"
-    r"|\bsafe to (?:merge|combine|apply)\b"
-    r"|\bsafe to (?:finali[sz]e|submit|proceed|finish)\b[^.;]{0,80}\bindependently\b",
+    r"|\b(?:merges?|combines?|composes?|coexists?) (?:together )?(?:cleanly|fine|nicely"
+    r"|automatically|without (?:any )?(?:issues?|problems?|conflicts?))\b"
+    r"|\bmerge (?:is|will be) (?:clean|trivial|easy|painless)\b|\bsafe to (?:merge|combine|apply)\b"
 )
-_GRADED = r"(?:graded|evaluated|judged|inspected|tested|scored|checked)"
-_APART = (
-    r"(?:independently|separately|standalone|alone|individually|in isolation|one at a time"
-    r"|on (?:its|their|our|my) own|in (?:its|their) own|per (?:branch|agent|feature|task))"
+_DISJOINT = re.compile(
+    r"\bdisjoint\b(?! (?:\w{1,20} )?split)|\bmutually exclusive\b|\borthogonal\b"
+    r"|\b(?:separate|different|distinct|non-overlapping) (?:\w{1,20} )?"
+    r"(?:lines?|regions?|functions?|methods?|sections?|blocks?|hunks?|places?)\b"
 )
 _INDEPENDENT = re.compile(
-    r"\bno (?:need (?:to|for)|(?:literal |actual |manual |further )?(?:merge|merging|merged code"
-    r"|coordination|rebase)\b[^.;]{0,20}\b(?:needed|required|necessary))\b"
-    r"(?<!no need to)|\bno need to (?:merge|rebase|reconcile|coordinate|sync)\b"
-    r"|\b(?:do not|don['’]t|needn['’]t) (?:have |need )?(?:to )?"
-    r"(?:rebase|reconcile|merge|coordinate)\b[^.;]{0,30}\b(?:anything|with me|mine)\b"
-    r"|\bnothing (?:left )?(?:\w{1,10} ){0,4}(?:to |be )"
-    r"(?:reconciled?|merged?|resolved?|coordinated?)\b"
-    r"|\b(?:patch(?:es|\.txt)?|diffs?|work(?:space)?|submissions?|branch|graders?|harness)\b"
-    rf"[^.;]{{0,60}}\b{_GRADED}\b[^.;]{{0,30}}\b{_APART}\b"
-    rf"|\bonly (?:my|our|your|each|its)\b[^.;]{{0,40}}\b{_GRADED}\b"
-    r"|\b(?:graded|evaluated|judged|scored) (?:independently|separately|standalone|alone|only)\b"
-    r"|\bgraded (?:on|for) (?:our|my|its|their) own\b"
-    r"|\bonly (?:reads?|inspects?|grades?|checks?|evaluates?) (?:my|our|your|each)\b"
+    r"\bno (?:literal |actual |manual |further )?(?:merge|merging|merged code|rebase)\b[^.;]{0,20}"
+    r"\b(?:needed|required|necessary)\b|\bno need to (?:merge|rebase|reconcile)\b"
+    r"|\b(?:patch(?:es|\.txt)?|diffs?|submissions?|graders?|evaluator|harness)\b[^.;]{0,60}"
+    r"\b(?:graded|evaluated|judged|inspected|tested|scored|checked|applied)\b[^.;]{0,30}\b(?:"
+    r"independently|separately|standalone|alone|individually|in isolation|on (?:its|their) own)\b"
+    r"|\bonly (?:my|our|your|each|its)\b[^.;]{0,40}\b(?:graded|evaluated|judged|inspected)\b"
     r"|\b(?:won['’]t|will not|never) be merged\b"
-    r"|\b(?:patches|changes|implementations|features) (?:are|stay|remain) (?:\w{1,12} )?"
-    r"(?:independent(?:ly correct)?|separate)\b|\bindependent of each other\b",
+    r"|\bpatches (?:stay|are|remain) (?:\w{1,20} )?independent(?:ly correct)?\b"
 )
-# What clashes must be the agents' work: code may not conflict either.
+_CLAIMS = {"no_conflict": _NO_CONFLICT, "disjoint": _DISJOINT, "independent": _INDEPENDENT}
+_WORDS = words(
+    "conflict conflicts conflicting overlap overlaps overlapping collision collisions collide"
+    " collides clash clashes intersect intersects interference clobbering coexist coexists"
+    " safe merge merges merged merging combine combines compose composes shared common risk"
+    " free disjoint orthogonal exclusive separate different distinct independent"
+    " independently separately standalone alone individually isolation own rebase reconcile"
+    " only"
+)
+_SAYS = {
+    "no_conflict": "the work does not clash",
+    "disjoint": "the places that they change are apart",
+    "independent": "the patches need not be combined",
+}
+
+# What clashes must be both agents' work: code may not conflict either, nor what one adds alone.
 _WORK = re.compile(
-    r"\b(?:we|us|they|our|ours|my|mine|you|your|yours|patch(?:es)?|patch\.txt|diffs?|hunks?|merg\w+"
-    r"|edits|additions|changes|branch(?:es)?|agents?|agent\d|sandbox(?:es)?|filesystems?)\b"
+    r"\b(?:we|us|they|our|ours|both|each|you|your|yours|patch(?:es)?|patch\.txt|diffs?|hunks?"
+    r"|merge|merges|edits|additions|changes|branch(?:es)?|agents|on my (?:end|side))\b"
 )
-# The opposite of an assurance: "they do overlap", "there will be a conflict".
+# A doubt rules its clause, all the rest the sentence.
+_DOUBT = re.compile(
+    r"\b(?:should(?:n['’]t)?|might|may|probably|likely|think|hopefully|expect(?:ed)?|presumably"
+    r"|ideally|perhaps|maybe|seems?|sounds?|afaik|afaict|as far as i|could|would(?:n['’]t)?"
+    r"|in theory|looks? like|appears?|unlikely|low|believe|sure|confident|guess|minimal|minor"
+    r"|little|doubt|hope|goal|aim(?:ing)?|risk of)(?!\w)"
+)
+_OPEN = re.compile(
+    r"\b(?:if|(?:as|so) long as|unless|assum(?:e|ing)|provided|given (?:that )?you|once|until"
+    r"|in case|let me know|tell me|whenever|otherwise|elsewhere|flag(?:ging)? (?:if|since|so)"
+    r"|re-?check|double-check|to reconcile|resolve|sort out|watch out|careful|except)\b"
+)
+# Said of what the sender sees, not of the merge.
+_OWN_VIEW = re.compile(
+    r"\b(?:so far|for now|at (?:this|the) (?:point|moment)|right now|currently|yet"
+    r"|in (?:my|your|our|this|the) (?:\w{1,12} )?(?:copy|copies|sandbox(?:es)?|workspace|checkout"
+    r"|working tree|branch)|filesystems?|sandbox(?:es)?|(?:on|to) disk|locally"
+    r"|(?:repo|separate) cop(?:y|ies))\b"
+)
+_WANTED = re.compile(
+    r"^\W*(?:make|put|keep|add|use|place|move|pick|choose|try|do|stay|split|append|insert)\b"
+    r"|\b(?:please|propos(?:e|al|ing)|let['’]?s|confirm (?:that|you|if|whether)|can you|could you"
+    r"|(?:in order )?to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|keep(?:s|ing)?|make sure"
+    r"|ensure|whether"
+    r"|so that|so (?:we|our|it|they|you|i|my|your|both)(?! (?:do|are|have) (?:not|no))"
+    r"|need(?:s)? to|must|want|plan(?:s|ned|ning)?|try(?:ing)? to|prefer|suggest"
+    r"|merged your|rebased|pulled)\b"  # the report of a merge of one's own
+)
+# Somebody else's word, or a denial.
+_NOT_SAID = re.compile(r"\b(?:said|says|claim(?:s|ed)|told|not true|isn['’]t|is not|aren['’]t)\b")
+_PART = re.compile(
+    r"[;:(]\s?|\.\s|,\s(?:so|but|and|since|because|which|as)\b|\s[–—-]{1,2}\s|—"
+    r"|\b(?:because|since|while|whereas)\b|\)\s?,?\s?so\b"
+)
 _CLASH = re.compile(
     r"\b(?:do|does|did|will|there(?:['’]s| is| are| will be))\s(?!not\b|no\b)(?:an?\s)?"
     r"(?:(?:actually|in fact|indeed|definitely|real|merge|direct)\s){0,2}"
     r"(?:conflicts?|overlaps?|collides?|collisions?|clash(?:es)?)\b"
     r"|\b(?:our|your|these|both|mine) (?:\w{1,20} ){0,4}(?:overlap|conflict|collide|clash)(?:es|s)?"
-    r"\b(?!-| (?:handling|resolution|markers?|check|detection))"
-    r"|\bmerge (?:will|does|is going to) (?:fail|conflict)\b|\bthey (?:conflict|overlap|collide)\b"
-    r"|\bgives? an? (?:merge )?conflict\b",
+    r"\b(?!-| (?:handling|resolution|markers?|check|detection))|\bthey (?:conflict|overlap|collide)"
+    r"\b|\bgives? an? (?:merge )?conflict\b"
 )
-_DISJOINT = re.compile(
-    r"\bdisjoint\b(?!\s(?:\w{1,20}\s)?split)|\bmutually exclusive\b|\borthogonal\b"
-    r"|\bindependent of (?:your|mine)\b"
-    r"|\b(?:separate|different|distinct|independent|non-overlapping) (?:\w{1,20} )?"
-    r"(?:files?|lines?|regions?|functions?|methods?|areas?|sections?|blocks?|parts?|hunks?"
-    r"|places?|spots?|classes)\b",
+_NO_CLASH = re.compile(r"\b(?:not|no|none|never|nothing|neither|without|avoid\w*)\b|n['’]t\b")
+_BOUND = re.compile(
+    r"\b(?:i|we)(?: will|['’]ll)? only (?:touch|edit|modify|change|add)\b"
+    r"|\b(?:i|we) (?:will not|won['’]t|do not|don['’]t) (?:touch|edit|modify|change)\b"
 )
-_MOST_MATCHES = 20  # matches of one pattern in a sentence that are looked at
-_LOOK_BACK = 400  # characters before a match that are looked at
-_OURS = re.compile(
-    r"\b(?:we|us|they|our|ours|you|your|yours|mine|both|diffs|patches|each|edits|changes)\b"
+_CODE = re.compile(r"\w\(\)|[a-z]_[a-z]|\b_\w|[a-z][A-Z]|\w\.[a-zA-Z]")  # a name of the code
+# "receive()", "cache_salt", "useCache": of a dotted name the last part
+_NAME = re.compile(
+    r"\b[A-Za-z]\w*(?=\(\))|\b[A-Za-z]+_\w+\b|\b_\w+\b|\b[a-z]+[A-Z]\w*|\b(?:[A-Z][a-z]+){2,}\b"
 )
-_NO_CLASH = re.compile(
-    r"\bnot\b|n['’]t\b|\b(?:never|cannot|no|none|nothing|neither|without|apart|separate)\b"
-)
+_HANDED_IN = re.compile(r"\.(?:txt|diff|patch)\Z", re.IGNORECASE)  # what a patch is kept in
+_MOST_MATCHES = 20  # of one pattern in a sentence
 _SHORT = 8  # words of a sentence that needs no subject: "No overlap at all."
-_DENIED = re.compile(r"\b(?:isn['’]t|is not|aren['’]t|are not|not possible|impossible)\b")
-_PURPOSE = re.compile(
-    r"\b(?:so that (?:we|our|it|they|you|i|the|both|there)"
-    r"|so (?:we|our|it|they|you|i|the|both|there(?!['’]s no| is no| was no))"
-    r"|to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|please|in order to|whether|make sure"
-    r"|ensure|keep(?:s|ing)?|need to|want|you (?:can|should|could|must)(?! be safe)"
-    r"|let['’]?s"
-    r"|try(?:ing)? to|prefer|would be|use|propos(?:e|al|ing))\b",
-)
-# What a doubt is about ends at a new clause; a condition rules the whole sentence.
-_PART = re.compile(
-    r"[;:(]\s?|\.\s|,\s(?:so|but|and|since|because|which|as)\b|\s[–—-]{1,2}\s|—"
-    r"|\b(?:because|since|while|whereas|so that)\b|\)\s?,?\s?so\b",
-)
-_MODAL = re.compile(
-    r"\b(should(?:n['’]t)?|might|may|probably|likely|i (?:do not |don['’]t )?think|hopefully"
-    r"|expect(?:ed)?|presumably|ideally|perhaps|maybe|seems?|sounds?|afaik|as far as i|could"
-    r"|would(?:n['’]t)?|in theory|looks? like|appears?|try(?:ing)? to|aim|unlikely|low|yet|so far"
-    r"|afaict|believe|(?:fairly|pretty) (?:sure|confident)|i guess|(?:that )?i can see"
-    r"|minimal|minor|little|surprised|anticipate|except possibly|although i|but i)(?!\w)",
-)
-_CONDITION = re.compile(
-    r"\b(if|(?:as|so) long as|unless|assum(?:e|ing)|provided|given you|given that you"
-    r"|once|until|in case|let me know|tell me|whenever"
-    r"|otherwise|anywhere else|elsewhere)\b"
-)
-_WISHING = re.compile(
-    r"^\W*(?:make|put|keep|add|use|place|move|pick|choose|try|do|stay|split|append|insert)\b"
-    r"|\b(?:please|propos(?:e|al|ing)|let['’]?s|confirm (?:that|you|if|whether)|can you|could you"
-    r"|to avoid|so that (?:we|our|it|they|you|i|the|both|there|my|your)\b"
-    r"|so (?:we|our|it|they|you|i|the|both|there|my|your)\b(?!(?: is| are| was|['’]s) no))",
-)
-_BREAK = re.compile(r"[;.]\s|\s[–—-]{1,2}\s|—")
-_ASIDE = re.compile(r"\([^()]{0,60}\Z")
-_OWN_MERGE = re.compile(r"\b(?:merged|rebased|pulled|resolved|fast-forward|merging your)\b")
-_DENYING = re.compile(r"\bnot\b|n['’]t\b|\b(?:never|hardly|nor)\b")
-# Words before it that make it somebody's wish, opinion or test, not the sender's word.
-_NOT_SAID = re.compile(
-    r"\b(?:doubt|not sure|unsure|said|says|claim(?:s|ed)|hope|hoping|goal|aim(?:ing)?|need"
-    r"|needs|must|want|validat\w+|assert\w*|verif\w+|tests? (?:check|that)"
-    r"|same (?:line|lines|place|spot|hunk)|after your|without your|before your)\b"
-)
-_IF = re.compile(r"\b(?:if|unless)\b")
-_EXCEPT = re.compile(
-    r"[,(;:]|\b(?:except|beyond|other than|apart from|besides|only|just|all|see|and only|but)\b"
-)
-_FILLER = re.compile(
-    r"\b(?:the|file|files|either|itself|any|of|at|all|and|or|nor|changes?|to|anything|in)\b|[`'\"\s./,]"
-)
-# What may stand before the verb of an own act: the start of a clause, "I", "and".
-_OWN_ACT = re.compile(
-    r"(?:\A|[.,;:(–—-]\s?|\b(?:and|but|also|i|we|i['’]ve|have|it|patch|so|do|does|did)\s)\Z"
-)
-_LATER = re.compile(r"\b(?:so far|at this point|yet|until|till|before|while|for now|plan)\b")
-_YOU_BEFORE = re.compile(r"\b(?:you|please)\s(?:\w{1,20}\s){0,2}\Z")
 
 
-def assurances(said: Said, sentence: Sentence) -> Iterator[Statement]:
-    """Yield what the sender assures of conflicts and of what it leaves alone, one of each claim.
+def facts(known: Known) -> Iterator[Fact]:
+    """Yield what is assured, message by message, then the assurances that the patches refute."""
+    assured: list[tuple[Said, Fact]] = []
+    for said, sentence in known.sentences():
+        if claim := assured_of(sentence):
+            fact = _stated(known, "assurance", said, sentence, _SAYS[claim], claim=claim)
+            assured.append((said, fact))
+        elif states_clash(sentence):
+            yield _stated(known, "clash_stated", said, sentence, "the work clashes")
+        elif (bound := _BOUND.search(sentence.low)) and sets_bound(sentence, bound.end()):
+            yield _stated(known, "bound", said, sentence, "by name what it alone changes or leaves")
+    yield from (fact for _, fact in assured)
+    for said, fact in assured:
+        yield from _refuted(known, said, fact)
 
-    ``claim``: ``untouched`` (it names what is not changed), ``only`` (it names all that is),
-    ``no_conflict``, ``disjoint`` or ``independent`` (the patches need not be combined); ``tense``:
-    ``future`` is a promise, the others state a fact. A doubt counts in its own clause, a condition
-    in the whole sentence.
+
+def assured_of(sentence: Sentence) -> str | None:
+    """Return what a sentence flatly assures of the merge, or None.
+
+    ``no_conflict``: nothing clashes; ``disjoint``: the places are apart; ``independent``: the
+    patches need not be combined.
     """
     text = sentence.low
-    for claim, pattern in (
-        ("untouched", _UNTOUCHED),
-        ("only", _ONLY),
-        ("no_conflict", _NO_CONFLICT),
-        ("disjoint", _DISJOINT),
-        ("independent", _INDEPENDENT),
-    ):
-        beside = _BESIDE.get(claim)
-        if WORDS[claim].isdisjoint(sentence.words) or (
-            beside and beside.isdisjoint(sentence.words)
-        ):
-            continue
+    if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
+        return None
+    for claim, pattern in _CLAIMS.items():
         for match in islice(pattern.finditer(text), _MOST_MATCHES):
-            whole = claim not in ("untouched", "only")
             begin, end = _clause(text, match.start(), match.end())
-            begin = begin if whole else clause_start(text, match.start())
-            if _YOU_BEFORE.search(text[begin : match.start()][-80:]):
+            if _DOUBT.search(text, begin, end) or _WANTED.search(text, 0, match.start()):
                 continue
-            # With its first letters: "so there's no risk" is no purpose.
-            if _PURPOSE.search(text, begin, match.start() + 2 * whole):
+            if _NOT_SAID.search(text, begin, match.start()):
                 continue
-            if not whole and (text.startswith("please") or _IF.search(text, begin, match.start())):
+            if _OPEN.search(text):
                 continue
-            if whole and (
-                _says_otherwise(text, begin, match.start(), match.end())
-                or not (_WORK.search(text) or _bare(sentence, match))
-            ):
+            of_work = _WORK.search(text[begin:end]) or _bare(sentence, match)
+            if claim != "independent" and (_OWN_VIEW.search(text) or not of_work):
                 continue
-            if claim == "disjoint" and (
-                _DENIED.search(text, match.end(), match.end() + 60) or not _OURS.search(text)
-            ):
-                continue
-            start, stop = (0, len(text)) if whole else (match.end(), clause_end(text, match.end()))
-            details: dict[str, Any] = {
-                "claim": claim, "tense": _tense(text[begin : match.end()]),
-            }  # fmt: skip
-            if claim == "untouched":
-                details["alone"] = _left_alone(sentence, match.start(), match.end())
-            word = _doubt(text, begin, end) if whole else hedge_in(sentence, 0, len(text))
-            yield Statement("assurance", sentence, start, stop, word, details)
-            break
+            return claim
+    return None
 
 
-def clashes(said: Said, sentence: Sentence) -> Iterator[Statement]:
-    """Yield that the sender says that the work does clash."""
-    if match := _CLASH.search(sentence.low):
-        begin, end = _clause(sentence.low, match.start(), match.end())
-        if _NO_CLASH.search(sentence.low, begin, end) or _PURPOSE.search(sentence.low, 0, end):
-            return
-        doubt = _doubt(sentence.low, begin, end)
-        yield Statement("clash_stated", sentence, 0, len(sentence.low), doubt)
+def states_clash(sentence: Sentence) -> bool:
+    """Whether a sentence says flatly that the work does clash."""
+    match = None if _WORDS.isdisjoint(sentence.words) else _CLASH.search(sentence.low)
+    if match is None or sentence.text.endswith("?"):
+        return False
+    begin, end = _clause(sentence.low, match.start(), match.end())
+    told = (_NO_CLASH, _DOUBT)
+    return not any(one.search(sentence.low, begin, end) for one in told) and not (
+        _WANTED.search(sentence.low, 0, end) or _OPEN.search(sentence.low)
+    )
+
+
+def sets_bound(sentence: Sentence, at: int) -> bool:
+    """Whether what follows in a sentence names files or code, under no condition."""
+    rest = sentence.text[at:]
+    return (
+        bool(paths_in(rest) or _CODE.search(rest))
+        and not _OPEN.search(sentence.low)
+        and sentence.asks is None
+    )
 
 
 def _clause(text: str, start: int, end: int) -> tuple[int, int]:
@@ -286,45 +206,39 @@ def _bare(sentence: Sentence, match: re.Match[str]) -> bool:
     return len(sentence.words) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
-def _doubt(text: str, begin: int, end: int) -> str | None:
-    """Return the word that doubts what a clause says, or the condition that it stands under."""
-    match = _MODAL.search(text, begin, end) or _CONDITION.search(text)
-    return match.group(1) if match else None
+def _stated(
+    known: Known, kind: str, said: Said, sentence: Sentence, what: str, **about: str
+) -> Fact:
+    span = span_of(said, sentence)
+    says = f"{name_of(said.sender)} says in message {said.n}, {what}: "
+    says += f'"{one_line(known.text(span), 160)}"'
+    return Fact(kind, says, (said.sender,), (span,), {"message": said.n, **about})
 
 
-def _says_otherwise(text: str, clause: int, start: int, end: int) -> bool:
-    """Whether it is asked for, wished, doubted or denied, a report of an own merge, or an aside."""
-    begin = max(0, start - _LOOK_BACK)
-    for match in _BREAK.finditer(text, begin, start):
-        begin = match.end()
-    return bool(
-        _WISHING.search(text, begin, start + 2)
-        or _NOT_SAID.search(text, begin, start)
-        or _DENYING.search(text, max(clause, text.rfind(",", 0, start)), start)
-        or (_OWN_MERGE.search(text, max(0, start - _LOOK_BACK), start))
-        or _ASIDE.search(text[max(0, start - 80) : start])
-    )
+def _refuted(known: Known, said: Said, fact: Fact) -> Iterator[Fact]:
+    """Yield an assurance where the sender's patch and a partner's change one place differently.
 
-
-def _left_alone(sentence: Sentence, start: int, end: int) -> list[str]:
-    """Return the files that the sender says it leaves alone, whole: the object of its own verb.
-
-    "I did not touch a.py", not "a part of a.py", "b.py, only a.py" or what another left alone.
+    One that names files is refuted in one of them only, and one that names code, where that stands
+    in what meets; that patches need not be combined, where
+    they are combined and conflict.
     """
-    plans = sentence.low.startswith(("i do", "we do", "i am", "i'm", "i’m"), start)
-    if plans or not _OWN_ACT.search(sentence.low[:start][-40:]) or _LATER.search(sentence.low):
-        return []
-    cut = _EXCEPT.search(sentence.low, end)
-    named = sentence.text[end : cut.start() if cut else len(sentence.text)]
-    paths = [one.name for one in paths_in(named)]
-    rest = named
-    for path in paths:
-        rest = rest.replace(path, " ")
-    return [] if _FILLER.sub("", rest.lower()) else paths
-
-
-def _tense(words: str) -> str:
-    if re.search(r"\b(?:will|won['’]t|going to)\b|['’]ll\b", words):
-        return "future"
-    past = r"\b(?:did(?:n['’]t)?|have(?:n['’]t)?|touched|changed|edited|added)\b|['’]ve\b"
-    return "past" if re.search(past, words) else "present"
+    claim, agent = fact.about["claim"], fact.agents[0]
+    if claim == "independent" and known.trace.outcome.merge != "conflicts":
+        return
+    text = known.text(fact.spans[0])
+    files = [one.name for one in paths_in(text) if not _HANDED_IN.search(one.name)]
+    names = set(_NAME.findall(text))
+    for met in meetings_between(known, agent, known.partners(said, known.text(fact.spans[0]))):
+        if files and not any(same_path(name, met.about["path"]) for name in files):
+            continue
+        if names and names.isdisjoint(met.about["names"]):
+            continue
+        other = next(one for one in met.agents if one != agent)
+        says = (
+            f"{name_of(agent)} says in message {fact.about['message']} that {_SAYS[claim]}; its "
+            f"patch and {name_of(other)}'s change the same place of "
+            f"{one_line(met.about['path'], 200)}."
+        )
+        about = {**fact.about, "path": met.about["path"]}
+        yield Fact("assurance_refuted", says, (agent, other), fact.spans + met.spans, about)
+        return

@@ -1,106 +1,131 @@
-"""What agents say of their own work, held against the patch that each handed in."""
+"""What agents say is done, that they do their partner's part as well, and what they take back."""
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 from annotator.facts.known import Known
 from annotator.facts.model import Fact, name_of
-from annotator.facts.patches import passage
-from annotator.facts.phrases import hedge_in
-from annotator.facts.prose import span_of
-from annotator.facts.sides import Side, sentences, sides_of
-from annotator.patches.diff import File, same_path
+from annotator.facts.prose import Said, Sentence, span_of, words
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
-    "untouched_refuted": "an agent says that it left a file alone, and its patch changes it",
-    "promise_broken": "an agent promises to leave a file alone, and its patch changes it",
-    "name_not_in_patch": "an agent says that a name is in place, and its patch only removes it",
+    "completion_claim": "an agent says that its work is done or in place",
+    "partner_work": "an agent says that it does or did its partner's part as well",
+    "retraction": "an agent says that it takes back work that it had done or promised",
 }
 
-# "limit now = 3", "limit() now returns a list"
-_NOW = re.compile(
-    r"(?<![\w.])([A-Za-z_][A-Za-z0-9_]{2,99})(\(\))? (?:is )?now (?:=|equals?\b|uses?\b|returns?\b"
-    r"|defaults?\b)"
+_PAST = (
+    r"(?:added|created|implemented|introduced|appended|inserted|defined|registered|wrote|written"
+    r"|removed|deleted|renamed|moved|changed|modified|updated|edited|extended|refactored|replaced"
+    r"|wrapped|fixed|converted|rewrote|rewritten|pushed|committed|landed|finished|completed?|done"
+    r"|integrated|wired|placed|in place|included|incorporated|merged)\b"
 )
-_MOST_NAMES = 20  # names of one sentence that are looked at
+_PAST_WORDS = frozenset(re.findall(r"[a-z]{4,}", _PAST)) | {"complete", "place"}
+_DONE = re.compile(
+    r"(?:^(?:\W*\w+(?:\shere)?[:,–—-]+\s)?|[;:]\s?|\s[–—-]{1,2}\s|\band\s|\bi\s|\bi['’]ve\s"
+    r"|\bhave\s(?:been\s)?|\bhas\s(?:been\s)?|\b(?:is|are|was|were)\s(?:now\s)?)"
+    rf"(?:(?:also|just|already|now|only|fully|all|both|successfully)\s){{0,2}}{_PAST}"
+)
+_NOT_YET = re.compile(
+    r"\b(?:will|would|once|when|whenever|if|after|until|before|please|not|cannot|can|should|must"
+    r"|never|being|be|to|you(?:['’]ve)?|your|needs?|has to|want|nothing|no|might|may|plan)\b"
+    r"|n['’]t\b|['’]ll\b"
+)
+_WILL = re.compile(r"\b(?:i|we)(?:['’]ll|\swill|['’]m\sgoing\sto|\sam\sgoing\sto|\sown|\stake)\b")
+
+_PART = (
+    r"(?:feature|part|half|task|issue|ticket|brief|assignment|side|spec|job|type|param\w*|support)"
+)
+_DOES = (
+    r"(?:implement(?:ed|ing)?|incorporate[sd]?|incorporating|take over|taken over|finish(?:ed|ing)?"
+    r"|wrote|writing|handled?|duplicated|added|adding|(?:will|ll) add|did)"
+)
+_BOTH = re.compile(
+    r"(?<!in )(?<!to )(?<!of )(?<!on )(?<!for )\bboth\b(?! (?:files?|sides?|signatures?|functions?"
+    r"|methods?|calls?|places?|branches|agents|patches|of|the)\b)[^.;]{0,80}"
+    r"\b(?:yours?(?! (?:message|done|reply|ping))|mine)\b"
+    r"|\b(?:implement\w*|add(?:ed|ing)?|merge[sd]?|include[sd]?|contains?|do|did|with) both"
+    r" (?:features|additions|changes|implementations)\b(?! of)"
+    rf"|\((?:yours|your {_PART})\)|\b{_DOES}\s"
+    r"(?:(?!against|rather|instead|without|using|on|for|around|from|with|to|after|tests?)"
+    rf"\S{{1,60}}\s){{0,8}}?your (?:\S{{1,40}} ){{0,3}}{_PART}\b"
+    rf"|\b{_DOES}\s(?:\S{{1,60}}\s){{0,6}}?for (?:both|the two) of us\b"
+    r"|\byours (?:included|too|as well)\b|\byour half\b"
+    r"|\b(?:assigned to|claimed by) you\b|\byour assignment\b"
+)
+_TWO = words("both your yours mine you")
+_DOUBT = re.compile(
+    r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either"
+    r"|propos\w+|suggest\w*|let me know|want me)\b"
+)
+
+_TAKES_BACK = re.compile(
+    r"\b(?:i(?:['’]ve|['’]m|['’]ll| have| am| will)?|and|have|,|:|^)\s?(?:also |then |now |just )?"
+    r"(?:revert(?:ed|ing)?|remov(?:ed|ing)|dropp(?:ed|ing)|undid|undone|backed out|stripped"
+    r"|withdr(?:ew|awn|awing)|took|taken|cut|deleted|gave up)\b"
+    r"|\bno longer (?:in my|contains?|includes?|part of my|carries)\b|\bscratch what i\b"
+)
+_TAKING_BACK = words(
+    "revert reverted reverting removed removing dropped dropping undid undone backed stripped"
+    " withdrawing withdrew withdrawn took taken cut deleted gave longer scratch"
+)
+_OWN_WORK = re.compile(
+    r"\b(?:from|in|out of) (?:my|our) (?:\w{1,20} ){0,2}(?:copy|patch|\w{1,40}\.\w{1,5}|version"
+    r"|diff)\b|\bi(?:['’]d| had| have)? (?:announced|promised|reported|listed|added|told you)\b"
+    r"|\bfor you\b|\bmy (?:edits|changes) to\b|\bno longer in my\b|\bwas yours\b|\bon your behalf\b"
+    r"|\byour (?:\w{1,20} ){0,3}(?:code|changes?|feature|part|additions?)\b"
+)
+_PLANNING = words("plan propose proposal draft intent survey claim")
 
 
 def facts(known: Known) -> Iterator[Fact]:
-    """Yield what each agent's patch says of its words."""
-    if not known.messages:
-        return
-    sides = sides_of(known)
-    yield from _untouched(known, sides)
-    yield from _names(known, sides)
+    """Yield what is said to be done, whose part it is, and what is taken back, by message.
 
-
-def _untouched(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
-    """Yield what was to be left alone, or is said to be, and was not: whole files by name.
-
-    A name that fits several files of the patches says too little. What is changed after it was said
-    makes nothing false: no claim counts whose sender names the file as changed later on.
+    A draft or proposal shows what is still to be written: what it says is done is no report.
     """
-    every = {file.path for side in sides.values() for file in side.patch.files}
-    for one in known.of("assurance"):
-        agent, message = one.agents[0], one.about["message"]
-        if agent not in sides or one.about["hedged"]:
+    for said, sentence in known.sentences():
+        if sentence.text.endswith("?") or sentence.asks is not None:
             continue
-        for name in one.about.get("alone", ()):
-            if sum(same_path(name, path) for path in every) != 1:
-                continue
-            later = any(
-                claim.agents[0] == agent
-                and claim.about["message"] > message
-                and any(same_path(name, other) for other in claim.about["files"])
-                for claim in known.of("completion_claim")
+        planned = said.kind in _PLANNING
+        done = not planned and says_done(sentence)
+        if done:
+            yield _fact("completion_claim", said, sentence, "its work is done")
+        if says_both(sentence) and (done or planned or _WILL.search(sentence.low)):
+            does = "did" if done else "does"
+            about = {"done": done}
+            yield _fact(
+                "partner_work", said, sentence, f"it {does} its partner's part too", **about
             )
-            if found := _changed(sides[agent], name, one.about["tense"], later):
-                file, kind, what = found
-                says = (
-                    f"{name_of(agent)} {what} {one_line(name, 200)} in message {message}; its "
-                    "patch changes it."
-                )
-                hunk = file.hunks[0]
-                lines = [line for line in hunk.lines if line.sign != " "]
-                shown = passage(f"patch:{agent}", sides[agent].patch.text, lines, hunk)
-                details = {"message": message, "path": file.path}
-                yield Fact(kind, says, (agent,), (one.spans[0], shown), details)
+        if takes_back(sentence):
+            yield _fact("retraction", said, sentence, "it takes work back")
 
 
-def _changed(side: Side, name: str, tense: str, later: bool) -> tuple[File, str, str] | None:
-    """Return the file that a patch changes though it was to be left alone, and what that is."""
-    file = next((x for x in side.patch.files if x.hunks and name and _names_file(name, x)), None)
-    if file is None:
-        return None
-    if tense == "future":
-        return file, "promise_broken", "promises not to change"
-    return None if later else (file, "untouched_refuted", "says that it did not change")
+def says_done(sentence: Sentence) -> bool:
+    """Whether a sentence reports the sender's work as done."""
+    if _PAST_WORDS.isdisjoint(sentence.words):
+        return False
+    for match in _DONE.finditer(sentence.low):
+        if not _NOT_YET.search(sentence.low, max(0, match.start() - 60), match.end() - 1):
+            return True
+    return False
 
 
-def _names_file(name: str, file: File) -> bool:
-    return same_path(name, file.path) or same_path(name, file.old_path)
+def says_both(sentence: Sentence) -> bool:
+    """Whether a sentence says, with no doubt, that the sender does the partner's part too."""
+    found = None if _TWO.isdisjoint(sentence.words) else _BOTH.search(sentence.low)
+    return found is not None and _DOUBT.search(sentence.low) is None
 
 
-def _names(known: Known, sides: Mapping[str, Side]) -> Iterator[Fact]:
-    """Yield the names that are said to be something now, and that the patch only removes."""
-    for said, sentence in sentences(known):
-        side = sides.get(said.sender)
-        if side is None or " now " not in sentence.low or sentence.asks is not None:
-            continue
-        if "your" in sentence.words or side.patch.unread:
-            continue
-        for match in islice(_NOW.finditer(sentence.text), _MOST_NAMES):
-            name = match.group(1)
-            line = side.only_removed.get(name)
-            coded = match.group(2) or "_" in name or "=" in match.group()
-            if line is None or not coded or hedge_in(sentence, 0, match.end()):
-                continue
-            says = (
-                f"{name_of(said.sender)} says in message {said.n} what {name} is now; its patch "
-                "removes that name."
-            )
-            spans = (span_of(said, sentence, match.start()), side.span([line]))
-            details = {"message": said.n, "name": name}
-            yield Fact("name_not_in_patch", says, (said.sender,), spans, details)
+def takes_back(sentence: Sentence) -> bool:
+    """Whether a sentence takes back work that its sender had done or promised, with no doubt."""
+    if _TAKING_BACK.isdisjoint(sentence.words) or not _OWN_WORK.search(sentence.low):
+        return False
+    match = _TAKES_BACK.search(sentence.low)
+    return match is not None and not _DOUBT.search(sentence.low, 0, match.start())
+
+
+def _fact(kind: str, said: Said, sentence: Sentence, what: str, **about: bool) -> Fact:
+    span = span_of(said, sentence)
+    says = f"{name_of(said.sender)} says in message {said.n} that {what}: "
+    says += f'"{one_line(said.text[span.start : span.end], 160)}"'
+    return Fact(kind, says, (said.sender,), (span,), {"message": said.n, **about})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from annotator.facts.known import Known
 from annotator.facts.messages import type_of_said
-from annotator.facts.model import Fact, Span, name_of
+from annotator.facts.model import Fact, name_of
 from annotator.facts.prose import (
     Said,
     opening,
@@ -25,7 +25,6 @@ KINDS: Mapping[str, str] = {
 }
 
 _ASSENTING = frozenset(["accept", "agree", "ack", "acknowledge", "confirm", "ok"])
-_TYPED = re.compile(r"\s*(type:[ \t]*\w+)[ \t]*(?:\n|\Z)", re.IGNORECASE)
 _REVISING = frozenset(["revise", "counter", "amend"])
 _PROPOSING = re.compile(
     r"(?<!please )\bpropos(?:e|al|ing)\b|\bi(?:['’]d| would)? suggest\b|\bsuggestion\b|\blet['’]s\b"
@@ -85,10 +84,7 @@ def _acceptance(said: Said, at: int) -> Iterator[Fact]:
     if at and assents(said):
         usable = [one for one in said.sentences if points_at(one.text)]
         shown = next((span_of(said, one) for one in usable if _ASSENT.match(one.text)), None)
-        typed = _TYPED.match(said.text)
-        if shown is None and typed:
-            shown = Span(f"message:{said.n}", typed.start(1), typed.end(1))
-        if shown is None and usable:  # its type stands beside the text
+        if shown is None and usable:  # "type: ACCEPT" shows nothing of what is accepted
             shown = span_of(said, usable[0])
         if shown:
             says = f"{name_of(said.sender)} accepts in message {said.n}."

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Protocol
 
 from annotator.facts.model import Fact, Span
-from annotator.facts.prose import Said, read_all
+from annotator.facts.prose import Said, Sentence, points_at, read_all
 from annotator.traces import Trace
 
 
@@ -32,12 +32,15 @@ class Known:
         return read_all(self.trace)
 
     @cached_property
-    def _by_number(self) -> dict[int, Said]:
-        return {said.n: said for said in self.messages}
-
-    @cached_property
     def _texts(self) -> dict[str, str]:
         return {one.id: one.text for one in self.trace.sources(("messages", "patches", "outcome"))}
+
+    def sentences(self) -> Iterator[tuple[Said, Sentence]]:
+        """Yield the sentences of all messages that can be pointed at, each with its message."""
+        for said in self.messages:
+            for sentence in said.sentences:
+                if points_at(sentence.text):
+                    yield said, sentence
 
     def text(self, span: Span) -> str:
         """Return a passage."""
@@ -53,10 +56,6 @@ class Known:
         sent = [agent for agent in others if agent in said.message.recipients]
         found = named or sent or others
         return tuple(found) if named or sent or len(others) == 1 else ()
-
-    def partners_of(self, fact: Fact) -> tuple[str, ...]:
-        """Return to whom the first passage of a fact speaks; the fact names its ``message``."""
-        return self.partners(self._by_number[fact.about["message"]], self.text(fact.spans[0]))
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds, module by module in the order of the text."""

@@ -10,8 +10,8 @@ from annotator.facts.prose import Said, Sentence, read
 from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
-TYPES: tuple[Type, ...] = ("question", "plan", "update", "other")
-"""The types; of equally frequent ones the first is a message's main type."""
+TYPES: tuple[Type, ...] = ("plan", "question", "update", "other")
+_FIRST: tuple[Type, ...] = ("question", "plan", "update", "other")  # of equally frequent ones
 
 OWN_TYPES: Mapping[Type, tuple[str, ...]] = {
     "plan": ("plan", "propose", "proposal", "claim", "intent", "survey", "revise", "draft"),
@@ -87,10 +87,10 @@ def main_type(types: Counter[Type], own: str = "") -> Type:
     """Return the most frequent type of a message.
 
     Of equally frequent ones it is what the message calls itself (``own``: a word of its protocol,
-    see ``OWN_TYPES``) if that is among them, else the first of ``TYPES``.
+    see ``OWN_TYPES``) if that is among them, else question before plan before update before other.
     """
     most = max(types.values())
-    best = [one for one in TYPES if types[one] == most]
+    best = [one for one in _FIRST if types[one] == most]
     named = _KINDS.get(own)
     return named if named in best else best[0]
 

@@ -12,8 +12,6 @@ KINDS: Mapping[str, str] = {
     "merge_result": "what merging the patches gave",
     "feature_failed": "a feature's tests fail after the merge",
     "feature_lost": "a feature's tests fail after the merge, and its patch alone passes them",
-    "import_error": "a test output has an error of importing",
-    "circular_import": "a test output says that modules import each other",
     "run_error": "the harness reports an error of the whole run",
     "agent_crashed": "the harness says that an agent did not finish",
 }
@@ -21,8 +19,6 @@ KINDS: Mapping[str, str] = {
 MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
 LONGEST_LINE = 400  # characters of a line that are shown
 
-_IMPORT = re.compile(r"\b(?:ImportError|ModuleNotFoundError)\b")
-_CIRCULAR = re.compile(r"circular import|partially initialized module", re.IGNORECASE)
 _WORDS = re.compile(r"\w+")
 
 
@@ -87,13 +83,6 @@ def _feature(feature: Feature, start: int) -> Iterator[Fact]:
         alone = "fails alone too" if feature.passed_alone is False else "alone it is not known"
         says = f"Feature {name} fails after the merge; {alone}."
         yield Fact("feature_failed", says, agents, spans, about)
-    for kind, pattern, what in (
-        ("import_error", _IMPORT, "an import fails"),
-        ("circular_import", _CIRCULAR, "modules import each other"),
-    ):
-        if found := _line_with(pattern, feature.output, start):
-            says = f"In the tests of feature {name} {what}."
-            yield Fact(kind, says, agents, (found,), {"feature": feature.name})
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -125,13 +114,6 @@ def _best_line(text: str, start: int) -> tuple[Span, ...]:
 def _telling(text: str, start: int) -> tuple[Span, ...]:
     """Return the line of an error that says most, else its first."""
     return _best_line(text, start) or _first_line(text, start)
-
-
-def _line_with(pattern: re.Pattern[str], text: str, start: int) -> Span | None:
-    for at, line in _lines(text):
-        if pattern.search(line[:LONGEST_LINE]) and (span := _span(line, start + at)):
-            return span
-    return None
 
 
 def _first_line(text: str, start: int) -> tuple[Span, ...]:

@@ -26,6 +26,7 @@ MOST_TOTAL = 1_000_000
 
 _LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
 _SHORT_SPAN = 240
+_CLAUSE_END = re.compile(r";\s|\.\s|\s[–—-]{1,2}\s|\)\s")
 
 # Zero-width, so that a run of 100,000 full stops costs one look at each.
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=[\s\"')\]*`]|\Z)|\n")
@@ -203,16 +204,31 @@ def read_all(trace: Trace) -> list[Said]:
 
 
 def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
-    """Return a sentence as a passage; of a long one, the words from offset ``at`` of it on."""
-    start, end = sentence.start, sentence.end
-    if end - start > _LONGEST_SPAN:
-        first = max(sentence.text.rfind(" ", 0, at + 1), 0)
-        last = sentence.text.rfind(" ", first + 1, first + _SHORT_SPAN + 1)
-        last = last if last >= 0 else sentence.text.find(" ", first + _SHORT_SPAN)
-        if points_at(sentence.text[first : last if last >= 0 else None]):
-            start, end = start + first, start + last if last >= 0 else end
-            start = end - len(said.text[start:end].lstrip())
-    return Span(f"message:{said.n}", start, end)
+    """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
+
+    A clause is never cut, so that no condition that it stands under is lost; where it is longer
+    than any quote should be, the words from ``at`` on are shown.
+    """
+    start, end = 0, len(sentence.text)
+    if end > _LONGEST_SPAN:
+        cuts = [0, *(one.end() for one in _CLAUSE_END.finditer(sentence.text)), end]
+        start = max(cut for cut in cuts if cut <= at)
+        end = next((cut for cut in cuts if cut > max(at, start + _SHORT_SPAN)), end)
+        if end - start > _LONGEST_SPAN:
+            start = max(sentence.text.rfind(" ", 0, at + 1), 0)
+            end = sentence.text.find(" ", start + _SHORT_SPAN)
+            end = len(sentence.text) if end < 0 else end
+        shown = sentence.text[start:end]
+        start += len(shown) - len(shown.lstrip())
+        end = start + len(shown.strip())
+        if not points_at(sentence.text[start:end]):
+            start, end = 0, len(sentence.text)
+    return Span(f"message:{said.n}", sentence.start + start, sentence.start + end)
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as one text."""
+    return frozenset(text.split())
 
 
 def points_at(text: str) -> bool:

@@ -5,29 +5,24 @@ on the facts of others, which :class:`~annotator.facts.known.Known` draws when t
 """
 
 from annotator.facts import (
+    assurances,
+    carried,
     claims,
-    combined,
-    conflicts,
     conversation,
     merging,
-    naming,
+    orders,
     outcome,
-    partner,
     patches,
     questions,
-    refuted,
-    repeats,
-    symbols,
+    representations,
     unread,
 )
 from annotator.facts.known import Known
-from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.traces import Trace
 
 MODULES = (
-    *(conversation, promises, retracted, assured, agreed, questions, repeats, naming),
-    *(patches, symbols, conflicts, merging, outcome),
-    *(claims, refuted, partner, combined, unread),
+    *(conversation, claims, assurances, orders, questions),
+    *(patches, carried, representations, merging, outcome, unread),
 )
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}

@@ -14,7 +14,7 @@ from annotator.traces import Trace
 
 __all__ = ["RulesJudge"]
 
-REVISION = 2
+REVISION = 3
 """Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
 the judge that it was made with.
 """
@@ -26,12 +26,19 @@ _RUBRICS: Mapping[str, tuple[tuple[str, ...], Callable[[Case], Verdict]]] = {
 }
 
 
+_SHOWN: Mapping[str, frozenset[str]] = {
+    "symptoms": frozenset(["implementation_failure", "work_overlap"]),
+}
+"""The codes of which it was shown, on labelled runs, that more than half are found."""
+
+
 class RulesJudge(LocalJudge):
     """The built-in deterministic judge: a baseline that a language model has to beat.
 
-    It decides by what a program can establish (:mod:`annotator.facts`): what agents state, promise
-    and ask, what their patches do, what the harness reports. Its patterns are English. It never
-    says C2, which needs an understanding that rules do not have.
+    It decides by what a program can establish (:mod:`annotator.facts`): what agents flatly state
+    and ask, what their patches do, what the harness reports. Its patterns are English. It finds,
+    excludes, or does not know: what it cannot establish is undecided. For most codes it is a
+    screen: what it finds counts, what it does not find is not known to be absent.
 
     The same trace gives the same verdict. It reads messages, patches and outcome, never an agent's
     steps, and does bounded work; what it did not read stands in the verdict's ``truncated``.
@@ -59,6 +66,10 @@ class RulesJudge(LocalJudge):
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that there is a rule for."""
         return frozenset(_RUBRICS[rubric.id][0]) if rubric.id in _RUBRICS else frozenset()
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes of which it was not shown to find more than half on labelled runs."""
+        return self.codes(rubric) - _SHOWN.get(rubric.id, frozenset())
 
     def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return what the rules find in a trace, with quotes taken from it word for word."""

@@ -6,12 +6,10 @@ from functools import cached_property
 
 from annotator.annotations import Claim, Quote
 from annotator.facts import Fact, Span
+from annotator.facts.patches import says_nothing
 from annotator.facts.registry import know
 from annotator.text import one_line
 from annotator.traces import Trace
-
-FEWEST_LINES = 2
-"""Lines of an agreed text that must be missing to say that it was not written."""
 
 
 class Case:
@@ -25,24 +23,15 @@ class Case:
         """Return the facts of some kinds."""
         return self.known.of(*kinds)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the run is known to have failed."""
-        return self.trace.outcome.passed is False
-
-    @property
+    @cached_property
     def clashes(self) -> bool:
-        """Whether the merge is reported to conflict."""
-        return self.trace.outcome.merge == "conflicts"
-
-    @property
-    def meaning_lost(self) -> bool:
-        """Whether a feature fails after a merge without a conflict and passes by itself."""
-        together = self.trace.outcome.merge in ("clean", "identical")
-        return self.failed and together and bool(self.of("feature_lost"))
+        """Whether the merge is reported to conflict, or does by git where nothing is reported."""
+        if self.trace.outcome.merge is not None:
+            return self.trace.outcome.merge == "conflicts"
+        return any(one.about["merge"] == "conflicts" for one in self.of("merge_simulated"))
 
     @cached_property
-    def acceptances(self) -> dict[int, Fact]:
+    def accepted(self) -> dict[int, Fact]:
         """The messages that accept something, by number."""
         return {one.about["message"]: one for one in self.of("acceptance")}
 
@@ -54,9 +43,16 @@ class Case:
             left[one.about["source"]] += one.about["characters"]
         return dict(left)
 
-    def claim(self, code: str, rationale: str, *spans: Span) -> Claim:
-        """Return a claim that rests on some passages, each quoted once."""
+    def claim(self, code: str, rationale: str, *spans: Span) -> Claim | None:
+        """Return a claim that rests on some passages, each quoted once.
+
+        None if a passage of a patch says nothing, or stands in two patches alike: it shows nothing.
+        """
         quotes = [Quote(self.known.text(one), one.source) for one in dict.fromkeys(spans)]
+        patches = [one.text for one in quotes if one.source.startswith("patch:")]
+        alike = len({"".join(text.split()) for text in patches}) < len(patches)
+        if alike or any(map(says_nothing, patches)):
+            return None
         return Claim(code, one_line(rationale, 1_000), tuple(quotes))
 
 

@@ -4,13 +4,10 @@ from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact
-from annotator.facts.sides import sides_of
 from annotator.judges.rules.case import Case
-from annotator.patches.diff import same_path
 
 CODES = ("negotiation", "resource_division", "role_division")
 
-_BOUNDS = frozenset(["untouched", "only"])
 _ANSWERING = 3  # messages after a proposal in which it may be accepted
 
 
@@ -41,27 +38,15 @@ def plan_negotiated(case: Case) -> Claim | None:
 def bounds_kept(case: Case) -> Claim | None:
     """resource_division: two agents each bound their own edits by names, and the patches keep it.
 
-    A bound names files, lines or symbols that the agent leaves alone or keeps to. Both patches must
-    be known and not meet, no file that was to be left alone may be changed, and an agent that keeps
-    to files must change no other.
+    A bound names files or code that the agent leaves alone or keeps to; both patches are known and
+    do not meet.
     """
-    if case.of("hunks_overlap", "hunks_adjoin", "promise_broken", "untouched_refuted"):
+    if case.of("hunks_overlap", "hunks_adjoin"):
         return None
-    sides = sides_of(case.known)
     bounds: dict[str, Fact] = {}
-    for one in case.of("assurance"):
-        about, agent = one.about, one.agents[0]
-        named = about["files"] or about["lines"] or about["symbols"]
-        planned = about["tense"] != "past" and not about["hedged"]
-        if about["claim"] in _BOUNDS and named and planned and agent in sides:
-            changed = [file.path for file in sides[agent].patch.files]
-            kept = (
-                about["claim"] != "only"
-                or not about["files"]
-                or all(any(same_path(name, path) for name in about["files"]) for path in changed)
-            )
-            if kept:
-                bounds.setdefault(agent, one)
+    for one in case.of("bound"):
+        if case.trace.patches.get(one.agents[0], "").strip():
+            bounds.setdefault(one.agents[0], one)
     if len(bounds) < 2:
         return None
     first, second = list(bounds.values())[:2]
@@ -93,17 +78,19 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the claims of all rules; nothing for a run that is not known to have passed."""
+    """Return the claims of all rules; none for a run that did not pass or has no messages."""
     if not case.trace.outcome.passed or not case.trace.spoken:
         return Verdict()
-    return Verdict(tuple(claim for rule in RULES if (claim := rule(case))))
+    claims = tuple(claim for rule in RULES if (claim := rule(case)))
+    undecided = "no rule finds coordination, and rules cannot exclude it in messages"
+    return Verdict(claims, undecided=undecided)
 
 
 def _acceptance(case: Case, proposal: Fact) -> Fact | None:
     """Return the acceptance of a proposal by a partner, in one of the next messages."""
     said = proposal.about["message"]
     for number in range(said + 1, said + 1 + _ANSWERING):
-        one = case.acceptances.get(number)
+        one = case.accepted.get(number)
         if one and one.agents != proposal.agents:
             return one
     return None

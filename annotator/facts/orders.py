@@ -1,0 +1,159 @@
+"""Who goes first: an order of work that agents agree on, and that their patches lose."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from annotator.facts.conversation import assents
+from annotator.facts.known import Known
+from annotator.facts.model import Fact, name_of
+from annotator.facts.patches import meetings_between
+from annotator.facts.prose import Said, Sentence, span_of, words
+from annotator.text import one_line
+
+KINDS: Mapping[str, str] = {
+    "order_agreed": "an agent says who goes first, and a partner accepts or says the same",
+    "order_lost": "an order of work was agreed, and the patches still meet at the same lines",
+}
+
+_FOLLOWING = 5  # messages of the partners in which an order may be accepted
+_AFTER = 100  # messages after it that are looked at
+_WORDS = words(
+    "first after once until wait waiting top rebase rebased before hold turn second next"
+)
+_ACTOR = r"(i|you|agent\w{0,20}|mine|yours?)"
+_WORK = (
+    r"(?:go|edit|merge|land|push|commit|apply|start|finish|write|submit|rebase|implement|proceed"
+    r"|lands|goes|applies|merges)"
+)
+_FIRST = re.compile(
+    rf"\b{_ACTOR}(?:['’](?:ll|re|m)|\swill|\scan|\sshould|\sto|\sis|\sare)?\s"
+    rf"(?:\w{{1,20}}\s){{0,2}}?{_WORK}\s(?:\S{{1,60}}\s){{0,4}}?first\b"
+    # "first the parameter, then the flag" orders code, not work
+    r"(?!\s(?:\w+\s)?(?:call|line|filters?|arg|param|thing|statement|one|commit|of|row|column|item"
+    r"|step|part|half|letter|element|two|three|kwarg|positional|in the)\b)"
+)
+_LAYER = re.compile(
+    r"\b(i|you)(?:['’]ll| will| can| should)?\s(?:then\s)?(?:layer|rebase|build|stack|apply)\b"
+    r"[^.;]{0,100}\bon top\b(?! (?:in|as)\b)"
+)
+_WAITING = re.compile(
+    r"\b(i)(?:['’]ll| will)? (?:(?:not|won['’]t) (?:start|begin|touch|edit|write|commit)\b"
+    r"[^.;]{0,60}\b(?:before|until)\b|wait\b|hold off\b|(?:go|come) second\b)"
+    r"|\b(you) (?:wait|hold off|go second)\b|\b(mine) (?:goes|lands) (?:after|second|next)\b"
+    r"|\b(your turn|you(?:['’]re| are) (?:next|up)|go after me)\b"
+)
+_THEN = re.compile(
+    r"\b(?:after|once|until|wait(?:ing)? for) (i|you|yours?|my|mine|agent\w{0,20})"
+    r"(?:['’](?:ve|re|s)|\s(?:have|has|are|is))?\s"
+    r"(?:push|finish|done|land|merg|commit|complet|submit|changes|edits|patch)\w*"
+)
+_SELF = words("i we my mine me hold holding wait waiting")
+_TOLD = re.compile(r"\b(?:let me know|tell me|ping|notify|message|tell you)\b")
+_DOUBT = re.compile(
+    r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either|or\b)\b"
+)
+_MINE = ("i", "my", "mine")
+
+
+class _Order(NamedTuple):
+    said: Said
+    sentence: Sentence
+    first: str
+
+
+def facts(known: Known) -> Iterator[Fact]:
+    """Yield the orders that are agreed, then the last of them that the patches lose.
+
+    Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
+    base: where they meet, neither was made on top of the other.
+    """
+    orders = [
+        _Order(said, sentence, first)
+        for said, sentence in known.sentences()
+        if (word := first_of(sentence)) and (first := _who(said, word, known.trace.agents))
+    ]
+    agreed: list[tuple[_Order, Fact]] = []
+    for one in orders:
+        echo = next(
+            (x for x in orders if x.first == one.first and x.said.sender != one.said.sender), None
+        )
+        accepted = _accepted(known.messages, one.said)
+        if accepted is None and echo is None:
+            continue
+        span = span_of(one.said, one.sentence)
+        says = (
+            f"{name_of(one.said.sender)} says in message {one.said.n} that {name_of(one.first)} "
+            f'goes first, and that is agreed: "{one_line(known.text(span), 160)}"'
+        )
+        spans = (span, span_of(echo.said, echo.sentence)) if echo else (span,)
+        about = {"message": one.said.n, "first": one.first, "agreed_in": accepted}
+        agreed.append((one, Fact("order_agreed", says, (one.said.sender,), spans, about)))
+    yield from (fact for _, fact in agreed)
+    for order, fact in reversed(agreed):
+        partners = known.partners(order.said, order.sentence.text)
+        met = next(meetings_between(known, order.said.sender, partners, same=True), None)
+        if met is None:
+            continue
+        says = (
+            f"It is agreed in message {order.said.n} that {name_of(order.first)} goes first; both "
+            f"patches change the same place of {one_line(met.about['path'], 200)} in the base."
+        )
+        about = {**fact.about, "path": met.about["path"]}
+        yield Fact("order_lost", says, met.agents, fact.spans + met.spans, about)
+        return
+
+
+def first_of(sentence: Sentence) -> str | None:
+    """Return who goes first by a sentence, in its own word ("i", "you", a name), or None.
+
+    That a message comes first ("I'll ping you before I push") is no order, nor is an offer under a
+    condition, nor where something stands in a file or a list of parameters.
+    """
+    text = sentence.low
+    if _WORDS.isdisjoint(sentence.words) or text.startswith("if ") or text.endswith("?"):
+        return None
+    if match := _FIRST.search(text):
+        first = match.group(1)
+    elif match := _LAYER.search(text):
+        first = "you" if match.group(1) == "i" else "i"
+    elif match := _WAITING.search(text):
+        first = "you" if match.group(1) or match.group(3) or match.group(4) else "i"
+        first = "i" if match.group(4) else first
+    elif (match := _THEN.search(text)) and not _SELF.isdisjoint(sentence.words | {match.group(1)}):
+        first = match.group(1)
+        if first in _MINE and sentence.words.isdisjoint({"you", "your"}):
+            return None
+    else:
+        return None
+    told = _TOLD.search(text, 0, match.start()) or _DOUBT.search(text, 0, match.end())
+    return None if told else first
+
+
+def _accepted(messages: Sequence[Said], said: Said) -> int | None:
+    """Return the number of the message in which a partner accepts what another says, or None.
+
+    One of the partners' next five, that begins as an acceptance and goes on with no "but".
+    """
+    replies = 0
+    after = [one for one in messages if one.n > said.n][:_AFTER]
+    for one in after:
+        if one.sender == said.sender:
+            continue
+        if assents(one):
+            return None if any("but" in x.words for x in one.sentences[:2]) else one.n
+        replies += 1
+        if replies == _FOLLOWING:
+            break
+    return None
+
+
+def _who(said: Said, word: str, agents: Sequence[str]) -> str | None:
+    """Return the agent that "I", "you" or a name stands for in a message, or None if not sure."""
+    if word in _MINE:
+        return said.sender
+    others = [agent for agent in agents if agent != said.sender]
+    named = [agent for agent in others if agent in said.message.recipients] or others
+    if word.startswith("you"):
+        return named[0] if len(named) == 1 else None
+    return next((agent for agent in agents if agent.lower() == word), None)

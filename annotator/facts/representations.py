@@ -1,0 +1,48 @@
+"""Where two patches give one class or function incompatible forms."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, islice
+
+from annotator.facts.known import Known
+from annotator.facts.model import Fact, Span, name_of
+from annotator.facts.patches import passage, read_patches
+from annotator.patches.diff import Hunk, Patch
+from annotator.patches.representations import Use, representation_conflicts
+from annotator.text import one_line
+
+KINDS: Mapping[str, str] = {
+    "representation_conflict": "two patches give one class or function incompatible forms",
+}
+
+MOST_CONFLICTS = 50  # of two patches that get a fact each
+
+
+def facts(known: Known) -> Iterator[Fact]:
+    """Yield the conflicts of representation of every two patches: of Python, at most 50 each."""
+    patches = read_patches(known.trace)
+    for one, two in combinations(patches, 2):
+        ours, theirs = patches[one], patches[two]
+        for conflict in islice(representation_conflicts(ours, theirs), MOST_CONFLICTS):
+            what = f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name
+            says = (
+                f"{one_line(what, 120)} in {one_line(conflict.path, 200)}: {name_of(one)}'s patch "
+                f"has {one_line(conflict.ours.says, 120)}, {name_of(two)}'s "
+                f"{one_line(conflict.theirs.says, 120)}."
+            )
+            spans = _shown(one, ours, conflict.ours), _shown(two, theirs, conflict.theirs)
+            names = (*conflict.name.split(" / "), conflict.scope.rpartition(".")[2])
+            about = {
+                "conflict": conflict.kind, "path": conflict.path,
+                "names": [name for name in names if name],
+            }  # fmt: skip
+            yield Fact("representation_conflict", says, (one, two), spans, about)
+
+
+def _shown(agent: str, patch: Patch, use: Use) -> Span:
+    return passage(f"patch:{agent}", patch.text, use.lines, _hunk_of(patch, use))
+
+
+def _hunk_of(patch: Patch, use: Use) -> Hunk:
+    """Return the hunk that shows a use."""
+    hunks = (hunk for file in patch.files for hunk in file.hunks)
+    return next(hunk for hunk in hunks if hunk.lines[-1].end >= use.lines[0].start)
