@@ -14,7 +14,7 @@ from annotator.reports.stats import WRITERS, Counted, Stats, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.traces import read_traces
 from tests.conftest import write_run
-from validation import auc, wilson
+from validation import auc, paired_difference, wilson
 
 PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
 QUESTION = ("agent2", "Which field holds the unit?")
@@ -123,6 +123,61 @@ def test_conflict_rate_by_the_first_message(talks):
     assert talk.difference.value == pytest.approx(1 / 3 - 1)
 
 
+@pytest.mark.parametrize(
+    ("talk", "why"),
+    [
+        ([PLAN, QUESTION], "every first message is a plan: there is nothing to compare"),
+        ([QUESTION, PLAN], "no first message is a plan: there is nothing to compare"),
+        ([], "the first is undefined: no items"),
+    ],
+)
+def test_without_a_second_group_there_is_no_difference(tmp_path, talk, why):
+    run(tmp_path, 1, talk, merge="clean")
+    run(tmp_path, 2, talk, merge="conflicts")
+    difference = stats(tmp_path).groups[0].communication.difference
+    assert (difference.value, difference.reason) == (None, why)
+
+
+def test_a_message_counts_for_every_type_that_it_holds(tmp_path):
+    run(tmp_path, 1, [("agent1", "Added the parser. I will add tests. Which unit? Agreed.")])
+    found = measures(stats(tmp_path))
+    names = ("messages", "plans", "questions", "updates")
+    assert [found[f"{name} per run"].every.value for name in names] == [1, 1, 1, 1]
+
+
+def trajectory(folder: Path, agent: int, calls: int) -> None:
+    """A trajectory with so many calls, what each returned, and one remark."""
+    steps = [{"role": "assistant", "content": "Let me see."}]
+    for _ in range(calls):
+        steps.append({"role": "assistant", "content": "[tool_use Bash] {}"})
+        steps.append({"role": "user", "content": "[tool_result] done"})
+    (folder / f"agent{agent}_traj.json").write_text(json.dumps({"messages": steps}))
+
+
+def test_messages_are_a_share_of_the_calls_of_the_agents_whose_steps_are_known(tmp_path):
+    one = run(tmp_path, 1, [PLAN, UPDATE, QUESTION, PLAN, NOTHING])
+    trajectory(one, 1, 6)  # agent1: two plans and nothing
+    trajectory(one, 2, 4)  # agent2: an update and a question
+    two = run(tmp_path, 2, [PLAN, UPDATE])
+    trajectory(two, 1, 10)  # agent2 has no trajectory: its update does not count
+    run(tmp_path, 3, [PLAN])
+    (run(tmp_path, 4, [PLAN]) / "agent1_traj.json").write_text("[]")
+    found = stats(tmp_path)
+    shares = {one.of: one.share for one in found.groups[0].communication.steps}
+    counts = {"all": 6, "plan": 3, "question": 1, "update": 1, "other": 1}
+    assert {name: share.inputs["k"] for name, share in shares.items()} == counts
+    assert {share.n for share in shares.values()} == {20}
+    assert shares["plan"].value == 3 / 20
+    assert shares["all"].inputs["runs"] == 2
+    assert any("1 runs have unreadable steps" in note for note in found.notes)
+
+
+def test_without_trajectories_there_is_no_share_of_steps(talks):
+    for one in stats(talks).groups[0].communication.steps:
+        assert (one.share.value, one.share.n) == (None, 0)
+        assert one.share.reason == "no trace tells the steps of its agents"
+
+
 def test_without_tasks_intervals_are_wilsons_and_newcombes(talks):
     talk = stats(talks, cluster=()).groups[0].communication
     share, plain = talk.openings[0].conflicts, wilson(1, 3)
@@ -154,11 +209,85 @@ def test_merges_by_strategy_and_what_passed_after_each_step(tmp_path):
     assert [one.value for one in (steps.naive, steps.union, steps.final)] == [1 / 4, 2 / 4, 3 / 4]
 
 
+def test_what_a_step_of_merging_adds_is_a_share_of_the_same_runs(tmp_path):
+    for number, strategy in enumerate(("naive", "union", "union", "solo-agent1", "gone"), 1):
+        merge = "clean" if strategy == "naive" else "conflicts"
+        merged(tmp_path, number, merge, strategy, passed=strategy != "gone")
+    steps = stats(tmp_path, cluster=()).groups[0].merge_success[0]
+    assert (steps.union_gain.value, steps.final_gain.value) == (2 / 5, 1 / 5)
+    assert (steps.union_gain.low, steps.union_gain.high) == (wilson(2, 5).low, wilson(2, 5).high)
+
+
 def test_without_union_merges_their_success_is_not_known(tmp_path):
     merged(tmp_path, 1, "clean", "naive", passed=True)
     steps = stats(tmp_path).groups[0].merge_success[0]
     assert steps.union.value is None
-    assert steps.union.reason == "no union merges"
+    assert steps.union.reason == steps.union_gain.reason == "no union merges"
+    assert steps.final_gain.value == 0.0
+
+
+def paired_rows(found: Stats):
+    return {one.of: one for one in found.paired}
+
+
+def test_runs_with_and_without_messages_are_compared_on_the_same_pairs(tmp_path):
+    # Task 1: with 1/2 clean, without 1/1; task 2: with 1/1, without 0/1; task 3 has no partner.
+    run(tmp_path, 1, [PLAN], merge="clean", task=1, run="a")
+    run(tmp_path, 1, [PLAN], merge="conflicts", passed=False, task=1, run="b")
+    run(tmp_path, 1, [], merge="clean", passed=False, task=1, run="c")
+    run(tmp_path, 1, [PLAN], merge="clean", task=2, run="a")
+    run(tmp_path, 1, [], merge="conflicts", passed=False, task=2, run="c")
+    run(tmp_path, 1, [PLAN], merge="conflicts", passed=False, task=3, run="a")
+    found = paired_rows(stats(tmp_path))
+    clean, passed = found["merged without a conflict"], found["passed, in the end"]
+    assert (clean.talked.value, clean.silent.value) == (0.75, 0.5)
+    assert (clean.difference.value, clean.difference.n) == (0.25, 2)
+    assert clean.difference.method == "cluster_bootstrap_percentile"
+    assert (passed.talked.value, passed.silent.value) == (0.75, 0.0)
+    union = found["passed, then union"]
+    assert (union.difference.value, union.difference.reason) == (None, "no union merges")
+
+
+def test_single_runs_of_tasks_of_their_own_have_newcombes_interval_for_pairs(tmp_path):
+    ends = ["cc", "cx", "cx", "xc", "xx"]  # with and without messages: clean or conflict
+    for task, pair_of_ends in enumerate(ends, 1):
+        for talk, end in zip(([PLAN], []), pair_of_ends, strict=True):
+            merge = "clean" if end == "c" else "conflicts"
+            run(tmp_path, 1, talk, merge=merge, task=task, run="a" if talk else "b")
+    gap = paired_rows(stats(tmp_path))["merged without a conflict"].difference
+    expected = paired_difference(1, 2, 1, 1)
+    assert (gap.value, gap.low, gap.high) == (expected.value, expected.low, expected.high)
+    assert gap.method == "newcombe_paired"
+
+
+def test_runs_of_different_models_are_no_pair(tmp_path):
+    run(tmp_path, 1, [PLAN], task=1, run="a", model="m")
+    run(tmp_path, 1, [], task=1, run="b", model="other")
+    for one in stats(tmp_path).paired[:2]:
+        assert (one.difference.value, one.difference.n) == (None, 0)
+        assert one.difference.reason == "no pair has runs with messages and runs without"
+
+
+def test_success_by_number_of_agents(tmp_path):
+    for number, (agents, passed) in enumerate([(2, True), (2, True), (2, False), (3, False)], 1):
+        folder = run(tmp_path, number, [PLAN], passed=passed)
+        result = json.loads((folder / "result.json").read_text())
+        result["agents"] |= {f"agent{n}": {"feature_id": n} for n in range(3, agents + 1)}
+        (folder / "result.json").write_text(json.dumps(result))
+    run(tmp_path, 9, setting="solo")
+    sizes = stats(tmp_path).groups[0].sizes
+    counts = [(size, share.inputs["k"], share.n) for size, share in sizes.shares]
+    assert counts[1:] == [(2, 2, 3), (3, 0, 1)]
+    assert sizes.difference.value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"), [("coop", "all runs of several agents have 2"), ("solo", "no such runs")]
+)
+def test_one_number_of_agents_has_no_difference(tmp_path, setting, why):
+    run(tmp_path, 1, [PLAN], setting=setting)
+    difference = stats(tmp_path).groups[0].sizes.difference
+    assert (difference.value, difference.reason) == (None, why)
 
 
 @pytest.fixture
@@ -181,6 +310,28 @@ def test_curves_areas_and_retention(graded):
     assert found.pooled.retention.value == pytest.approx(0.3 / 0.475)
     assert found.pooled.gap.value == pytest.approx(0.175)
     assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
+
+
+def test_conflicts_by_difficulty_and_first_message(graded):
+    # Besides the silent runs of graded, all clean: two openings on the hardest task.
+    run(graded, 1, [PLAN], merge="conflicts", passed=False, task=3, run="x")
+    run(graded, 2, [QUESTION], merge="clean", passed=False, task=3, run="y")
+    run(graded, 3, [QUESTION], merge="conflicts", passed=False, task=9, run="z")  # no difficulty
+    found = stats(graded).difficulty.conflicts
+    assert [(one.low, one.pairs) for one in found] == [(0.0, 1), (0.5, 1), (0.9, 1)]
+    hardest = [(one.k, one.n) for one in found[-1].conflicts]
+    assert hardest == [(1, 1), (0, 1), (0, 4), (1, 6)]  # plan, no plan, no messages, all
+
+
+@pytest.mark.parametrize(
+    ("solo", "why"),
+    [("", "no task has solo runs with a known outcome"), ("p", "all tasks are equally difficult")],
+)
+def test_conflicts_without_a_difficulty_say_why(tmp_path, solo, why):
+    pair(tmp_path, 1, solo, "p")
+    found = stats(tmp_path).difficulty
+    assert found.conflicts == ()
+    assert found.no_conflicts.startswith(why)
 
 
 def test_difficulty_is_the_mean_over_models_and_pooled_curves_sum_counts(tmp_path):

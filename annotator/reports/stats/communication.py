@@ -7,10 +7,12 @@ patterns".
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
+from annotator.errors import UnreadableTrace
 from annotator.facts.mentions import lines_in, paths_in
-from annotator.facts.messages import types_of
-from annotator.reports.stats.model import Communication, Measure, Opening
+from annotator.facts.messages import TYPES, main_type, types_of
+from annotator.reports.stats.model import Communication, Measure, Opening, StepShare
 from annotator.reports.stats.tally import Key, Tally
 from annotator.traces import Trace
 from validation import Estimate, mover
@@ -60,14 +62,45 @@ def counts_of(trace: Trace) -> Counter[Key]:
         counts["talk", state, "messages"] = len(told)
         counts["talk", state, "paths"] = sum(len(list(paths_in(one.text))) for one in told)
         counts["talk", state, "lines"] = sum(len(list(lines_in(one.text))) for one in told)
-        opening = _PLAN if "plan" in types[0] else _OTHER
     else:
         counts["silent",] = 1
-        opening = _SILENT
     if state != UNKNOWN:
-        for one in (opening, _ALL):
+        for one in opening_of(trace):
             counts["opening", one, "n"] = 1
             counts["opening", one, "k"] = int(state == CONFLICT)
+    counts.update(_steps(trace))
+    return counts
+
+
+def opening_of(trace: Trace) -> tuple[str, str]:
+    """Return the names in ``OPENINGS`` that a run counts under."""
+    if not trace.spoken:
+        return _SILENT, _ALL
+    return _PLAN if "plan" in types_of(trace.spoken[0]) else _OTHER, _ALL
+
+
+def _steps(trace: Trace) -> Counter[Key]:
+    """Count the steps of the agents whose trajectories are known, and their messages by main type.
+
+    A step is a call of a tool; where a trajectory names no calls, whatever its agent wrote.
+    """
+    try:
+        trajectories = trace.steps
+    except UnreadableTrace:
+        return Counter({("steps unread",): 1})
+    counts: Counter[Key] = Counter()
+    known = set()
+    for agent, steps in trajectories.items():
+        own = [step for step in steps if step.role == "agent"]
+        if made := len([step for step in own if step.tool]) or len(own):
+            counts["step", "n"] += made
+            known.add(agent)
+    if known:
+        counts["step", "runs"] = 1
+    for message in trace.spoken:
+        if message.sender in known:
+            counts["step", "all"] += 1
+            counts["step", main_type(types_of(message), message.own_type)] += 1
     return counts
 
 
@@ -88,7 +121,27 @@ def communication(tally: Tally) -> Communication:
         measures=tuple(_measures(tally)),
         openings=tuple(Opening(OPENINGS[name], share) for name, share in openings.items()),
         difference=_plan_minus_none(openings[_PLAN], openings[_OTHER]),
+        steps=tuple(_step_shares(tally)),
+        unread_steps=tally.total(("steps unread",)),
     )
+
+
+def _step_shares(tally: Tally) -> Iterator[StepShare]:
+    """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
+    names = ("all", *TYPES)
+    keys: list[Key] = [("step", name) for name in ("n", *names)]
+    drawn = Resamples.draw(tally.table(keys), resamples=10_000, seed=0)
+    n = tally.total(("step", "n"))
+    for place, name in enumerate(names, 1):
+        inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
+        made = drawn.interval(partial(_per_step, place))
+        why = "no trace tells the steps of its agents"
+        yield StepShare(name, made.estimate(name, n, inputs, why))
+
+
+def _per_step(place: int, totals: Floats) -> Floats:
+    found: Floats = totals[:, place] / totals[:, 0]
+    return found
 
 
 def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from annotator.calibration.frame import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
-from annotator.reports.stats import communication, difficulty, outcomes
+from annotator.reports.stats import communication, difficulty, outcomes, pairs
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
 from annotator.traces import Found, Trace, Unreadable
@@ -24,7 +24,7 @@ class Counted:
     ignored: int = 0
     whole: Tally = field(default_factory=Tally)
     groups: dict[str, Tally] = field(default_factory=dict)
-    runs: difficulty.Runs = field(default_factory=difficulty.Runs)
+    runs: pairs.Runs = field(default_factory=pairs.Runs)
     attributes: set[str] = field(default_factory=set)
 
     def add(self, found: Found) -> None:
@@ -64,6 +64,7 @@ def statistics(counted: Counted) -> Stats:
         counted.unreadable,
         counted.ignored,
         groups,
+        tuple(pairs.paired(counted.runs)),
         curves,
         tuple(_notes(whole, curves, counted.cluster)),
     )
@@ -81,6 +82,7 @@ def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
         tuple(outcomes.merges(tally)),
         tuple(outcomes.merge_success(tally)),
         tuple(outcomes.success(tally)),
+        outcomes.sizes(tally),
     )
 
 
@@ -108,6 +110,8 @@ def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterat
         )
     if talk.silent:
         yield f"{talk.silent} runs of several agents have no messages: no means are taken of them."
+    if talk.unread_steps:
+        yield f"{talk.unread_steps} runs have unreadable steps: they are in no share of steps."
     if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
         yield f"{other} runs are neither solo nor coop: they are in no success rate and no curve."
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."

@@ -1,6 +1,7 @@
 """Success by difficulty, solo and in cooperation: curves, their areas, and what is retained.
 
-Definitions: CooperBench (arXiv 2601.13295), appendices D and E. A pair is a task together with the
+Definitions: CooperBench (arXiv 2601.13295), appendices "Task difficulty definition" and
+"Difficulty-stratified evaluation". A pair is a task together with the
 features that were to be built. Its difficulty d is 1 - the mean over models of the share of their
 solo runs that passed, rescaled so that the easiest pair has 0 and the hardest 1. Ten buckets of
 equal width; a rate is all passed runs of a bucket over all its runs; the area is taken by the
@@ -9,17 +10,16 @@ settings count, so that both curves rest on the same pairs. Pooled curves sum th
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from annotator.calibration.frame import DEFAULT_CLUSTER, cluster_of
-from annotator.reports.stats.model import Bucket, Curve, Difficulty
-from annotator.reports.stats.outcomes import COOP, SOLO, model_of, setting_of
-from annotator.traces import Trace
+from annotator.reports.stats.communication import OPENINGS
+from annotator.reports.stats.model import Bucket, ConflictBucket, Curve, Difficulty
+from annotator.reports.stats.outcomes import COOP, SOLO
+from annotator.reports.stats.pairs import Counts, Pair, Runs
 from validation import Estimate, auc, retention, wilson
 from validation.resampling import Floats, Resamples
 
@@ -28,37 +28,8 @@ _COLUMNS = ((SOLO, "k"), (SOLO, "n"), (COOP, "k"), (COOP, "n"))
 _SOLO_K, _SOLO_N, _COOP_K, _COOP_N = range(4)
 _MIDPOINTS = [(2 * place + 1) / (2 * BUCKETS) for place in range(BUCKETS)]
 _NO_PAIRS = "no task has both solo and coop runs with a known outcome"
+_NO_SOLO = "no task has solo runs with a known outcome, so no difficulty"
 _ONE_LEVEL = "all tasks are equally difficult: there is no range to rescale"
-
-
-class Pair(NamedTuple):
-    """A task with the features of the run; ``cluster`` is what is resampled."""
-
-    name: Hashable
-    cluster: Hashable
-
-
-class Runs:
-    """Runs and passed runs by pair and model; memory grows with pairs and models."""
-
-    def __init__(self) -> None:
-        self.unplaced = 0
-        self.of: dict[str, dict[Pair, Counter[tuple[str, str]]]] = {}
-
-    def add(self, trace: Trace, cluster: str | None) -> None:
-        """Count a run if its outcome is known, it is solo or coop, and it tells its task."""
-        setting, passed = setting_of(trace), trace.outcome.passed
-        if passed is None or setting not in (SOLO, COOP):
-            return
-        task = cluster_of(trace.attributes, DEFAULT_CLUSTER)
-        if task is None:
-            self.unplaced += 1
-            return
-        name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
-        pair = Pair(name, name if cluster is None else cluster)
-        counts = self.of.setdefault(model_of(trace), {}).setdefault(pair, Counter())
-        counts[setting, "n"] += 1
-        counts[setting, "k"] += passed
 
 
 def difficulties(runs: Runs) -> dict[Hashable, Fraction]:
@@ -104,10 +75,28 @@ def difficulty(runs: Runs) -> Difficulty:
         highest=None if highest is None else float(highest),
         pooled=_curve(None, both.values(), places),
         by_model=tuple(curves),
+        conflicts=tuple(_conflicts(runs, places)),
+        no_conflicts=_NO_SOLO if not raw else None if places else _ONE_LEVEL,
     )
 
 
-_Pairs = Mapping[Pair, Counter[tuple[str, str]]]
+def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
+    """Yield the conflict rates of the buckets, by the first message, with Wilson's intervals."""
+    totals: dict[int, Counts] = {}
+    members: dict[int, set[Hashable]] = {}
+    for pairs in runs.of.values():
+        for pair, counts in pairs.items():
+            if pair.name in places and any(counts[name, "n"] for name in OPENINGS.values()):
+                place = places[pair.name]
+                totals.setdefault(place, Counter()).update(counts)
+                members.setdefault(place, set()).add(pair.name)
+    for place, counts in sorted(totals.items()):
+        shares = [wilson(counts[name, "k"], counts[name, "n"]) for name in OPENINGS.values()]
+        low, high = place / BUCKETS, (place + 1) / BUCKETS
+        yield ConflictBucket(low, high, len(members[place]), tuple(shares))
+
+
+_Pairs = Mapping[Pair, Counts]
 
 
 def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:

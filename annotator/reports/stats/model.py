@@ -27,12 +27,22 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
+class StepShare:
+    """The messages of one main type (``of``; "all" of them) per step of the agents."""
+
+    of: str
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Communication:
     """How the agents of the runs of several agents talk.
 
     ``runs`` are those with messages, ``silent`` those without any; ``unmerged`` are the runs with
     messages of which nothing is known of a merge. ``difference`` is the conflict rate of runs
-    whose first message is a plan minus that of the others.
+    whose first message is a plan minus that of the others. ``steps``: what part of their steps
+    agents spend on messages, in the runs whose steps are known; ``unread_steps`` are runs whose
+    steps cannot be read.
     """
 
     runs: int
@@ -41,6 +51,8 @@ class Communication:
     measures: tuple[Measure, ...]
     openings: tuple[Opening, ...]
     difference: Estimate
+    steps: tuple[StepShare, ...]
+    unread_steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +82,39 @@ class Success:
 @dataclass(frozen=True, slots=True)
 class MergeSuccess:
     """How many of a setting's merged runs passed: after a naive merge; after a naive or, where that
-    conflicted, a union merge; by whatever way the harness took in the end.
+    conflicted, a union merge; by whatever way the harness took in the end. The gains are the shares
+    of the same runs that only the union merge (``final_gain``: what came after it) made pass.
     """
 
     setting: str
     naive: Estimate
     union: Estimate
     final: Estimate
+    union_gain: Estimate
+    final_gain: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """One result of merges on the pairs that have runs with messages and runs without: the mean
+    share of either, and the difference (with messages minus without).
+    """
+
+    of: str
+    talked: Estimate
+    silent: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many runs passed, by the number of agents; solo runs are those of one agent.
+
+    ``difference`` is the share of the smallest number of several agents minus the largest's.
+    """
+
+    shares: tuple[tuple[int, Estimate], ...]
+    difference: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +134,7 @@ class Group:
     merges: tuple[Merge, ...]
     merge_success: tuple[MergeSuccess, ...]
     success: tuple[Success, ...]
+    sizes: Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +146,18 @@ class Bucket:
     pairs: int
     solo: Interval
     coop: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictBucket:
+    """A tenth of the range of difficulty with the conflict rates of its coop runs: one for each way
+    in which a run may open, the last for all.
+    """
+
+    low: float
+    high: float
+    pairs: int
+    conflicts: tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +187,7 @@ class Difficulty:
     of a model that lack the other setting, ``unplaced`` runs that tell no task. ``lowest`` and
     ``highest`` are the raw difficulties that become 0 and 1. ``models`` is how many have solo runs,
     ``partial`` how many pairs lack one of these. ``unequal``: pairs have different numbers of runs.
+    ``conflicts`` are merge conflicts by difficulty, ``no_conflicts`` why there is no difficulty.
     """
 
     pairs: int
@@ -149,6 +201,8 @@ class Difficulty:
     highest: float | None
     pooled: Curve
     by_model: tuple[Curve, ...]
+    conflicts: tuple[ConflictBucket, ...]
+    no_conflicts: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,5 +213,6 @@ class Stats:
     unreadable: int
     ignored: int
     groups: tuple[Group, ...]
+    paired: tuple[Paired, ...]
     difficulty: Difficulty
     notes: tuple[str, ...]

@@ -1,6 +1,7 @@
 """How merges went and how many runs passed, by setting and model.
 
-Definitions: CooperBench (arXiv 2601.13295), section 4 and appendix H (merge success).
+Definitions: CooperBench (arXiv 2601.13295), section 4 and appendices "Scaling beyond
+two agents" and "Communication ablation" (merge success).
 """
 
 from collections import Counter
@@ -8,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from annotator.reports.frequency import UNKNOWN
-from annotator.reports.stats.model import Merge, MergeSuccess, Success
-from annotator.reports.stats.tally import Key, Tally
+from annotator.reports.stats.model import Merge, MergeSuccess, Sizes, Success
+from annotator.reports.stats.tally import NO_UNION, Key, Tally
 from annotator.traces import Trace
 from validation import mover
 
@@ -41,30 +42,47 @@ def counts_of(trace: Trace) -> Counter[Key]:
         for model in (_ALL, model_of(trace)):
             counts["success", model, setting, "n"] = 1
             counts["success", model, setting, "k"] = int(outcome.passed)
+        if trace.agents and (setting == COOP or len(trace.agents) == 1):
+            size = str(len(trace.agents))
+            counts["agents", size, "n"] = 1
+            counts["agents", size, "k"] = int(outcome.passed)
     if outcome.merge:
         counts["merged", setting] = 1
         counts.update(_merge_counts(setting, outcome.merge, outcome.strategy or UNKNOWN))
-        if outcome.passed is not None:
-            counts.update(_passed_counts(trace, setting, outcome.merge, outcome.strategy))
+        counts.update(_passed_counts(trace, setting, outcome.merge, outcome.strategy or UNKNOWN))
     return counts
+
+
+def after_merge(trace: Trace) -> tuple[bool, bool, bool] | None:
+    """Return whether a merged run passed after a naive merge, then also by a union merge, and in
+    the end; None if its merge or its outcome is not known.
+    """
+    outcome = trace.outcome
+    if not outcome.merge or outcome.passed is None:
+        return None
+    naive = outcome.passed and outcome.merge in _WITHOUT_CONFLICT
+    return naive, naive or (outcome.passed and outcome.strategy == "union"), outcome.passed
 
 
 def _merge_counts(setting: str, merge: str, strategy: str) -> dict[Key, int]:
     return {("merge", setting, merge, strategy): 1}
 
 
-def _passed_counts(trace: Trace, setting: str, merge: str, strategy: str | None) -> dict[Key, int]:
+def _passed_counts(trace: Trace, setting: str, merge: str, strategy: str) -> dict[Key, int]:
     """Count a merged run with a known outcome, and each way in which it passed."""
-    passed = bool(trace.outcome.passed)
-    naive = passed and merge in _WITHOUT_CONFLICT
-    union = naive or (passed and strategy == "union")
+    steps = after_merge(trace)
+    if steps is None:
+        return {}
+    naive, union, final = map(int, steps)
     return {
-        ("merge n", setting, merge, strategy or UNKNOWN): 1,
-        ("merge k", setting, merge, strategy or UNKNOWN): int(passed),
+        ("merge n", setting, merge, strategy): 1,
+        ("merge k", setting, merge, strategy): final,
         ("after", setting, "n"): 1,
-        ("after", setting, "naive"): int(naive),
-        ("after", setting, "union"): int(union),
-        ("after", setting, "final"): int(passed),
+        ("after", setting, "naive"): naive,
+        ("after", setting, "union"): union,
+        ("after", setting, "final"): final,
+        ("after", setting, "union gain"): union - naive,
+        ("after", setting, "final gain"): final - union,
     }
 
 
@@ -86,19 +104,34 @@ def merges(tally: Tally) -> Iterator[Merge]:
 def merge_success(tally: Tally) -> Iterator[MergeSuccess]:
     """Yield, by setting, how many merged runs passed after each step of merging.
 
-    Union merges count only where the harness made one: without any the share is undefined.
+    A step can only add to the runs that passed: what it adds is a share of the same runs, with an
+    interval like the others. Union merges count only where the harness made one: without any their
+    shares are undefined.
     """
     for key in tally.keys("merged"):
         setting = key[1]
-        naive, union, final = (
+        naive, union, final, union_gain, final_gain = (
             tally.share(("after", setting, step), ("after", setting, "n"))
-            for step in ("naive", "union", "final")
+            for step in ("naive", "union", "final", "union gain", "final gain")
         )
         if not any(one[1] == setting and one[3] == "union" for one in tally.keys("merge")):
-            union = replace(
-                union, value=None, low=None, high=None, method="none", reason="no union merges"
-            )
-        yield MergeSuccess(setting, naive, union, final)
+            union, union_gain = replace(union, **NO_UNION), replace(union_gain, **NO_UNION)
+        yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
+
+
+def sizes(tally: Tally) -> Sizes:
+    """Return how many runs passed by the number of agents."""
+    counts = sorted({int(key[1]) for key in tally.keys("agents")})
+    shares = {
+        size: tally.share(("agents", str(size), "k"), ("agents", str(size), "n")) for size in counts
+    }
+    several = [size for size in counts if size > 1]
+    empty = tally.share(("agents", "none"), ("agents", "none"))
+    gap = mover(*((shares[several[0]], shares[several[-1]]) if several else (empty, empty)))
+    if len(several) < 2:
+        why = f"all runs of several agents have {several[0]}" if several else "no such runs"
+        gap = replace(gap, value=None, low=None, high=None, method="none", reason=why)
+    return Sizes(tuple(shares.items()), gap)
 
 
 def success(tally: Tally) -> Iterator[Success]:

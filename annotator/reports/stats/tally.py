@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,13 @@ from validation import Estimate, clustered_share
 from validation.resampling import Floats
 
 Key = tuple[str, ...]
+
+NO_UNION: dict[str, Any] = {
+    **dict.fromkeys(("value", "low", "high")),
+    "method": "none",
+    "reason": "no union merges",
+}
+"""What makes an estimate undefined where the harness merged nothing by union."""
 
 
 class Tally:

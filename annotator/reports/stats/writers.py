@@ -7,7 +7,16 @@ from dataclasses import asdict, dataclass
 
 from annotator.reports import latex
 from annotator.reports.markdown import escape, piped
-from annotator.reports.stats.model import Bucket, Communication, Curve, Group, Stats
+from annotator.reports.stats.communication import OPENINGS
+from annotator.reports.stats.model import (
+    Bucket,
+    Communication,
+    Curve,
+    Difficulty,
+    Group,
+    Sizes,
+    Stats,
+)
 from annotator.reports.writers import UNDEFINED, dumped, limits, percent, ruled
 from annotator.text import harmless, one_line
 from validation import Estimate, Interval
@@ -103,9 +112,11 @@ def _heading(stats: Stats) -> str:
 
 
 def blocks(stats: Stats) -> Iterator[Block]:
-    """Yield the tables of the statistics in order: of the groups first, then the curves."""
+    """Yield the tables of the statistics in order: of the groups first, then of the whole."""
     for group in stats.groups:
         yield from _blocks_of(group)
+    yield _paired(stats)
+    yield _conflicts(stats.difficulty)
     yield from _curves(stats)
 
 
@@ -113,12 +124,14 @@ def _blocks_of(group: Group) -> Iterator[Block]:
     of = f"  {_name(group.group[0])} = {_name(group.group[1])}" if group.group else ""
     if group.communication.runs + group.communication.silent:
         yield _talk(group.communication, of)
+        yield _steps(group.communication, of)
         yield _openings(group.communication, of)
     if group.merges:
         yield _merges(group, of)
     if group.merge_success:
         yield _merge_success(group, of)
     yield _success(group, of)
+    yield _sizes(group.sizes, of)
 
 
 def _talk(talk: Communication, of: str) -> Block:
@@ -139,6 +152,16 @@ def _talk(talk: Communication, of: str) -> Block:
     return Block(title, (*header, "difference", _INTERVAL), tuple(rows), _why(named))
 
 
+def _steps(talk: Communication, of: str) -> Block:
+    rows = []
+    for one in talk.steps:
+        name = "all messages" if one.of == "all" else one.of
+        rows.append((name, *_share(one.share)[:4], str(one.share.inputs["runs"])))
+    header = ("main type of the message", "messages", "steps", "%", _INTERVAL, "runs")
+    named = [("share of steps", one.share) for one in talk.steps[:1]]
+    return Block(f"messages as a share of steps{of}", header, tuple(rows), _why(named))
+
+
 def _openings(talk: Communication, of: str) -> Block:
     header = ("runs", "conflicts", *_SHARE)
     rows = [(one.of, *_share(one.conflicts)) for one in talk.openings]
@@ -146,6 +169,8 @@ def _openings(talk: Communication, of: str) -> Block:
     return Block(f"merge conflicts by the first message{of}", header, tuple(rows), below)
 
 
+# Of the ways in which a run may open, those that a table has room for.
+_OPENINGS = ("all", "first message is a plan", "first message is no plan")
 _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
 
 
@@ -171,13 +196,17 @@ def _merges(group: Group, of: str) -> Block:
 def _merge_success(group: Group, of: str) -> Block:
     header = ("merged runs that passed", "passed", *_SHARE)
     rows, named = [], []
+    below: list[str] = []
     for one in group.merge_success:
         setting = _name(one.setting)
         steps = (("naive", one.naive), ("then union", one.union), ("in the end", one.final))
         for step, share in steps:
             rows.append((f"{setting}, {step}", *_share(share)))
             named.append((f"{setting}, {step}", share))
-    return Block(f"merge success{of}", header, tuple(rows), _why(named))
+        gains = (("naive, then union", one.union_gain), ("then in the end", one.final_gain))
+        for step, gain in gains:
+            below += _gap_line(f"gain of the same runs, {setting}, {step}", gain)
+    return Block(f"merge success{of}", header, tuple(rows), (*below, *_why(named)))
 
 
 def _success(group: Group, of: str) -> Block:
@@ -192,6 +221,48 @@ def _success(group: Group, of: str) -> Block:
         below += _gap_line(f"difference, {model}, solo minus coop", one.gap)
     header = ("runs", "passed", *_SHARE)
     return Block(f"success{of}", header, tuple(rows), (*below, *_why(named)))
+
+
+def _sizes(sizes: Sizes, of: str) -> Block:
+    header = ("number of agents", "passed", *_SHARE)
+    rows = [(str(size), *_share(share)) for size, share in sizes.shares]
+    below = _gap_line("difference, fewest of several minus most", sizes.difference)
+    return Block(f"success by number of agents{of}", header, tuple(rows), below)
+
+
+def _paired(stats: Stats) -> Block:
+    rows = []
+    for one in stats.paired:
+        shares = percent(one.talked), percent(one.silent), str(one.difference.n)
+        rows.append((one.of, *shares, *_points(one.difference)))
+    header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
+    named = [(one.of, one.difference) for one in stats.paired]
+    return Block("the same pairs with and without messages", header, tuple(rows), _why(named))
+
+
+def _points(gap: Estimate) -> Row:
+    """Return a difference of shares and its interval as cells, in percentage points."""
+    value = UNDEFINED if gap.value is None else f"{100 * gap.value:+.1f}"
+    if gap.value is None or gap.low is None or gap.high is None:
+        return value, UNDEFINED
+    return value, f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+
+
+def _conflicts(found: Difficulty) -> Block:
+    sides = [cell for name in _OPENINGS for cell in (name, "n", "%", _INTERVAL)]
+    rows = []
+    for one in found.conflicts:
+        shares = dict(zip(OPENINGS.values(), one.conflicts, strict=True))
+        cells = [cell for name in _OPENINGS for cell in _plain(shares[name])]
+        rows.append((f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *cells))
+    why = found.no_conflicts or "no coop run of a task with a difficulty tells its merge"
+    below = () if rows else (f"{UNDEFINED} conflicts: {why}",)
+    header = ("difficulty", "pairs", *sides)
+    return Block("merge conflicts by difficulty", header, tuple(rows), below)
+
+
+def _plain(share: Interval) -> Row:
+    return str(share.k), str(share.n), percent(share), limits(share)
 
 
 def _curves(stats: Stats) -> Iterator[Block]:
@@ -209,10 +280,7 @@ def _curves(stats: Stats) -> Iterator[Block]:
 
 
 def _bucket(one: Bucket) -> Row:
-    def cells(share: Interval) -> Row:
-        return str(share.k), str(share.n), percent(share), limits(share)
-
-    return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *cells(one.solo), *cells(one.coop)
+    return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop)
 
 
 def retention_cells(one: Curve) -> Row:
@@ -294,6 +362,14 @@ def numbers(stats: Stats) -> Iterator[Number]:
     for group in stats.groups:
         for table, row, column, one in _numbers_of(group):
             yield group.group, table, row, column, one
+    for pair in stats.paired:
+        yield None, "paired", pair.of, "with messages", pair.talked
+        yield None, "paired", pair.of, "without", pair.silent
+        yield None, "paired", pair.of, "difference", pair.difference
+    for tenth in stats.difficulty.conflicts:
+        row = f"{tenth.low:.1f}-{tenth.high:.1f}"
+        for name, conflicts in zip(OPENINGS.values(), tenth.conflicts, strict=True):
+            yield None, "conflicts by difficulty", row, name, conflicts
     for curve in (*stats.difficulty.by_model, stats.difficulty.pooled):
         model = curve.model if curve.model is not None else "pooled"
         for bucket in curve.buckets:
@@ -311,6 +387,8 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
         yield "communication", one.name, "conflict-free", one.clean
         yield "communication", one.name, "conflict", one.conflict
         yield "communication", one.name, "difference", one.difference
+    for part in talk.steps:
+        yield "steps", part.of, "share", part.share
     for opening in talk.openings:
         yield "conflicts", opening.of, "share", opening.conflicts
     yield "conflicts", "plan minus no plan", "difference", talk.difference
@@ -322,8 +400,13 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
         yield "merge success", after.setting, "naive", after.naive
         yield "merge success", after.setting, "union", after.union
         yield "merge success", after.setting, "final", after.final
+        yield "merge success", after.setting, "union gain", after.union_gain
+        yield "merge success", after.setting, "final gain", after.final_gain
     for success in group.success:
         model = success.model if success.model is not None else "all models"
         yield "success", model, "solo", success.solo
         yield "success", model, "coop", success.coop
         yield "success", model, "difference", success.gap
+    for size, share in group.sizes.shares:
+        yield "agents", str(size), "share", share
+    yield "agents", "fewest of several minus most", "difference", group.sizes.difference
