@@ -1,4 +1,4 @@
-"""Pairs of patches written by hand, with the conflicts of representation that a reader finds in them.
+"""Pairs of patches written by hand, and the conflicts of representation a reader finds in them.
 
 Each text shows both patches over one base, a line's first character telling whose it is:
 
@@ -81,7 +81,7 @@ PAIRS = [
          self.limit = limit
 <        self.entries = []
 >        self.entries = {}
- 
+
      def clear(self):
          self.limit = 0
 """,
@@ -91,13 +91,13 @@ PAIRS = [
         "annotated without a value against a set",
         """
  from typing import Optional
- 
+
  class Watcher:
      def __init__(self, root):
          self.root = root
 <        self.seen: Optional[dict[str, float]] = None
 >        self.seen = set()
- 
+
      def poll(self):
          return self.root
 """,
@@ -111,7 +111,7 @@ PAIRS = [
 <        self.stock = rows
 >        self.stock = rows
          self.name = "main"
- 
+
      def put(self, item, amount):
          check(item)
 <        self.stock.append(item)
@@ -124,24 +124,24 @@ PAIRS = [
         """
  class Spider(Base):
      \"\"\"Walks over pages.\"\"\"
- 
+
      depth = 3
      delay = 0.5
      agent = "spider"
- 
+
      def setup(self):
          self.open()
 (        self.queue = []
 <        self.queue = {}
          self.closed = False
- 
+
      def open(self):
          connect(self.agent)
          wait(self.delay)
          self.ready = True
          log.info("open")
          return self
- 
+
      def follow(self, link):
          if link.external:
              return
@@ -158,7 +158,7 @@ PAIRS = [
          self.nodes = {}
 <        self.visited = set()
 >        self.visited = [self.nodes]
- 
+
      def walk(self, node):
          yield node
 <        self.visited.add(node)
@@ -169,7 +169,7 @@ PAIRS = [
         "a field of a dataclass by its default factory",
         """
  from dataclasses import dataclass, field
- 
+
  @dataclass
  class Order:
      number: int
@@ -196,11 +196,11 @@ PAIRS = [
         "a table of the module",
         """
  import re
- 
+
  WORD = re.compile("[a-z]+")
 <HANDLERS = {}
 >HANDLERS = []
- 
+
  def dispatch(name):
      return name
 """,
@@ -217,7 +217,7 @@ PAIRS = [
 <        self.order = []
 >        self.entries: dict[str, int] = {}
 >        self.order = list()
- 
+
      def clear(self):
          self.limit = 0
 """,
@@ -226,13 +226,13 @@ PAIRS = [
         "None at first, and annotations of one meaning",
         """
  from typing import Dict, Optional
- 
+
  class Session:
      def __init__(self):
          self.user = None
 <        self.headers: Optional[Dict[str, str]] = None
 >        self.headers: dict[str, str] | None = {}
- 
+
      def close(self):
          self.user = None
 """,
@@ -246,7 +246,7 @@ PAIRS = [
 <        self.rows = source.read()
 >        self.rows = load_rows(source)
          self.title = ""
- 
+
      def show(self):
 <        self.rows.sort()
 >        return len(self.rows)
@@ -262,7 +262,7 @@ PAIRS = [
 <        self.errors = []
 >        self.names = []
          self.at = 0
- 
+
      def parse(self):
          return self.text
 <
@@ -282,7 +282,7 @@ PAIRS = [
          self.meta = {}
 <        self.meta["retries"] = 3
 >        self.meta["owner"] = "nobody"
- 
+
      def run(self):
          self.task()
 """,
@@ -294,12 +294,12 @@ PAIRS = [
      def __init__(self, session):
          self.session = session
          self.open = True
- 
+
      def save(self, row):
          check(row)
 <        self.session.add(row)
          return row
- 
+
      def load(self, key):
          check(key)
 >        return self.session.get(key)
@@ -312,15 +312,15 @@ PAIRS = [
      def __init__(self, path):
          self.path = path
 <        self.buffer = []
- 
+
      def close(self):
          self.path = None
- 
+
  class Writer:
      def __init__(self, path):
          self.path = path
 >        self.buffer = b""
- 
+
      def close(self):
          self.path = None
 """,
@@ -345,7 +345,7 @@ PAIRS = [
          self.open = True
 <        self._handlers = []
 >        self.callbacks = []
- 
+
      def close(self):
          self.open = False
 <
@@ -380,7 +380,7 @@ PAIRS = [
          self.name = name
 <        self._points = 0
 >        self.total = 0
- 
+
      def rename(self, name):
          self.name = name
 <
@@ -399,7 +399,7 @@ PAIRS = [
         """
  class Registry:
      \"\"\"Plugins by name.\"\"\"
- 
+
 <    def __init__(self):
 <        self.plugins = {}
 <
@@ -421,7 +421,7 @@ PAIRS = [
          self.size = size
 <        self.width = size
 >        self.height = size
- 
+
      def area(self):
          return self.size
 """,
@@ -434,7 +434,7 @@ PAIRS = [
          self.app = app
 <        self.log = []
 >        self.times = []
- 
+
      def handle(self, request):
          answer = self.app(request)
 <        self.log.append(request)
@@ -450,7 +450,7 @@ PAIRS = [
          self.board = board
 <        self.moves = 0
 >        self.clock = 0
- 
+
      def draw(self):
          self.board.draw()
 =
@@ -465,7 +465,7 @@ PAIRS = [
         """
  class Files:
      root = "."
- 
+
      def close(self):
          self.root = None
 <
@@ -481,7 +481,7 @@ PAIRS = [
         "a function that both add, with another order",
         """
  import shutil
- 
+
 <def copy_tree(source, target, follow=False):
 <    shutil.copytree(source, target, symlinks=not follow)
 >def copy_tree(target, source):
@@ -495,7 +495,7 @@ PAIRS = [
  class Mailer:
      def __init__(self, host):
          self.host = host
- 
+
 (    def send(self, message):
 <    def send(self, message, sender):
          connect(self.host)
@@ -503,7 +503,7 @@ PAIRS = [
          self.count = 1
          self.last = message
          return True
- 
+
      def flush(self):
          self.last = None
 >        self.send("flushed")
@@ -515,15 +515,14 @@ PAIRS = [
         """
  def render(template, context=None):
      return template
- 
+
 (def load(name, encoding="utf-8"):
 <def load(name, charset="utf-8"):
      return open(name)
 +++ app/cli.py
  from app.core import load
- 
+
  def show(name):
-     check(name)
 >    print(load(name, encoding="latin-1"))
      return 0
 """,
@@ -551,7 +550,7 @@ PAIRS = [
         """
  class Files:
      root = "."
- 
+
      def close(self):
          self.root = None
 <
@@ -572,7 +571,7 @@ PAIRS = [
 >def fetch(url, retries=3):
      check(url)
      return get(url)
- 
+
  def page(number):
      check(number)
 (    return fetch(BASE + number)
@@ -587,7 +586,7 @@ PAIRS = [
  class Mailer:
      def __init__(self, host):
          self.host = host
- 
+
 (    def send(self, message):
 <    def send(self, message, *, sender=None, **headers):
          connect(self.host)
@@ -595,7 +594,7 @@ PAIRS = [
          self.count = 1
          self.last = message
          return True
- 
+
      def flush(self):
          self.last = None
 >        self.send("flushed")
@@ -610,7 +609,7 @@ PAIRS = [
      def __init__(self):
          self.open = True
 =        self.events = []
- 
+
      def close(self):
          self.open = False
 <
@@ -629,7 +628,7 @@ PAIRS = [
      def __init__(self):
          self.running = False
 =        self.jobs = []
- 
+
      def start(self):
          self.running = True
 <
@@ -654,7 +653,7 @@ PAIRS = [
 <        for word in self.words:
 <            found.append(word)
 <        return found
- 
+
      def show(self):
          print(self.words)
 >        for word, number in self.counts().items():
@@ -666,7 +665,7 @@ PAIRS = [
         "both define a function, one returns a pair",
         """
  import re
- 
+
 <def split_name(name):
 <    first, _, last = name.partition(" ")
 <    return first, last
@@ -681,7 +680,7 @@ PAIRS = [
         """
  import math
  from dataclasses import dataclass
- 
+
 <@dataclass
 <class Point:
 <    x: float
@@ -834,7 +833,7 @@ HELD_OUT = [
         "a deck: a deque used from both ends, and a dict",
         """
  from collections import deque
- 
+
  class Deck:
      def __init__(self, cards):
          shuffle(cards)
@@ -868,17 +867,17 @@ HELD_OUT = [
         """
  class Router(Base):
      \"\"\"Finds the view of a path.\"\"\"
- 
+
      prefix = "/"
 <    routes: list[str] = []
- 
+
      def setup(self):
          self.strict = True
          self.host = "localhost"
          self.port = 80
          self.debug = False
          self.reload = False
- 
+
      def route(self, path, view):
          if self.strict:
              check(path)
@@ -893,7 +892,7 @@ HELD_OUT = [
  class Ranker:
      def __init__(self, model):
          self.model = model
- 
+
      def rank(self, items):
          return sorted(items)
 <
@@ -913,7 +912,7 @@ HELD_OUT = [
          self.fields = fields
 <        self.validators = default_validators()
 >        self._checks = default_validators()
- 
+
      def show(self):
          return self.fields
 <
@@ -934,7 +933,7 @@ HELD_OUT = [
  class Plot:
      def draw(self, data):
          self.data = data
- 
+
 (    def axis(self, name):
 <    def axis(self, name, *, scale):
          self.axes[name] = 1
@@ -942,7 +941,7 @@ HELD_OUT = [
          self.dirty = True
          self.legend = None
          return self
- 
+
      def default(self):
          self.data = []
 >        self.axis("x")
@@ -954,7 +953,7 @@ HELD_OUT = [
         "the constructor of a class that both add",
         """
  import json
- 
+
 <class Token:
 <    def __init__(self, kind, text, line):
 <        self.kind = kind
@@ -971,7 +970,7 @@ HELD_OUT = [
         "fields of a dataclass by two names",
         """
  from dataclasses import dataclass
- 
+
 =@dataclass
 =class Place:
 <    latitude: float
@@ -987,13 +986,13 @@ HELD_OUT = [
  class Loader:
      def __init__(self, path):
          self.path = path
- 
+
      def check(self):
          return bool(self.path)
 <
 <    def limits(self) -> dict[str, int]:
 <        return read_limits(self.path)
- 
+
      def show(self):
          print(self.path)
 >        low, high = self.limits()
@@ -1008,7 +1007,7 @@ HELD_OUT = [
      def __init__(self, owner):
          self.owner = owner
 =        self.accounts = {}
- 
+
      def close(self):
          self.owner = None
 <
@@ -1039,14 +1038,14 @@ HELD_OUT = [
         "a deque where the other appends, a counter where the other assigns",
         """
  from collections import Counter, deque
- 
+
  class Meter:
      def __init__(self, name):
          self.name = name
 <        self.window = deque(maxlen=10)
 <        self.counts = Counter()
 >        self.window = None
- 
+
      def tick(self, value):
          check(value)
 >        self.window.append(value)
@@ -1096,7 +1095,7 @@ HELD_OUT = [
          self.size = size
 <        self.cells = [None] * size
 >        self.cells = []
- 
+
      def put(self, index, piece):
          check(piece)
 <        self.cells[index] = piece
@@ -1115,7 +1114,7 @@ HELD_OUT = [
          width=80,
      ):
          \"\"\"Draw it.
- 
+
          Keys: self.data = []
          \"\"\"
          self.data = data
@@ -1131,7 +1130,7 @@ HELD_OUT = [
 <        self.label = f"filter of {words}"
 >        self.stop = {"the", "a"}
 >        self.label = "filter"
- 
+
      def run(self):
          return self.words
 """,
