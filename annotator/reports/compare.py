@@ -146,7 +146,7 @@ def _compared(
     # The same traces have the same true shares: their labels tell judges apart, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
     codes = [code for code in info.codes if all(code in one for one in judged)]
-    codes += [NONE] if len(set(judged)) == 1 else []
+    codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     corrected = _corrected(sides, codes, terms) if calibrated and not same else None
     gaps = [_difference(code, sides, kind, confidence) for code in codes]
     adjusted = adjust([test.p for _, test in gaps], "holm")

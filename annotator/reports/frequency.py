@@ -38,6 +38,7 @@ SAMPLING_ONLY = (
 
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
+NEVER_NONE = "the judge is a screen for every code: it cannot tell that there is none"
 PARTLY = "the judge cannot find every code of this group, or is a screen for some"
 
 
@@ -317,13 +318,15 @@ def _table(
 ) -> FrequencyTable:
     info = counts.rubric
     rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
+    screen = bool(info.judged) and info.judged <= info.screens
     rows.append(
         Row(
             "none",
             NONE,
             "no code found",
             counts.status["none"],
-            wilson(counts.status["none"], counts.judged),
+            None if screen else wilson(counts.status["none"], counts.judged),
+            unknown=NEVER_NONE if screen else None,
             bounds=_bounds(counts.status["none"], counts),
             labels=correction.codes[NONE] if correction else None,
         )
@@ -340,7 +343,7 @@ def _table(
         limit=manifest.get("limit"),
         rows=tuple(rows),
         code_groups=tuple(_group_row(*group, counts) for group in info.groups.items()),
-        screen=bool(info.judged) and info.judged <= info.screens,
+        screen=screen,
         labelled=counts.status["labelled"],
         none=counts.status["none"],
         undecided=counts.status["undecided"],

@@ -121,8 +121,13 @@ def test_a_judge_that_only_screens_says_so(tmp_path, first):
     run = make_run(tmp_path / "run", first, ones, known=codes, screens=codes)
     [table] = frequency_tables(run)
     assert ")  a screen  judged 7 " in WRITERS["table"]([table])
-    shown = {row.code: (row.count, row.share) for row in table.rows if row.code != "none"}
-    assert shown == {"alpha": (3, None), "beta": (1, None), "gamma": (None, None)}
+    shown = {row.code: (row.count, row.share) for row in table.rows}
+    assert shown == {
+        "alpha": (3, None),
+        "beta": (1, None),
+        "gamma": (None, None),
+        "none": (3, None),
+    }
 
 
 @pytest.mark.parametrize(

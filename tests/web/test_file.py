@@ -40,7 +40,7 @@ def test_the_tables_are_those_of_the_terminal(report: str, judged: Path, visit: 
         [re.sub(r"\s+", " ", cell) for cell in row]
         for row in page.eval_on_selector_all(
             "table.counts tbody tr",
-            "rows => rows.map((row) => [...row.querySelectorAll('th a, td:not(.plot)')]"
+            "rows => rows.map((row) => [...row.querySelectorAll('th a, th .label, td:not(.plot)')]"
             ".map((cell) => cell.textContent))",
         )
     ]

@@ -124,6 +124,21 @@ def test_agreement_counts_what_calibrate_counts(index):
     assert (human["t1"], human["t3"], human["t6"]) == (("alpha", "gamma"), ("none",), None)
 
 
+def test_undecided_is_a_status_of_its_own(tmp_path, opened):
+    """It is no judgement: it has no code, not even none, and agrees with nobody."""
+    rubric = make_rubric(tmp_path)
+    traces = [said("a", "alpha"), said("b"), said("c", status="undecided")]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label("c", rubric, "alpha")]
+    people = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], [run])
+    index = opened([run], people)
+    facets = index.facets(Filter())
+    assert dict(facets.status) == {"labelled": 1, "none": 1, "undecided": 1}
+    assert dict(facets.code) == {"alpha": 1, "none": 1}
+    [one] = all_rows(index, status="undecided")
+    assert (one.trace_id, one.agreement) == ("c", None)
+
+
 def test_agreement_of_many_codes_is_that_of_the_sets(tmp_path, opened):
     rubric = make_rubric(tmp_path, "many")
     run = make_run(tmp_path / "run", rubric, [said("a", "alpha", "beta"), said("b", "alpha")])

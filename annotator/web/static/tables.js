@@ -14,7 +14,7 @@
     const body = one.rows.map((row, n) => {
       const [first, ...rest] = row.cells;
       return h(`tr${row.kind === "none" || (row.kind === "group" && one.rows[n - 1].kind !== "group") ? ".last" : ""}`,
-        h("th", { scope: "row" }, listed && row.kind !== "group" ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : name(first, 64), h("span.name", name(row.name, 80))),
+        h("th", { scope: "row" }, listed && row.kind !== "group" ? h("a", { href: toTraces({ ...filter, code: row.code }), title: row.name }, name(first, 64)) : h("span.label", name(first, 80)), h("span.name", name(row.name, 80))),
         rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },
