@@ -1,7 +1,8 @@
 """``annotate facts``."""
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.facts import Fact
 from annotator.facts.registry import KINDS, know
+from annotator.reports.writers import ruled
 from annotator.text import one_line, storable
 from annotator.traces import FORMATS, Trace, read_traces
 
@@ -27,12 +29,14 @@ from annotator.traces import FORMATS, Trace, read_traces
 @click.option(
     "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
 )
+@click.option("--summary", is_flag=True, help="Count them by kind: facts, and traces with one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     traces: tuple[str, ...],
     kinds: tuple[str, ...],
     list_kinds: bool,
     format_: str,
+    summary: bool,
     as_json: bool,
 ) -> None:
     """Print what a program can establish about TRACES: facts, each with its passages.
@@ -48,18 +52,39 @@ def command(
     for kind in kinds:
         if kind not in KINDS:
             raise click.UsageError(f"--kind {kind!r}: no such kind; --kinds lists them")
+    shown = kinds or tuple(KINDS)
+    facts: Counter[str] = Counter()
+    holding: Counter[str] = Counter()
     read = 0
     for found in read_traces(traces, format_):
         if not isinstance(found, Trace):
             click.echo(f"{one_line(found.path)}: {one_line(found.reason)}", err=True)
             continue
         read += 1
-        chosen = [one for one in know(found) if not kinds or one.kind in kinds]
-        lines = _json(found, chosen) if as_json else _text(found, chosen)
-        if not say("\n".join(lines)):
+        chosen = [one for one in know(found) if one.kind in shown]
+        if summary:
+            facts.update(one.kind for one in chosen)
+            holding.update({one.kind for one in chosen})
+            continue
+        lines = list(_json(found, chosen) if as_json else _text(found, chosen))
+        if lines and not say("\n".join(lines)):
             return
     if not read:
         raise AnnotatorError(f"no trace could be read in {', '.join(traces)}")
+
+    if summary:
+        counts = [(kind, facts[kind], holding[kind]) for kind in dict.fromkeys(shown)]
+        say(_summary_json(counts, read) if as_json else _summary(counts, read))
+
+
+def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
+    rows = [(kind, str(facts), str(holding)) for kind, facts, holding in counts]
+    return "\n".join(ruled([("kind", "facts", f"traces of {traces}"), *rows], last=False))
+
+
+def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
+    kinds = {kind: {"facts": facts, "traces": holding} for kind, facts, holding in counts}
+    return json.dumps({"traces": traces, "kinds": kinds})
 
 
 def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:

@@ -1,0 +1,47 @@
+"""``annotate facts`` on the command line: what it prints, whatever kinds there are."""
+
+import json
+from collections import Counter
+
+import pytest
+
+TALK = [("agent1", "Which unit do you use?"), ("agent2", "Thanks a lot.")]
+
+
+@pytest.fixture
+def logs(runs, tmp_path):
+    """Two runs with messages and one without."""
+    runs(3, talk=TALK)
+    runs(1, talk=[])  # the first of them anew
+    return tmp_path / "logs"
+
+
+def listed(annotate_cli, logs, *options):
+    return [json.loads(x) for x in annotate_cli("facts", logs, "--json", *options).out.splitlines()]
+
+
+def test_json_has_an_object_on_every_line(annotate_cli, logs):
+    lines = listed(annotate_cli, logs, "--kind", "message_type")
+    assert [(one["kind"], one["agents"]) for one in lines] == [
+        ("message_type", ["agent1"]),
+        ("message_type", ["agent2"]),
+    ] * 2
+
+
+def test_the_summary_counts_facts_and_traces_of_each_kind(annotate_cli, logs):
+    every = listed(annotate_cli, logs)
+    summary = json.loads(annotate_cli("facts", logs, "--summary", "--json").out)
+    facts = Counter(one["kind"] for one in every)
+    holding = Counter(kind for _, kind in {(one["trace_id"], one["kind"]) for one in every})
+    assert summary["traces"] == 3
+    assert {kind: one["facts"] for kind, one in summary["kinds"].items() if one["facts"]} == facts
+    assert {k: one["traces"] for k, one in summary["kinds"].items() if one["traces"]} == holding
+    known = annotate_cli("facts", "--kinds").out.splitlines()
+    assert list(summary["kinds"]) == [line.split()[0] for line in known]
+
+
+def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
+    options = ("--summary", "--kind", "message_type", "--kind", "not_read")
+    rows = [line.split() for line in annotate_cli("facts", logs, *options).out.splitlines()]
+    assert rows[0] == ["kind", "facts", "traces", "of", "3"]
+    assert rows[2:] == [["message_type", "4", "2"], ["not_read", "0", "0"]]
