@@ -141,7 +141,7 @@ def _incompatible(one: Signature, two: Signature) -> bool:
 
 
 def _calls(model: Model, key: Key) -> Iterator[Call]:
-    """Yield the calls of a function: of its class's objects, and where its file or name is known."""
+    """Yield the calls of a function: on its class's objects, or where its name is known."""
     path, scope, name = key
     if scope and name != "__init__":
         yield from model.calls.get(key, ())

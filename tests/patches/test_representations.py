@@ -132,7 +132,8 @@ def test_many_hunks_are_read_in_part() -> None:
 
 PIECES = st.sampled_from([
     "class A:", "class B(A):", "    def f(self, x):", "    def f(self):", "        self.x = []",
-    ours = new_file("a/point.py", "class Point:\n    def __init__(self, x, y):\n        pass")
+    "class A:", "class B(A):", "    def f(self, x):", "    def f(self):",
+    "        self.x = []",
     "        for a, b in self.x:", "            print(a)", "def g(a, b=1):", "    return 1, 2",
     '    """', "    )", "    else:", "@dataclass", "    z: int", "x = g(1)", "    a, b = g()",
     "        self.f(1, *x)", "", "\x00", "        [k for k in self.x.items()]", "(", "try:",
