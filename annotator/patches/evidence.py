@@ -120,6 +120,7 @@ _KINDS = {
     "Enum": "an enumeration", "IntEnum": "an enumeration", "StrEnum": "an enumeration",
 }  # fmt: skip
 _MADE_OF_FIELDS = frozenset(["a dataclass", "a named tuple", "a model"])
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator)  # have no parts that are read
 _NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)")
 
 
@@ -268,7 +269,8 @@ class _Reader:
                 not isinstance(node, ast.stmt) or self.touched(node)
             ):
                 yield node
-                waiting.extend(ast.iter_child_nodes(node))
+                if not isinstance(node, _LEAVES):
+                    waiting.extend(ast.iter_child_nodes(node))
 
     def mentions(self, *nodes: ast.AST | None) -> bool:
         """Whether a parameter of the function stands in an expression."""

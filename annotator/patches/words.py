@@ -9,7 +9,7 @@ from annotator.patches.diff import File, Line, Patch
 _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _NAMED = re.compile(
     r"\b(?:self|cls)\.(\w+)(?:[^=\n]*=\s*(?:\w+\.)*(\w+))?|\b(?:def|class) (\w+)"
-    r"|^(?: {4}|\t)?(\w+)\s*[:=]",
+    r"|^(?: {4}|\t)?(\w+)\s*(?::[ \t]*\w|=(?!=))",
     re.MULTILINE,
 )
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)

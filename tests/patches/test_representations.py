@@ -132,11 +132,11 @@ def test_many_hunks_are_read_in_part() -> None:
 
 PIECES = st.sampled_from([
     "class A:", "class B(A):", "    def f(self, x):", "    def f(self):", "        self.x = []",
-    "class A:", "class B(A):", "    def f(self, x):", "    def f(self):",
-    "        self.x = []",
-    "        for a, b in self.x:", "            print(a)", "def g(a, b=1):", "    return 1, 2",
-    '    """', "    )", "    else:", "@dataclass", "    z: int", "x = g(1)", "    a, b = g()",
-    "        self.f(1, *x)", "", "\x00", "        [k for k in self.x.items()]", "(", "try:",
+    "        self.x = {}", "        self.x.append(x)", "        self.y = x",
+    "        return self.x", "        for a, b in self.x:", "            print(a)",
+    "def g(a, b=1):", "    return 1, 2", '    """', "    )", "    else:", "@dataclass",
+    "    z: int", "x = g(1)", "    a, b = g()", "        self.f(1, *x)", "", "\x00",
+    "        [k for k in self.x.items()]", "(", "try:",
 ])  # fmt: skip
 LINES = st.lists(st.tuples(st.sampled_from("++ -"), PIECES | st.text(max_size=12)), max_size=25)
 
