@@ -66,7 +66,7 @@ class Rubric(_Part):
 
     ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or
     ``many`` codes. ``quote_from``: the origins that quotes may come from. ``precedence``: code ids,
-    strongest first.
+    strongest first; an empty list says that they have no order.
     """
 
     id: Name
@@ -100,7 +100,8 @@ class Rubric(_Part):
         if len(set(self.precedence)) < len(self.precedence):
             raise ValueError("precedence: a code stands in it twice")
         missing = [one for one in ids if one not in self.precedence]
-        if self.choice != "many" and missing:
+        unordered = "precedence" in self.model_fields_set and not self.precedence
+        if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
         for code in self.codes:
             stray = [one for one in code.must_quote if one not in self.quote_from]
@@ -123,7 +124,7 @@ class Rubric(_Part):
         return self.code(code_id).min_quotes or self.min_quotes
 
     def rank(self, code_id: str) -> int:
-        """Return the code's place in the precedence, 0 for the strongest."""
+        """Return the code's place in the precedence, or in the file where there is none."""
         order = self.precedence or tuple(code.id for code in self.codes)
         return order.index(code_id) if code_id in order else len(order)
 

@@ -70,7 +70,7 @@ def test_built_in_rubric_loads_by_name_and_by_file(name):
 def test_precedence_of_a_built_in_rubric_ranks_its_codes(name):
     rubric = load_rubric(name)
     ids = [code.id for code in rubric.codes]
-    if rubric.choice != "many":
+    if rubric.choice != "many" and not name.endswith("_paper"):
         assert sorted(rubric.precedence) == sorted(ids)
     assert sorted(map(rubric.rank, ids)) == list(range(len(ids)))
 
@@ -93,6 +93,21 @@ def test_symptoms_are_for_failed_runs_of_two_agents():
     assert (rubric.applies_to.passed, rubric.applies_to.min_agents) == (False, 2)
     assert (rubric.choice, rubric.min_quotes) == ("primary", 2)
     assert rubric.precedence[-1] == "implementation_failure"
+
+
+def test_the_papers_communication_errors_rest_on_the_conversation_alone():
+    paper, default = load_rubric("comm_errors_paper"), load_rubric("comm_errors")
+    assert (paper.quote_from, paper.min_quotes, paper.precedence) == (("messages",), 2, ())
+    assert [one.id for one in paper.codes] == [one.id for one in default.codes]
+
+
+def test_the_papers_symptoms_have_no_order_and_no_failure_of_implementation():
+    paper, default = load_rubric("symptoms_paper"), load_rubric("symptoms")
+    ids = {one.id for one in default.codes} - {"implementation_failure"}
+    assert {one.id for one in paper.codes} == ids
+    assert paper.precedence == ()
+    unquoted = [one.id for one in paper.codes if "messages" not in one.must_quote]
+    assert unquoted == ["dependency_access"]
 
 
 # --- files
@@ -133,6 +148,11 @@ def test_rank_is_the_place_in_the_precedence(rubric_file):
 
 def test_rank_without_precedence_is_the_place_in_the_file(rubric_file):
     rubric = load_rubric(rubric_file(choice="many", precedence=...))
+    assert (rubric.rank("late"), rubric.rank("lost")) == (0, 1)
+
+
+def test_a_rubric_may_say_that_its_codes_have_no_order(rubric_file):
+    rubric = load_rubric(rubric_file(precedence=[]))
     assert (rubric.rank("late"), rubric.rank("lost")) == (0, 1)
 
 
@@ -251,8 +271,8 @@ def test_bare_no_is_not_taken_for_a_code(rubric_file):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("symptom", "did you mean symptoms?"),
-        ("comm-errors", "did you mean comm_errors?"),
+        ("symptom", "did you mean symptoms"),
+        ("comm-errors", "did you mean comm_errors"),
         ("xyzzy", f"built-in: {', '.join(NAMES)}"),
         ("missing.yaml", "built-in: "),
         ("", "built-in: "),

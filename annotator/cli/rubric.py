@@ -21,7 +21,7 @@ def list_() -> None:
     """List the built-in rubrics."""
     for path in built_in():
         rubric = load_rubric(path.stem)
-        say(f"{rubric.id:14} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
+        say(f"{rubric.id:18} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
 
 
 @command.command()

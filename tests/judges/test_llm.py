@@ -382,6 +382,17 @@ def replace_outcome(trace: Trace) -> Trace:
     return replace(trace, outcome=replace(trace.outcome, passed=None))
 
 
+@pytest.mark.parametrize(("name", "told"), [("symptoms", True), ("symptoms_paper", False)])
+def test_an_order_of_codes_is_told_where_the_rubric_has_one(
+    trace: Trace, name: str, told: bool
+) -> None:
+    with OpenAIServer() as server:
+        judged(server, replace_outcome(trace), load_rubric(name))
+        [request] = server.seen
+    system = request.body["messages"][0]["content"]
+    assert ("strongest first" in system, "by the precedence" in system) == (told, told)
+
+
 def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:
     answer = finding(
         "role_division",
