@@ -77,7 +77,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 @dataclass(frozen=True)
 class Asked:
     """The runs, what corrects and divides their tables, and for pages the labels of people and
-    where the traces are now.
+    where the traces are now. ``of_labelled``: shares of the labelled traces alone.
     """
 
     runs: Sequence[Path]
@@ -87,6 +87,7 @@ class Asked:
     label_files: Sequence[Path]
     annotators: Sequence[str]
     traces: Sequence[str]
+    of_labelled: bool = False
 
     def __post_init__(self) -> None:
         if self.transfer and not self.calibration_files:
@@ -109,7 +110,11 @@ class Asked:
             table
             for run in self.runs
             for table in frequency_tables(
-                run, self.calibrations, transfer=self.transfer, by=self.by
+                run,
+                self.calibrations,
+                transfer=self.transfer,
+                by=self.by,
+                of_labelled=self.of_labelled,
             )
         ]
 

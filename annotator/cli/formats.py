@@ -57,6 +57,9 @@ def check_together(given: Given) -> None:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if together and (sides or by or given["--calibration"]):
         raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
+    others = ("--calibration", "--compare", "--co-occurrence", "--figure")
+    if given["--of-labelled"] and (wrong := [name for name in others if given[name]]):
+        raise click.UsageError(f"--of-labelled goes with no {wrong[0]}")
     if sides and not by:
         raise click.UsageError("--compare A B needs --by ATTRIBUTE (or run, or judge)")
     if sides and given["--transfer"]:
@@ -91,10 +94,11 @@ def _html(asked: Asked, path: Path) -> None:
 
 
 _TABLES = frozenset(("--out", "--calibration", "--transfer", "--by"))
-_TEXT = Format(_TABLES | {"--compare", "--co-occurrence", "--figure", "--plot"})
+_COUNTED = _TABLES | {"--of-labelled"}
+_TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
     **dict.fromkeys(("table", "csv", "json", "md", "latex"), _TEXT),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _html),
-    "parquet": Format(_TABLES, "report.parquet", _parquet),
+    "parquet": Format(_COUNTED, "report.parquet", _parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _dataset),
 }

@@ -23,6 +23,11 @@ from annotator.text import one_line
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
 @about_tables
 @click.option(
+    "--of-labelled",
+    is_flag=True,
+    help="Shares of the labelled traces alone: what is none is in no share.",
+)
+@click.option(
     "--compare",
     "sides",
     nargs=2,
@@ -60,6 +65,7 @@ def command(
     calibration_files: tuple[Path, ...],
     transfer: bool,
     by: str | None,
+    of_labelled: bool,
     sides: tuple[str, str] | None,
     co_occurrence: bool,
     figure: Path | None,
@@ -78,6 +84,7 @@ def command(
         "--calibration": calibration_files,
         "--transfer": transfer,
         "--by": by,
+        "--of-labelled": of_labelled,
         "--compare": sides,
         "--co-occurrence": co_occurrence,
         "--figure": figure,
@@ -94,7 +101,8 @@ def command(
     if figure:
         figures.check(figure)
     read_manifests(runs)  # each run once, whatever is made of them
-    asked = Asked(runs, calibration_files, transfer, by, label_files, annotators, traces)
+    people = label_files, annotators
+    asked = Asked(runs, calibration_files, transfer, by, *people, traces, of_labelled)
     if sides and by:
         _compared(asked, by, sides, format_, place)
     elif co_occurrence:

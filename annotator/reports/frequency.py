@@ -39,6 +39,7 @@ SAMPLING_ONLY = (
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
 NEVER_NONE = "the judge is a screen for every code: it cannot tell that there is none"
+LABELLED_ONLY = "shares are of the labelled traces alone"
 PARTLY = "the judge cannot find every code of this group, or is a screen for some"
 
 
@@ -69,7 +70,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
     """The table of one run and rubric, or of the traces among them with one value of an attribute
-    (``group``: attribute and value). ``judged`` is the n of every share: labelled + none.
+    (``group``: attribute and value). ``n`` is that of every share: the judged traces (labelled and
+    none), or with ``of_labelled`` the labelled ones alone, and none has no share.
     ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
     ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
     :func:`told_apart`.
@@ -103,11 +105,17 @@ class FrequencyTable:
     group: tuple[str, str] | None = None
     correction: "Correction | None" = None
     run_name: str = ""
+    of_labelled: bool = False
 
     @property
     def judged(self) -> int:
         """Traces with a judgement: labelled or none."""
         return self.labelled + self.none
+
+    @property
+    def n(self) -> int:
+        """What shares are of."""
+        return self.labelled if self.of_labelled else self.judged
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -130,6 +138,7 @@ class FrequencyTable:
 @dataclass(slots=True)
 class _Counts:
     rubric: RubricInfo
+    of_labelled: bool = False
     status: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
@@ -147,6 +156,11 @@ class _Counts:
     def judged(self) -> int:
         """Traces with a judgement that is counted."""
         return self.status["labelled"] + self.status["none"]
+
+    @property
+    def n(self) -> int:
+        """What shares are of."""
+        return self.status["labelled"] if self.of_labelled else self.judged
 
     @property
     def open(self) -> int:
@@ -179,21 +193,25 @@ def frequency_tables(
     *,
     transfer: bool = False,
     by: str | None = None,
+    of_labelled: bool = False,
 ) -> list[FrequencyTable]:
     """Return the tables of the run in ``folder``, one per rubric; annotations are read as a stream.
 
     ``calibrations`` correct the shares for the judge's errors. One of another judge or
     of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
-    each value of this attribute.
+    each value of this attribute. ``of_labelled``: shares of the labelled traces alone, which no
+    calibration corrects.
 
     Raises:
         AnnotatorError: the run is not there or damaged, as :func:`read_whole` says; a calibration
             does not fit; no trace has the attribute.
     """
+    if of_labelled and calibrations:
+        raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
     manifest = read_manifest(folder)
     known = rubrics_of(folder)
     counts: dict[tuple[str, str | None], _Counts] = {
-        (name, None): _Counts(info) for name, info in known.items()
+        (name, None): _Counts(info, of_labelled) for name, info in known.items()
     }
     frames = _Frames(folder, known, calibrations or {})
     attributes: set[str] = set()
@@ -203,7 +221,7 @@ def frequency_tables(
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
         key = annotation.rubric, group
-        counts.setdefault(key, _Counts(known[annotation.rubric])).add(annotation)
+        counts.setdefault(key, _Counts(known[annotation.rubric], of_labelled)).add(annotation)
         frames.add(annotation, group)
     if by and by not in attributes:
         there = ", ".join(sorted(attributes)) or "none at all"
@@ -319,15 +337,16 @@ def _table(
     info = counts.rubric
     rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
     screen = bool(info.judged) and info.judged <= info.screens
+    why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else None
     rows.append(
         Row(
             "none",
             NONE,
             "no code found",
             counts.status["none"],
-            None if screen else wilson(counts.status["none"], counts.judged),
-            unknown=NEVER_NONE if screen else None,
-            bounds=_bounds(counts.status["none"], counts),
+            None if why else wilson(counts.status["none"], counts.judged),
+            unknown=why,
+            bounds=None if counts.of_labelled else _bounds(counts.status["none"], counts),
             labels=correction.codes[NONE] if correction else None,
         )
     )
@@ -361,6 +380,7 @@ def _table(
         notes=tuple(_notes(manifest, rubric, counts, correction)),
         group=group,
         correction=correction,
+        of_labelled=counts.of_labelled,
     )
     _check(table)
     return table
@@ -375,7 +395,7 @@ def _code_row(code: Mapping[str, Any], counts: _Counts, correction: "Correction 
         name,
         code["name"],
         count if known else None,
-        wilson(count, counts.judged) if known and not screen else None,
+        wilson(count, counts.n) if known and not screen else None,
         unknown=NO_RULE if not known else SCREEN if screen else None,
         bounds=_bounds(count, counts, screen=screen) if known else None,
         anywhere=counts.anywhere[name] if info.choice == "primary" and known else None,
@@ -393,7 +413,7 @@ def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
         name,
         ", ".join(codes),
         count if known else None,
-        wilson(count, counts.judged) if whole else None,
+        wilson(count, counts.n) if whole else None,
         unknown=None if whole else PARTLY,
         bounds=_bounds(count, counts, screen=screen) if ruled else None,
     )
@@ -403,7 +423,7 @@ def _bounds(count: int, counts: _Counts, *, screen: bool = False) -> tuple[float
     """Return the least and the greatest share that undecided and failed traces leave possible, and
     for what is only screened for, all others.
     """
-    total = counts.judged + counts.open
+    total = counts.n + counts.open
     if not total or not (counts.open or screen):
         return None
     return count / total, 1.0 if screen else (count + counts.open) / total
@@ -425,9 +445,15 @@ def _notes(
             f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
             " so there is no share, only the bounds."
         )
-    if counts.open:
+    if counts.of_labelled:
         yield (
-            f"Bounds: the share among judged, undecided and failed traces, if none or all of the"
+            f"Shares of the {counts.n} labelled traces alone, as in the tables of the paper: none is"
+            " in no share."
+        )
+    if counts.open:
+        which = "labelled" if counts.of_labelled else "judged"
+        yield (
+            f"Bounds: the share among {which}, undecided and failed traces, if none or all of the"
             f" {counts.status['undecided']} undecided and {counts.status['failed']} failed ones"
             " had the code."
         )

@@ -92,7 +92,7 @@ def _row(row: Row, table: FrequencyTable) -> dict[str, Any]:
         "code": storable(row.code),
         "name": storable(row.name),
         "count": row.count,
-        "n": table.judged,
+        "n": table.n,
         "percent": percent(row.share),
         "interval_percent": limits(row.share),
         "bounds_low": low,

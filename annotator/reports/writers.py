@@ -99,7 +99,7 @@ def cells(row: Row, table: FrequencyTable) -> tuple[str, ...]:
     shown: tuple[str, ...] = (
         one_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
         UNDEFINED if row.count is None else str(row.count),
-        str(table.judged),
+        str(table.n),
         percent(row.share),
         limits(row.share),
     )
@@ -230,7 +230,7 @@ def as_csv(tables: Sequence[FrequencyTable]) -> str:
             "run": table.run,
             "run_status": table.status,
             "limit": table.limit,
-            "n": table.judged,
+            "n": table.n,
             "labelled": table.labelled,
             "none": table.none,
             "undecided": table.undecided,
@@ -299,7 +299,7 @@ def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
         "name": row.name,
         **share,
         "k": row.count,
-        "n": table.judged,
+        "n": table.n,
         "percent": percent(row.share),
         "interval_percent": limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,

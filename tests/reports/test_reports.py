@@ -19,6 +19,7 @@ from annotator.reports.writers import WRITERS
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
 from tests.conftest import ROOT, Done
+from validation import wilson
 
 Cli = Callable[..., Done]
 SYMPTOMS = load_rubric("symptoms")
@@ -93,6 +94,42 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
         "50",
         *["96.0", "[86.5,", "98.9]", "[90.6,", "96.2]", "48"],
     ]
+
+
+def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:
+    """49 are labelled, 48 of them with work_overlap; 3 failed ones may hold anything."""
+    [table] = frequency_tables(fifty, of_labelled=True)
+    rows = {row.code: row for row in table.all_rows}
+    share = rows["work_overlap"].share
+    assert share is not None
+    assert (share.k, share.n, table.n, table.judged) == (48, 49, 49, 50)
+    assert (share.low, share.high) == (wilson(48, 49).low, wilson(48, 49).high)
+    assert rows["work_overlap"].bounds == (48 / 52, 51 / 52)
+    none = rows["none"]
+    assert (none.count, none.share, none.bounds) == (1, None, None)
+    assert none.unknown == "shares are of the labelled traces alone"
+    assert "Shares of the 49 labelled traces alone" in table.notes[0]
+    printed = annotate_cli("report", fifty, "--of-labelled", "--format", "json").out
+    [value] = json.loads(printed)
+    assert {row["n"] for row in value["rows"]} == {49}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--calibration", "c.json"),
+        ("--by", "judge", "--compare", "a", "b"),
+        ("--co-occurrence",),
+        ("--figure", "f.svg"),
+        ("--format", "html"),
+    ],
+)
+def test_shares_of_labelled_traces_go_with_tables_only(
+    annotate_cli: Cli, fifty: Path, options: tuple[str, ...]
+) -> None:
+    done = annotate_cli("report", fifty, "--of-labelled", *options)
+    assert done.code == 2
+    assert "--of-labelled" in done.err
 
 
 def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
