@@ -447,8 +447,8 @@ def _notes(
         )
     if counts.of_labelled:
         yield (
-            f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in no"
-            " share."
+            f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"
+            " no share."
         )
     if counts.open:
         which = "labelled" if counts.of_labelled else "judged"
