@@ -26,8 +26,7 @@ KINDS: Mapping[str, str] = {
 _CLASHING = r"(?:conflict|overlap|collid|collision|clash|intersect)\w{0,4}"
 _NO_CONFLICT = re.compile(
     r"\b(?:no|zero) (?:(?!need|matter)\w{1,12} ){0,3}?(?:conflicts?|overlap(?:s|ping)?|collisions?"
-    r"|clash(?:es)?|interference|clobbering"
-    r"|(?:shared|common) (?:hunks?|lines?|regions?|symbols?))\b"
+    r"|clash(?:es)?|(?:shared|common) (?:hunks?|lines?|regions?|symbols?))\b"
     rf"|(?:\bnot|n['’]t|\bnever|\bcannot) (?:\w{{1,20}} ){{0,2}}?{_CLASHING}\b"
     rf"|\b(?:nothing|none|neither)\b(?:[^.;]|\.(?=\w)){{0,60}}?\b{_CLASHING}\b"
     r"|(?:\bnot|n['’]t) be (?:any )?(?:\w{1,12} ){0,3}?(?:conflicts?|overlaps?|collisions?)\b"
@@ -55,7 +54,7 @@ _INDEPENDENT = re.compile(
 _CLAIMS = {"no_conflict": _NO_CONFLICT, "disjoint": _DISJOINT, "independent": _INDEPENDENT}
 _WORDS = words(
     "conflict conflicts conflicting overlap overlaps overlapping collision collisions collide"
-    " collides clash clashes intersect intersects interference clobbering coexist coexists"
+    " collides clash clashes intersect intersects coexist coexists"
     " safe merge merges merged merging combine combines compose composes shared common risk"
     " free disjoint orthogonal exclusive separate different distinct independent"
     " independently separately standalone alone individually isolation own rebase reconcile"
@@ -88,7 +87,7 @@ _OPEN = re.compile(
 _OWN_VIEW = re.compile(
     r"\b(?:so far|for now|at (?:this|the) (?:point|moment)|right now|currently|yet"
     r"|in (?:my|your|our|this|the) (?:\w{1,12} )?(?:copy|copies|sandbox(?:es)?|workspace|checkout"
-    r"|working tree|branch)|filesystems?|sandbox(?:es)?|(?:on|to) disk|locally"
+    r"|working tree|branch)|filesystems?|sandbox(?:es)?|workspaces|isolated|(?:on|to) disk|locally"
     r"|(?:repo|separate) cop(?:y|ies))\b"
 )
 _WANTED = re.compile(

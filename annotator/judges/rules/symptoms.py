@@ -16,8 +16,8 @@ from annotator.judges.rules.case import Case, spans
 from annotator.judges.rules.comm_errors import question_without_reply
 
 CODES = (
-    "broken_commitment", "timing_dependency", "unverifiable_claims", "divergent_architecture",
-    "unresponsiveness", "work_overlap", "implementation_failure",
+    "broken_commitment", "timing_dependency", "divergent_architecture", "unresponsiveness",
+    "work_overlap", "implementation_failure",
 )  # fmt: skip
 """The codes that there is a rule for, in the order of precedence."""
 
@@ -80,15 +80,6 @@ def order_not_kept(case: Case) -> Claim | None:
     return case.claim("timing_dependency", lost[0].says, *lost[0].spans) if lost else None
 
 
-def no_clash_assured(case: Case) -> Claim | None:
-    """unverifiable_claims: stated flatly that the work does not clash, and it does."""
-    refuted = case.of("assurance_refuted") if case.clashes else []
-    if not refuted:
-        return None
-    rationale = f"{refuted[-1].says} The merge conflicts."
-    return case.claim("unverifiable_claims", rationale, *refuted[-1].spans)
-
-
 def incompatible_designs(case: Case) -> Claim | None:
     """divergent_architecture: both patches give a class or function forms that do not fit, and a
     message speaks of it.
@@ -149,7 +140,6 @@ NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     promise_taken_back,
     order_not_kept,
-    no_clash_assured,
     incompatible_designs,
     question_left_open,
     work_done_twice,
