@@ -7,9 +7,10 @@ of the sender's own copy assures nobody of how the patches merge.
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from annotator.facts.known import Known
-from annotator.facts.mentions import paths_in
+from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import meetings_between
 from annotator.facts.prose import Said, Sentence, span_of, words
@@ -68,8 +69,9 @@ _SAYS = {
 
 # What clashes must be both agents' work: code may not conflict either, nor what one adds alone.
 _WORK = re.compile(
-    r"\b(?:we|us|they|our|ours|both|each|you|your|yours|patch(?:es)?|patch\.txt|diffs?|hunks?"
-    r"|merge|merges|edits|additions|changes|branch(?:es)?|agents|on my (?:end|side))\b"
+    r"\b(?:we|us|they|our|ours|with mine|both|each of us|you|your|yours|patch(?:es)?"
+    r"|patch\.txt|diffs?|hunks?|merge|merges|edits|additions|changes|branch(?:es)?|agents"
+    r"|on my (?:end|side))\b"
 )
 # A doubt rules its clause, all the rest the sentence.
 _DOUBT = re.compile(
@@ -80,8 +82,9 @@ _DOUBT = re.compile(
 )
 _OPEN = re.compile(
     r"\b(?:if|(?:as|so) long as|unless|assum(?:e|ing)|provided|given (?:that )?you|once|until"
-    r"|in case|let me know|tell me|whenever|otherwise|elsewhere|flag(?:ging)? (?:if|since|so)"
-    r"|re-?check|double-check|to reconcile|resolve|sort out|watch out|careful|except)\b"
+    r"|in case|let me know|tell me|when(?:ever)?|otherwise|elsewhere|flag(?:ging)? (?:if|since|so)"
+    r"|re-?check|double-check|(?<!no need )to reconcile|be reconciled|resolve|sort out"
+    r"|watch out|careful|except)\b"
 )
 # Said of what the sender sees, not of the merge.
 _OWN_VIEW = re.compile(
@@ -100,18 +103,25 @@ _WANTED = re.compile(
     r"|merged your|rebased|pulled)\b"  # the report of a merge of one's own
 )
 # Somebody else's word, or a denial.
-_NOT_SAID = re.compile(r"\b(?:said|says|claim(?:s|ed)|told|not true|isn['’]t|is not|aren['’]t)\b")
+_NOT_SAID = re.compile(
+    r"\b(?:said|says|claim(?:s|ed)|told|not true|isn['’]t|is not|aren['’]t)\b"
+    r"|(?:\bnot|n['’]t) (?:\w{1,12} )?\Z"
+)
 _PART = re.compile(
     r"[;:(]\s?|\.\s|,\s(?:so|but|and|since|because|which|as)\b|\s[–—-]{1,2}\s|—"
     r"|\b(?:because|since|while|whereas)\b|\)\s?,?\s?so\b"
 )
+_NO_NOUN = r"(?!-| (?:handling|resolution|markers?|check|detection))"  # of code that looks for it
 _CLASH = re.compile(
     r"\b(?:do|does|did|will|there(?:['’]s| is| are| will be))\s(?!not\b|no\b)(?:an?\s)?"
     r"(?:(?:actually|in fact|indeed|definitely|real|merge|direct)\s){0,2}"
     r"(?:conflicts?|overlaps?|collides?|collisions?|clash(?:es)?)\b"
+    rf"{_NO_NOUN}"
     r"|\b(?:our|your|these|both|mine) (?:\w{1,20} ){0,4}(?:overlap|conflict|collide|clash)(?:es|s)?"
-    r"\b(?!-| (?:handling|resolution|markers?|check|detection))|\bthey (?:conflict|overlap|collide)"
-    r"\b|\bgives? an? (?:merge )?conflict\b"
+    rf"\b{_NO_NOUN}|\bthey (?:conflict|overlap|collide)\b|\bgives? an? (?:merge )?conflict\b"
+)
+_NOT_CLEAN = re.compile(
+    r"(?:\bnot|n['’]t|\bnever) (?:merge|combine|compose|coexist) (?:cleanly|fine|nicely)\b"
 )
 _NO_CLASH = re.compile(r"\b(?:not|no|none|never|nothing|neither|without|avoid\w*)\b|n['’]t\b")
 _BOUND = re.compile(
@@ -137,8 +147,9 @@ def facts(known: Known) -> Iterator[Fact]:
             assured.append((said, fact))
         elif states_clash(sentence):
             yield _stated(known, "clash_stated", said, sentence, "the work clashes")
-        elif (bound := _BOUND.search(sentence.low)) and sets_bound(sentence, bound.end()):
-            yield _stated(known, "bound", said, sentence, "by name what it alone changes or leaves")
+        elif bound := bound_of(sentence):
+            says = "by name what it alone changes or leaves"
+            yield _stated(known, "bound", said, sentence, says, **bound)
     yield from (fact for _, fact in assured)
     for said, fact in assured:
         yield from _refuted(known, said, fact)
@@ -171,24 +182,43 @@ def assured_of(sentence: Sentence) -> str | None:
 
 def states_clash(sentence: Sentence) -> bool:
     """Whether a sentence says flatly that the work does clash."""
-    match = None if _WORDS.isdisjoint(sentence.words) else _CLASH.search(sentence.low)
-    if match is None or sentence.text.endswith("?"):
+    text = sentence.low
+    if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
         return False
-    begin, end = _clause(sentence.low, match.start(), match.end())
-    told = (_NO_CLASH, _DOUBT)
-    return not any(one.search(sentence.low, begin, end) for one in told) and not (
-        _WANTED.search(sentence.low, 0, end) or _OPEN.search(sentence.low)
-    )
+    unclean = _NOT_CLEAN.search(text)
+    match = unclean or _CLASH.search(text)
+    if match is None:
+        return False
+    begin, end = _clause(text, match.start(), match.end())
+    if _DOUBT.search(text, begin, end) or (not unclean and _NO_CLASH.search(text, begin, end)):
+        return False
+    return not (_WANTED.search(text, 0, end) or _OPEN.search(text))
 
 
-def sets_bound(sentence: Sentence, at: int) -> bool:
-    """Whether what follows in a sentence names files or code, under no condition."""
-    rest = sentence.text[at:]
-    return (
-        bool(paths_in(rest) or _CODE.search(rest))
-        and not _OPEN.search(sentence.low)
-        and sentence.asks is None
-    )
+def bound_of(sentence: Sentence) -> dict[str, Any] | None:
+    """Return by what a sentence bounds its sender's changes, with no doubt or condition, or None.
+
+    ``only``: it keeps to what is named, else it leaves that alone. ``files``: the files that are
+    named, none if code or lines are named too, for then other parts of them are free.
+    """
+    match = _BOUND.search(sentence.low)
+    if match is None or sentence.asks is not None:
+        return None
+    if _OPEN.search(sentence.low) or _DOUBT.search(sentence.low, 0, match.end()):
+        return None
+    rest = sentence.text[match.end() :]
+    files = [one.name for one in paths_in(rest)]
+    if not files and not _CODE.search(rest):
+        return None
+    part = _code_named(rest) or lines_in(rest)
+    return {"only": " only " in match.group(), "files": [] if part else files}
+
+
+def _code_named(text: str) -> set[str]:
+    """Return the names of code in a text; those of files are none."""
+    for path in reversed(paths_in(text)):
+        text = text[: path.start] + text[path.end :]
+    return set(_NAME.findall(text))
 
 
 def _clause(text: str, start: int, end: int) -> tuple[int, int]:
@@ -206,7 +236,7 @@ def _bare(sentence: Sentence, match: re.Match[str]) -> bool:
 
 
 def _stated(
-    known: Known, kind: str, said: Said, sentence: Sentence, what: str, **about: str
+    known: Known, kind: str, said: Said, sentence: Sentence, what: str, **about: Any
 ) -> Fact:
     span = span_of(said, sentence)
     says = f"{name_of(said.sender)} says in message {said.n}, {what}: "
@@ -226,7 +256,7 @@ def _refuted(known: Known, said: Said, fact: Fact) -> Iterator[Fact]:
         return
     text = known.text(fact.spans[0])
     files = [one.name for one in paths_in(text) if not _HANDED_IN.search(one.name)]
-    names = set(_NAME.findall(text))
+    names = _code_named(text)
     for met in meetings_between(known, agent, known.partners(said, known.text(fact.spans[0]))):
         if files and not any(same_path(name, met.about["path"]) for name in files):
             continue

@@ -28,8 +28,8 @@ _DONE = re.compile(
 )
 _NOT_YET = re.compile(
     r"\b(?:will|would|once|when|whenever|if|after|until|before|please|not|cannot|can|should|must"
-    r"|never|being|be|to|you(?:['’]ve)?|your|needs?|has to|want|nothing|no|might|may|plan)\b"
-    r"|n['’]t\b|['’]ll\b"
+    r"|never|think|probably|being|be|to|you(?:['’]ve)?|your|needs?|has to|want|nothing|no|might|may"
+    r"|plan)\b|n['’]t\b|['’]ll\b"
 )
 _WILL = re.compile(r"\b(?:i|we)(?:['’]ll|\swill|['’]m\sgoing\sto|\sam\sgoing\sto|\sown|\stake)\b")
 
@@ -101,10 +101,13 @@ def facts(known: Known) -> Iterator[Fact]:
 
 
 def says_done(sentence: Sentence) -> bool:
-    """Whether a sentence reports the sender's work as done."""
+    """Whether a sentence reports the sender's work as done; what is taken back is no such work."""
     if _PAST_WORDS.isdisjoint(sentence.words):
         return False
+    back = takes_back(sentence)
     for match in _DONE.finditer(sentence.low):
+        if back and match.group().endswith(("removed", "deleted")):
+            continue
         if not _NOT_YET.search(sentence.low, max(0, match.start() - 60), match.end() - 1):
             return True
     return False

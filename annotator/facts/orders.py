@@ -29,9 +29,8 @@ _WORK = (
 _FIRST = re.compile(
     rf"\b{_ACTOR}(?:['’](?:ll|re|m)|\swill|\scan|\sshould|\sto|\sis|\sare)?\s"
     rf"(?:\w{{1,20}}\s){{0,2}}?{_WORK}\s(?:\S{{1,60}}\s){{0,4}}?first\b"
-    # "first the parameter, then the flag" orders code, not work
-    r"(?!\s(?:\w+\s)?(?:call|line|filters?|arg|param|thing|statement|one|commit|of|row|column|item"
-    r"|step|part|half|letter|element|two|three|kwarg|positional|in the)\b)"
+    # "first call", "first two rows", "first in the list" order code, not work
+    r"(?=\W*\Z|[^\w\s]|\s(?:[^\w\s]|(?:and|then|so|but|before|because|since|while|to|on|with|i|you)\b))"
 )
 _LAYER = re.compile(
     r"\b(i|you)(?:['’]ll| will| can| should)?\s(?:then\s)?(?:layer|rebase|build|stack|apply)\b"
@@ -53,6 +52,7 @@ _TOLD = re.compile(r"\b(?:let me know|tell me|ping|notify|message|tell you)\b")
 _DOUBT = re.compile(
     r"\b(?:should|might|may|probably|could|would|if|unless|maybe|perhaps|i think|either|or\b)\b"
 )
+_OFFER = re.compile(r"\bif you (?:like|prefer|want|agree)\b")
 _MINE = ("i", "my", "mine")
 
 
@@ -126,8 +126,9 @@ def first_of(sentence: Sentence) -> str | None:
             return None
     else:
         return None
-    told = _TOLD.search(text, 0, match.start()) or _DOUBT.search(text, 0, match.end())
-    return None if told else first
+    if _TOLD.search(text, 0, match.start()) or _DOUBT.search(text, 0, match.end()):
+        return None
+    return None if _OFFER.search(text, match.end()) else first
 
 
 def _accepted(messages: Sequence[Said], said: Said) -> int | None:

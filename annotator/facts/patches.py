@@ -22,7 +22,7 @@ KINDS: Mapping[str, str] = {
 }
 
 _LETTER = re.compile(r"[^\W\d_]")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w{3,}")
 _WORD = re.compile(r"\w+")
 
 # A line that any file may hold says nothing of this one: "def __init__(", "return self".

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact
+from annotator.facts.patches import read_patches
 from annotator.judges.rules.case import Case
+from annotator.patches.diff import same_path
 
 CODES = ("negotiation", "resource_division", "role_division")
 
@@ -39,7 +41,7 @@ def bounds_kept(case: Case) -> Claim | None:
     """resource_division: two agents each bound their own edits by names, and the patches keep it.
 
     A bound names files or code that the agent leaves alone or keeps to; both patches are known and
-    do not meet.
+    do not meet, and nobody changes a file that it leaves alone or that only the other keeps to.
     """
     if case.of("hunks_overlap", "hunks_adjoin"):
         return None
@@ -50,6 +52,8 @@ def bounds_kept(case: Case) -> Claim | None:
     if len(bounds) < 2:
         return None
     first, second = list(bounds.values())[:2]
+    if _broken(case, first, second) or _broken(case, second, first):
+        return None
     rationale = f"{first.says} {second.says} The patches do not meet."
     return case.claim("resource_division", rationale, *first.spans, *second.spans)
 
@@ -84,6 +88,17 @@ def judge(case: Case) -> Verdict:
     claims = tuple(claim for rule in RULES if (claim := rule(case)))
     undecided = "no rule finds coordination, and rules cannot exclude it in messages"
     return Verdict(claims, undecided=undecided)
+
+
+def _broken(case: Case, bound: Fact, other: Fact) -> bool:
+    """Whether an agent's patch changes a file that is not its own by its bound and the other's."""
+    if bound.about["only"] and not other.about["only"]:
+        return False
+    own = bound.about["files"] if bound.about["only"] else []
+    off = other.about["files"] if bound.about["only"] else bound.about["files"]
+    changed = [file.path for file in read_patches(case.trace)[bound.agents[0]].files]
+    off = [name for name in off if not any(same_path(name, one) for one in own)]
+    return any(same_path(name, path) for name in off for path in changed)
 
 
 def _acceptance(case: Case, proposal: Fact) -> Fact | None:

@@ -124,9 +124,11 @@ def work_done_twice(case: Case) -> Claim | None:
 
 
 def same_place_in_silence(case: Case) -> Claim | None:
-    """work_overlap: the patches change the same lines, and no message speaks of that file."""
+    """work_overlap: the patches change the same lines, and no message names that file or anything
+    that stands there.
+    """
     met = _meeting(case) if case.clashes else None
-    if met is None or _naming(case, met.about["path"].rpartition("/")[2]):
+    if met is None or _naming(case, met.about["path"].rpartition("/")[2], *met.about["names"]):
         return None
     said = "no message speaks of it" if case.trace.spoken else "no message was exchanged"
     return case.claim("work_overlap", f"{met.says} The merge conflicts; {said}.", *met.spans)
