@@ -369,7 +369,7 @@ def test_unreadable_input_is_one_line_and_exit_code_2(
 
 USAGE = {
     "no rubric": ((), "--rubric is missing"),
-    "unknown rubric": (("--rubric", "symptom"), "did you mean symptoms?"),
+    "unknown rubric": (("--rubric", "symptom"), "did you mean symptoms or"),
     "rubric twice": (("--rubric", "symptoms", "--rubric", "symptoms"), "two rubrics have the id"),
     "no rules for it": (("--rubric", "causes"), "no rules for"),
     "llm without model": (("--rubric", "symptoms", "--judge", "llm"), "needs --model"),
@@ -430,7 +430,7 @@ def test_null_fields_and_double_ids_are_listed(annotate_cli: Cli, tmp_path: Path
     assert "a second trace with the id 'a'" in done.err
     found = annotations(tmp_path / "out")
     second = f"a [{tmp_path}/all.jsonl:2]"
-    assert {key[0]: one.status for key, one in found.items()} == {"a": "none", second: "failed"}
+    assert {key[0]: one.status for key, one in found.items()} == {"a": "undecided", second: "failed"}
 
 
 def test_hostile_names_do_not_reach_the_terminal(annotate_cli: Cli, tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_every_accepted_quote_stands_in_its_source(annotate_cli: Cli, tmp_path: 
     traces = {one.id: one for one in read_traces([str(examples)]) if isinstance(one, Trace)}
     found = annotations(out)
     assert len(found) == 2 * len(traces)
-    assert sum(len(one.findings) for one in found.values()) >= len(traces) / 2
+    assert {one.status for one in found.values()} >= {"labelled", "undecided", "skipped"}
     for one in found.values():
         true_everywhere(one, traces[one.trace_id])
 
