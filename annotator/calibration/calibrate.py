@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code
+from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code, screened
 from annotator.calibration.frame import Frame, RubricInfo, found
 from annotator.calibration.join import Joined, Pair, human_label, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
@@ -135,9 +135,11 @@ def _row(
     judged = Judged(frame.total, flagged, clusters)
     one = estimate_code(code, judged, rows, confidence, seed, population)
     known = code == NONE or code in frame.rubric.judged
+    if (screen := code in frame.rubric.screened) and frame.statuses["undecided"]:
+        one = screened(one)
     return CodeRow(
         code=code,
-        judged=wilson(flagged, frame.total, confidence) if known else None,
+        judged=wilson(flagged, frame.total, confidence) if known and not screen else None,
         corrected=one.corrected,
         precision=one.precision,
         recall=one.recall if known else _unknown(one.recall),
@@ -169,6 +171,11 @@ def _record(pair: Pair, row: Labelled) -> dict[str, Any]:
 
 def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
+    if undecided := frame.statuses["undecided"]:
+        warnings.append(
+            f"Shares and recall are of the traces that the judge decided; {undecided} undecided"
+            " ones are in none."
+        )
     if joined.design == "unknown":
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."

@@ -15,6 +15,7 @@ from annotator.calibration.estimates import (
     cautions,
     estimate_code,
     not_corrected,
+    screened,
 )
 from annotator.calibration.frame import Frame, empty_frame, found, read_frame
 from annotator.errors import AnnotatorError
@@ -222,6 +223,8 @@ def correct(stored: Stored, frame: Frame) -> Correction:
         )
         for code in frame.rubric.labels
     }
+    if frame.statuses["undecided"]:
+        codes |= {code: screened(codes[code]) for code in frame.rubric.screened}
     notes = _notes(stored, len(rows)) + cautions(
         rows, {name: one.corrected for name, one in codes.items()}
     )

@@ -109,6 +109,19 @@ def estimate_code(
     return CodeEstimates(_known(corrected), precision, recall, len(flagged), missed, mark)
 
 
+def screened(one: CodeEstimates) -> CodeEstimates:
+    """Return what labels say of a code that a judge is only a screen for where it left traces
+    undecided: its precision alone. Those are not compared, and may hold most of what it missed.
+    """
+    reason = "the judge is a screen for it, and left traces undecided"
+    return replace(
+        one,
+        corrected=replace(one.corrected, value=None, low=0.0, high=1.0, reason=reason),
+        recall=replace(one.recall, value=None, low=0.0, high=1.0, reason=reason),
+        mark="screen",
+    )
+
+
 def _known(share: Estimate) -> Estimate:
     """Return a share without its value where a number would claim what the labels do not tell."""
     if note := share.inputs.get("note"):

@@ -35,6 +35,12 @@ class RubricInfo:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
+    def screened(self) -> frozenset[str]:
+        """The labels of which nothing tells a share: the screens, and none if all codes are."""
+        only = bool(self.judged) and self.judged <= self.screens
+        return self.screens | ({NONE} if only else set())
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Every label that a trace can have: the codes and none."""
         return (*self.codes, NONE)

@@ -101,8 +101,8 @@ def test_a_screen_has_a_count_and_no_share(annotate_cli, tmp_path, first):
     assert "a screen  judged" not in WRITERS["table"]([table])
 
 
-def test_a_screen_has_a_corrected_share(annotate_cli, tmp_path, first):
-    """No judged trace is flagged wrongly or missed: the estimate is the judge's own 1 of 8."""
+def test_a_screen_that_left_traces_undecided_has_no_corrected_share(annotate_cli, tmp_path, first):
+    """What it missed may stand in the traces that are undecided, which are not compared."""
     run = make_run(tmp_path / "run", first, traces(), screens=["beta"])
     rows = [label(one.trace_id, first, *one.codes) for one in traces()[:8]]
     labels = write_labels(tmp_path / "labels.jsonl", rows)
@@ -111,7 +111,7 @@ def test_a_screen_has_a_corrected_share(annotate_cli, tmp_path, first):
     own = {name: {key: of[key] for key in of if key[1] in GROUPS} for name, of in every.items()}
     found = same(own)
     assert found["", "beta"][2:4] == ("-", "-")
-    assert found["", "beta"][6] == "12.5"
+    assert found["", "beta"][6] == "-"
     assert every["table"]["", "pair(group)"][-4:] == ("-",) * 4
 
 

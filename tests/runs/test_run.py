@@ -430,7 +430,10 @@ def test_null_fields_and_double_ids_are_listed(annotate_cli: Cli, tmp_path: Path
     assert "a second trace with the id 'a'" in done.err
     found = annotations(tmp_path / "out")
     second = f"a [{tmp_path}/all.jsonl:2]"
-    assert {key[0]: one.status for key, one in found.items()} == {"a": "undecided", second: "failed"}
+    assert {key[0]: one.status for key, one in found.items()} == {
+        "a": "undecided",
+        second: "failed",
+    }
 
 
 def test_hostile_names_do_not_reach_the_terminal(annotate_cli: Cli, tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(
     page.wait_for_selector("ol.traces")
     assert page.inner_text(".status") == "34 annotations"
     page.select_option("select[name=status]", "labelled")
-    until(lambda: page.inner_text(".status").startswith("1"))
+    until(lambda: page.inner_text(".status").startswith("6 "))
     page.select_option("select[name=rubric]", "comm_errors")
-    until(lambda: page.locator("ol.traces li").count() == 4)
+    until(lambda: page.locator("ol.traces li").count() == 2)
     page.select_option("select[name=code]", "C3a")
     until(lambda: page.locator("ol.traces li").count() == 1)
     page.click("ol.traces a")
@@ -90,7 +90,7 @@ def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector(".reading")
-    assert page.inner_text(".near .legend") == "1 of 4"
+    assert page.inner_text(".near .legend") == "1 of 2"
     page.keyboard.press("n")
     first = page.inner_text("button.quote.current")
     page.keyboard.press("n")
@@ -98,7 +98,7 @@ def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
     page.keyboard.press("p")
     assert page.inner_text("button.quote.current") == first
     page.keyboard.press("j")
-    until(lambda: page.inner_text(".near .legend") == "2 of 4")
+    until(lambda: page.inner_text(".near .legend") == "2 of 2")
     page.keyboard.press("u")
     page.wait_for_selector("ol.traces")
     assert "status=labelled" in page.url
@@ -107,9 +107,9 @@ def test_keys_lead_through_traces_and_quotes(report: str, visit: Visit) -> None:
 
 
 def test_agreement_with_labels_can_be_filtered(report: str, visit: Visit) -> None:
-    page = visit(f"{report}#/traces?rubric=comm_errors&agreement=differs")
+    page = visit(f"{report}#/traces?rubric=comm_errors&agreement=agrees")
     page.wait_for_selector("ol.traces")
-    assert page.locator("ol.traces li").count() == 4  # 13 of 17 agree: README's calibration
+    assert page.locator("ol.traces li").count() == 2  # of the two that are decided
     page.click("ol.traces a >> nth=0")
     page.wait_for_selector("article.card.human")
 
@@ -208,7 +208,7 @@ def test_rejected_findings_are_shown_with_their_reason(tmp_path: Path, visit: Vi
 
 def test_a_trace_that_has_changed_is_said(tmp_path: Path, visit: Visit) -> None:
     folder = write_run(tmp_path / run_name(1))
-    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+    tool("logs", "--rubric", "comm_errors", "--out", "run", cwd=tmp_path)
     [one] = read_annotations(tmp_path / "run")
     assert any(quote.source.startswith("message:") for quote in quotes_of(one))
     write_run(folder, [(sender, f"Now other. {text}") for sender, text in TALK])

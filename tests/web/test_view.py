@@ -67,9 +67,9 @@ def test_two_runs_and_a_person_side_by_side(
 ) -> None:
     tool(EXAMPLES, "--rubric", "comm_errors", "--out", "other", cwd=tmp_path)
     address = view(judged, "other", "--labels", EXAMPLES.parent / "labels.jsonl")
-    page = visit(f"{address}#/traces?agreement=differs&run=1")
+    page = visit(f"{address}#/traces?agreement=agrees&run=1")
     page.wait_for_selector("ol.traces")
-    assert page.locator("ol.traces li").count() == 4
+    assert page.locator("ol.traces li").count() == 2
     page.click("ol.traces a >> nth=0")
     page.wait_for_selector(".cards.several")
     cards = page.locator("section[aria-label='Findings by comm_errors'] .card")
