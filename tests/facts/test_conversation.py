@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from annotator.facts.stated import agreed, assured, promises, retracted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from annotator.facts import conversation, naming, questions, repeats, unread
 from annotator.facts.mentions import lines_in, paths_in, symbols_in
 from annotator.facts.prose import MOST_TEXT
 from annotator.facts.registry import know
+from annotator.facts.stated import agreed, assured, promises, retracted
 from annotator.traces import Message, Trace
 from tests.growth import LIMIT, cuts, growth, parts
 

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from annotator.facts.stated import agreed, assured, promises, retracted
-from annotator.facts.statements import MOST_STATEMENTS, PROMISES, statements
 
 from annotator.evidence import spans_in
 from annotator.facts import assurances, conversation
 from annotator.facts.prose import MOST_TEXT, read
 from annotator.facts.registry import know
+from annotator.facts.stated import agreed, assured, promises, retracted
+from annotator.facts.statements import MOST_STATEMENTS, PROMISES, statements
 from annotator.traces import Message, Trace
 from tests.facts.diffs import change
 from tests.growth import LIMIT, cuts, growth, parts
