@@ -73,12 +73,18 @@ def facts(known: Known) -> Iterator[Fact]:
         for said, sentence in known.sentences()
         if (word := first_of(sentence)) and (first := _who(said, word, known.trace.agents))
     ]
+    stated: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
+    for one in orders:
+        stated.setdefault(one.first, {}).setdefault(one.said.sender, one)
+    places = {said.n: at for at, said in enumerate(known.messages)}
+    accepts: dict[int, int | None] = {}
     agreed: list[tuple[_Order, Fact]] = []
     for one in orders:
-        echo = next(
-            (x for x in orders if x.first == one.first and x.said.sender != one.said.sender), None
-        )
-        accepted = _accepted(known.messages, one.said)
+        others = stated[one.first].items()
+        echo = next((x for sender, x in others if sender != one.said.sender), None)
+        if one.said.n not in accepts:
+            accepts[one.said.n] = _accepted(known.messages, places[one.said.n])
+        accepted = accepts[one.said.n]
         if accepted is None and echo is None:
             continue
         span = span_of(one.said, one.sentence)
@@ -90,10 +96,14 @@ def facts(known: Known) -> Iterator[Fact]:
         about = {"message": one.said.n, "first": one.first, "agreed_in": accepted}
         agreed.append((one, Fact("order_agreed", says, (one.said.sender,), spans, about)))
     yield from (fact for _, fact in agreed)
+    apart: set[tuple[str, tuple[str, ...]]] = set()
     for order, fact in reversed(agreed):
         partners = known.partners(order.said, order.sentence.text)
+        if (order.said.sender, partners) in apart:
+            continue
         met = next(meetings_between(known, order.said.sender, partners, same=True), None)
         if met is None:
+            apart.add((order.said.sender, partners))
             continue
         says = (
             f"It is agreed in message {order.said.n} that {name_of(order.first)} goes first; both "
@@ -131,15 +141,14 @@ def first_of(sentence: Sentence) -> str | None:
     return None if _OFFER.search(text, match.end()) else first
 
 
-def _accepted(messages: Sequence[Said], said: Said) -> int | None:
+def _accepted(messages: Sequence[Said], at: int) -> int | None:
     """Return the number of the message in which a partner accepts what another says, or None.
 
     One of the partners' next five, that begins as an acceptance and goes on with no "but".
     """
     replies = 0
-    after = [one for one in messages if one.n > said.n][:_AFTER]
-    for one in after:
-        if one.sender == said.sender:
+    for one in messages[at + 1 : at + 1 + _AFTER]:
+        if one.sender == messages[at].sender:
             continue
         if assents(one):
             return None if any("but" in x.words for x in one.sentences[:2]) else one.n

@@ -4,6 +4,7 @@ What counts as one is said in :mod:`annotator.facts.asking`.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.facts.known import Known
@@ -33,6 +34,7 @@ def facts(known: Known) -> Iterator[Fact]:
     messages = known.messages
     unread = {message.sender for message in known.trace.spoken[len(messages) :]}
     last = {said.sender: said.n for said in messages}
+    remarks = _Remarks(messages)
     for said, sentence in known.sentences():
         if sentence.asks is None:
             continue
@@ -46,10 +48,11 @@ def facts(known: Known) -> Iterator[Fact]:
         yield Fact("question", says, agents, (span,), about)
         if not partners or not unread.isdisjoint(partners):
             continue
-        own = [one for one in messages if one.n > said.n and one.sender == said.sender]
-        if any(last.get(one, 0) > said.n for one in partners) or _first(own, _TAKEN_BACK):
+        if any(last.get(one, 0) > said.n for one in partners):
             continue
-        spans = (span, _first(own, _NO_ANSWER) or _last_of(messages, partners))
+        if remarks.after(said, _TAKEN_BACK):
+            continue
+        spans = (span, remarks.after(said, _NO_ANSWER) or remarks.last_of(partners))
         says = f"No partner sends anything after what {name_of(said.sender)} asks in "
         says += f'message {said.n}: "{shown}"'
         yield Fact("no_reply", says, agents, tuple(one for one in spans if one), about)
@@ -61,17 +64,33 @@ def _asked(known: Known, said: Said) -> tuple[str, ...]:
     return tuple(agent for agent in others if agent in said.message.recipients) or tuple(others)
 
 
-def _first(messages: Sequence[Said], pattern: re.Pattern[str]) -> Span | None:
-    """Return the first sentence of some messages that a pattern is in."""
-    for said in messages:
-        for sentence in said.sentences:
-            if points_at(sentence.text) and (match := pattern.search(sentence.low)):
-                return span_of(said, sentence, match.start())
-    return None
+class _Remarks:
+    """What agents say of their own questions, and their last words, each looked for once."""
 
+    def __init__(self, messages: Sequence[Said]) -> None:
+        self._messages = messages
+        self._found: dict[tuple[str, re.Pattern[str]], list[tuple[int, Span]]] = {}
+        self._last: dict[tuple[str, ...], Span | None] = {}
 
-def _last_of(messages: Sequence[Said], agents: Sequence[str]) -> Span | None:
-    """Return the last sentence that some agents wrote."""
-    said = next((one for one in reversed(messages) if one.sender in agents), None)
-    usable = [one for one in said.sentences if points_at(one.text)] if said else []
-    return span_of(said, usable[-1]) if said and usable else None
+    def after(self, said: Said, pattern: re.Pattern[str]) -> Span | None:
+        """Return the first later sentence of the same sender that a pattern is in."""
+        key = said.sender, pattern
+        if key not in self._found:
+            self._found[key] = [
+                (one.n, span_of(one, sentence, match.start()))
+                for one in self._messages
+                if one.sender == said.sender
+                for sentence in one.sentences
+                if points_at(sentence.text) and (match := pattern.search(sentence.low))
+            ]
+        found = self._found[key]
+        at = bisect_right(found, said.n, key=lambda one: one[0])
+        return found[at][1] if at < len(found) else None
+
+    def last_of(self, agents: tuple[str, ...]) -> Span | None:
+        """Return the last sentence that some agents wrote."""
+        if agents not in self._last:
+            said = next((one for one in reversed(self._messages) if one.sender in agents), None)
+            usable = [one for one in said.sentences if points_at(one.text)] if said else []
+            self._last[agents] = span_of(said, usable[-1]) if said and usable else None
+        return self._last[agents]

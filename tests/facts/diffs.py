@@ -1,15 +1,27 @@
-"""Small patches, and the check that every passage of a fact can be quoted."""
+"""Small talks and patches, and the check that every passage of a fact can be quoted."""
+
+import json
 
 from annotator.evidence import spans_in
-from annotator.facts import conflicts, patches, symbols
-from annotator.facts.registry import know
-from annotator.traces import Trace
+from annotator.facts.registry import KINDS, know
+from annotator.traces import Message, Outcome, Trace
 
 HEAD = "--- a/{0}\n+++ b/{0}\n"
 
 
+def talk(*lines, kind=None):
+    """Messages from lines "sender: text"."""
+    pairs = [line.split(": ", 1) for line in lines]
+    return tuple(Message(n, who, (), text, kind=kind) for n, (who, text) in enumerate(pairs, 1))
+
+
+def run(lines=(), patches=None, kind=None, **outcome):
+    messages = lines if lines and isinstance(lines[0], Message) else talk(*lines, kind=kind)
+    return Trace("run", "test", "", messages, patches or {}, Outcome(**outcome))
+
+
 def trace(*texts):
-    return Trace("t", "x", "x", patches={f"agent{n}": text for n, text in enumerate(texts, 1)})
+    return run(patches={f"agent{n}": text for n, text in enumerate(texts, 1)})
 
 
 def change(body, path="shop/parser.py", at=1, section=""):
@@ -21,18 +33,30 @@ def change(body, path="shop/parser.py", at=1, section=""):
     return HEAD.format(path) + f"@@ -{at},{old} +{at},{new} @@{end}\n{body}\n"
 
 
-def checked(one, modules=(patches, symbols, conflicts)):
-    """All facts of a trace; every passage of them can be quoted as it stands."""
+def quotes(one, fact):
+    """What a fact rests on, after checking what holds of every fact."""
+    assert fact.kind in KINDS
+    assert fact.says.isprintable(), fact
+    json.dumps(dict(fact.about))
     found = []
-    for module in modules:
-        for fact in know(one).of(*module.KINDS):
-            assert fact.kind in module.KINDS
-            for span in fact.spans:
-                text = one.source(span.source).text
-                assert 0 <= span.start < span.end <= len(text)
-                quote = text[span.start : span.end]
-                at = spans_in(quote, one.source(span.source))
-                assert at, (fact, quote)
-                assert at[0].match == "exact"
-            found.append(fact)
+    for span in fact.spans:
+        source = one.source(span.source)
+        assert 0 <= span.start < span.end <= len(source.text), fact
+        assert not any(span.start <= at < span.end for at in source.breaks), fact
+        quote = source.text[span.start : span.end]
+        assert quote == quote.strip()
+        places = spans_in(quote, source)
+        assert places, (fact, quote)
+        assert {place.match for place in places} == {"exact"}
+        assert (span.start, span.end) in {(p.start, p.end) for p in places} or len(places) == 100
+        found.append(quote)
+    return found
+
+
+def checked(one, *kinds):
+    """The facts of a trace of some kinds, or all, after checking each; the same a second time."""
+    found = know(one).of(*(kinds or KINDS))
+    assert found == know(one).of(*(kinds or KINDS))
+    for fact in found:
+        quotes(one, fact)
     return found

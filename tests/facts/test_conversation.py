@@ -1,63 +1,15 @@
-"""Facts of the conversation, through ``facts`` and the public functions, on talks made here."""
-
-import json
+"""Facts of the conversation: what messages are, what they propose, accept and name; any text."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotator.evidence import spans_in
-from annotator.facts import conversation, naming, questions, repeats, unread
-from annotator.facts.mentions import lines_in, paths_in, symbols_in
+from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.prose import MOST_TEXT
-from annotator.facts.registry import know
-from annotator.facts.stated import agreed, assured, promises, retracted
-from annotator.traces import Message, Trace
-from tests.growth import LIMIT, cuts, growth, parts
-
-
-def talk(*lines, kind=None):
-    """Return a trace of messages from lines "sender: text"."""
-    pairs = [line.split(": ", 1) for line in lines]
-    messages = tuple(
-        Message(n, sender, (), text, kind=kind) for n, (sender, text) in enumerate(pairs, 1)
-    )
-    return Trace("run", "test", "", messages)
-
-
-MODULES = (conversation, promises, retracted, assured, agreed, questions, repeats, naming, unread)
-KINDS = {kind: what for module in MODULES for kind, what in module.KINDS.items()}
-
-
-def facts(trace):
-    return know(trace).of(*KINDS)
-
-
-def checked(trace):
-    """Return the facts of a trace after checking what holds of every fact."""
-    found = facts(trace)
-    assert found == facts(trace)
-    sources = {source.id: source for source in trace.sources(("messages",))}
-    for fact in found:
-        assert fact.kind in KINDS
-        assert "\n" not in fact.says
-        json.dumps(dict(fact.about))
-        assert fact.spans or fact.kind == "not_read"
-        for span in fact.spans:
-            source = sources[span.source]
-            assert 0 <= span.start < span.end <= len(source.text)
-            assert not any(span.start <= at < span.end for at in source.breaks)
-            assert spans_in(source.text[span.start : span.end], source), fact
-    return found
-
-
-def of(trace, *kinds):
-    return [fact for fact in checked(trace) if fact.kind in kinds]
-
-
-def quoted(trace, span):
-    return trace.source(span.source).text[span.start : span.end]
-
+from annotator.facts.registry import KINDS, MODULES, know
+from annotator.traces import Message, Outcome, Trace
+from tests.facts.diffs import change, checked, quotes, run, talk
+from tests.growth import FACTOR, LIMIT, cuts, growth, parts
 
 # --- names -------------------------------------------------------------------------------------
 
@@ -87,7 +39,6 @@ LINES = {
     "lines 3, 7 and 12-14": [(3, 3), (7, 7), (12, 14)],
     "(L5-L9) L12": [(5, 9), (12, 12)],
     "tides.py:88-90, tides.py:4": [(88, 90), (4, 4)],
-    "lines 10 to 25": [(10, 25)],
     "5 lines, version 8.2.0, at 10:30": [(30, 30)],
     "lines 120-35": [(120, 120)],
 }
@@ -98,361 +49,205 @@ def test_lines(text):
     assert [(one.first, one.last) for one in lines_in(text)] == LINES[text]
 
 
-SYMBOLS = {
-    "I add tide_table and TideTable.": ["tide_table", "TideTable"],
-    "Tide.height() calls height() on self.level_m": ["Tide.height", "height", "level_m"],
-    "the new unit parameter and the optional parameter": ["unit"],
-    "`unit` with pier=None": ["unit", "pier"],
-    "get_row/put_row in src/row_store/a_b.py": ["get_row", "put_row"],
-    "Nothing here, e.g. GitHub or a plain word. Next one": [],
-    "__init__ and _level": ["__init__", "_level"],
-}
-
-
-@pytest.mark.parametrize("text", SYMBOLS)
-def test_symbols(text):
-    found = symbols_in(text)
-    assert [one.name for one in found] == SYMBOLS[text]
-    assert all(text[one.start : one.end] == one.name for one in found)
-
-
-def test_each_name_is_one_fact_of_a_message_and_code_does_not_count():
-    text = (
-        "type: DRAFT\nfiles: tides.py\ncode: def other_name():\n    pass\n"
-        "note: tides.py gets tide_table, lines 3-4"
-    )
-    found = of(talk(f"a: {text}"), "mention_path", "mention_symbol", "mention_lines")
-    assert [(fact.kind, dict(fact.about)) for fact in found] == [
-        ("mention_path", {"message": 1, "count": 2, "path": "tides.py"}),
-        ("mention_symbol", {"message": 1, "count": 1, "symbol": "tide_table"}),
-        ("mention_lines", {"message": 1, "count": 1, "lines": [3, 4]}),
-    ]
-
-
-# --- types -------------------------------------------------------------------------------------
+# --- types, proposals, acceptances --------------------------------------------------------------
 
 
 def test_positions_count_the_messages_of_each_sender():
-    trace = talk("a: Adding tides.", "b: Adding piers.", "a: Adding tides.")
-    found = know(trace).of("message_type")
+    trace = run(["a: Adding tides.", "b: Adding piers.", "a: Adding tides."])
+    found = checked(trace, "message_type")
     about = [(fact.about["type"], fact.about["position"]) for fact in found]
     assert about == [("plan", 0), ("plan", 0), ("plan", 1)]
 
 
-# --- questions ---------------------------------------------------------------------------------
-
-ASK = "a: Do overdue fines round up or down?"
-QUESTIONS = {
-    "answered": ([ASK, "b: Fines round up."], ["question", "reply"], 2),
-    "answered late": (
-        [ASK, "b: The card layout is finished by now.", "b: As to fines, they round up."],
-        ["question", "reply"],
-        3,
-    ),
-    "no reply": (
-        ["b: I take the card layout.", ASK],
-        ["question", "no_reply"],
-        1,
-    ),
-    "no reply, remarked": (
-        [ASK, "a: No answer received, so I take the ceiling."],
-        ["question", "no_reply"],
-        2,
-    ),
-    "past it": (
-        [ASK, "b: Finished the borrower card layout, moving on to its colours."],
-        ["question", "not_addressed"],
-        2,
-    ),
-    "taken back": ([ASK, "a: Never mind, the readme says it."], ["question", "withdrawn"], 2),
-    "request": (
-        ["a: Please send the names of your columns.", "b: The columns are hour and tide."],
-        ["request", "reply"],
-        2,
-    ),
-    "action": (["a: Please rebase the table on mine."], [], None),
-    "can you act": (["a: Can you rebase the table on mine?"], [], None),
-    "courtesy": (["a: Please tell me if the table breaks."], [], None),
-    "closing": (["a: I take the tide table. Sound good?"], [], None),
-    "nobody there": ([ASK], ["question", "no_reply"], None),
+# text -> None, or whether it is put against another
+PROPOSALS = {
+    "I propose that you take tides.py.": False,
+    "Proposal: one file each.": False,
+    "I'd suggest a new table for it.": False,
+    "Let's split it by file.": False,
+    "I propose to use a list instead.": True,
+    "Alternatively, the clock goes into its own file.": True,
+    "Either you take the clock or I do.": True,
+    "I suggest the table rather than the clock.": True,
+    "I take the tide table.": None,
+    "Please propose a name for it.": None,
 }
 
 
-@pytest.mark.parametrize("case", QUESTIONS)
-def test_questions(case):
-    lines, kinds, shown_in = QUESTIONS[case]
-    wanted = ("question", "request", "reply", "no_reply", "not_addressed", "withdrawn")
-    found = of(talk(*lines), *wanted)
-    assert [fact.kind for fact in found] == kinds
-    if found:
-        assert found[1].about["shown_in"] == shown_in
-        assert found[0].agents[0] == "a"
+@pytest.mark.parametrize("text", PROPOSALS)
+def test_proposals(text):
+    expected = PROPOSALS[text]
+    found = checked(run([f"a: {text}"]), "proposal")
+    assert [fact.about["counter"] for fact in found] == ([] if expected is None else [expected])
 
 
-def test_a_question_tells_how_often_the_partner_wrote_after_it():
-    trace = talk(
-        ASK, "b: Finished the borrower card layout as well.", "b: Its colours come next in my list."
-    )
-    fact = of(trace, "not_addressed")[0]
-    assert fact.about["partner_messages_after"] == 2
-    assert quoted(trace, fact.spans[0]) == "Do overdue fines round up or down?"
-    assert fact.spans[1].source == "message:2"
+def test_a_revision_is_a_counterproposal_by_its_type_and_a_message_makes_one_proposal():
+    trace = run(["a: I propose a list. Let's take a table."], kind="REVISE")
+    [fact] = checked(trace, "proposal")
+    assert fact.about == {"message": 1, "counter": True, "own_type": "revise"}
+    assert quotes(trace, fact) == ["I propose a list."]
 
 
-# --- repeats -----------------------------------------------------------------------------------
-
-STATUS = "Status of the harbour page: the tide table is finished.\nAll of its tests pass here."
-FACT = "The ferry table lists the harbour first, then the pier, and the lighthouse comes last."
-REPEATS = {
-    "block": (
-        [f"a: {STATUS}", "b: Fine.", f"a: {STATUS}"],
-        None,
-        ("near_duplicate", "status_block"),
-    ),
-    "fact": ([f"a: {FACT}", f"a: {FACT}"], None, ("near_duplicate", "information")),
-    "reminder": ([ASK + f" {FACT}", ASK + f" {FACT}"], None, ("near_duplicate", "reminder")),
-    "resend": (
-        [f"a: {FACT}", f"a: {FACT} (resend)"],
-        None,
-        ("near_duplicate", "resend"),
-    ),
-    "echo": ([f"a: {FACT}", f"b: {FACT}"], "AGREE", ("protocol_echo", "echo")),
-    "other sender": ([f"a: {FACT}", f"b: {FACT}"], None, None),
-    "new number": ([f"a: {FACT} Row 3.", f"a: {FACT} Row 4."], None, None),
-    "short": (["a: Understood, thanks.", "a: Understood, thanks."], None, None),
+ACCEPTANCES = {
+    "Agreed, that is fine.": True,
+    "OK, I do it so.": True,
+    "Yes, the table is mine.": True,
+    "Works for me, thank you.": True,
+    "agent1: accepted, as you say.": True,
+    "Thank you for the note. Agreed on the table.": True,
+    "No, the table is mine.": False,
+    "The tide is high. The ebb is low. Agreed.": False,
+    "I do not agree with it.": False,
 }
 
 
-@pytest.mark.parametrize("case", REPEATS)
-def test_repeats(case):
-    lines, kind, expected = REPEATS[case]
-    found = of(talk(*lines, kind=kind), "near_duplicate", "protocol_echo")
-    assert [(fact.kind, fact.about["variant"]) for fact in found] == (
-        [expected] if expected else []
-    )
+@pytest.mark.parametrize("text", ACCEPTANCES)
+def test_acceptances(text):
+    found = checked(run(["a: I propose a table.", f"b: {text}"]), "acceptance")
+    assert [fact.agents for fact in found] == ([("b",)] if ACCEPTANCES[text] else [])
 
 
-# --- statements --------------------------------------------------------------------------------
-
-# text of a later message -> kind, and what must stand in about
-STATEMENTS = {
-    "I'll add tide_table() to tides.py.": (
-        "commitment",
-        {"action": "add", "symbols": ["tide_table"], "files": ["tides.py"], "hedged": False},
-    ),
-    "I will append pier_row after tide_row in tides.py": (
-        "commitment",
-        {"action": "add", "symbols": ["pier_row"]},
-    ),
-    "If you agree, I'll take tides.py.": ("commitment", {"action": "own", "hedged": True}),
-    "I own tides.py from here on.": ("commitment", {"action": "own", "files": ["tides.py"]}),
-    "Added tide_table() in tides.py, lines 3-9.": (
-        "completion_claim",
-        {"action": "add", "symbols": ["tide_table"], "lines": [[3, 9]], "form": "done"},
-    ),
-    "I have removed old_table.": ("completion_claim", {"action": "remove"}),
-    "The tide table is now in place.": ("completion_claim", {"form": "done"}),
-    "All tests pass (12 passed).": ("completion_claim", {"form": "tests"}),
-    "There is no conflict between our edits.": (
-        "assurance",
-        {"claim": "no_conflict", "hedged": False},
-    ),
-    "Our edits should merge cleanly.": ("assurance", {"claim": "no_conflict", "hedged": True}),
-    "We work in disjoint regions of tides.py.": (
-        "assurance",
-        {"claim": "disjoint", "files": ["tides.py"]},
-    ),
-    "I won't touch pier_row.": (
-        "assurance",
-        {"claim": "untouched", "tense": "future", "symbols": ["pier_row"]},
-    ),
-    "I did not touch piers.py.": (
-        "assurance",
-        {"claim": "untouched", "tense": "past", "files": ["piers.py"]},
-    ),
-    "I only touch tides.py.": ("assurance", {"claim": "only", "files": ["tides.py"]}),
-    "Put pier_row right after `tide_row`.": (
-        "placement_agreement",
-        {"relation": "after", "tight": True, "agreed_in": None},
-    ),
-    "You push first, then I rebase.": ("order_agreement", {"first": "b"}),
-    "I'll rebase on top of your branch.": ("order_agreement", {"first": "b"}),
-}
-
-
-@pytest.mark.parametrize("text", STATEMENTS)
-def test_statements(text):
-    kind, about = STATEMENTS[text]
-    found = of(talk("a: Hello there.", "b: Hello to you.", f"a: {text}"), kind)
-    assert len(found) == 1
-    assert {name: found[0].about[name] for name in about} == about
-    assert found[0].about["message"] == 3
-
-
-NO_STATEMENT = {
-    "You added tide_table, I think.": "completion_claim",
-    "Once I have added tide_table, I push.": "completion_claim",
-    "tide_table will be added by you": "completion_claim",
-    "Please add tide_table().": "commitment",
-    "I will not add tide_table().": "commitment",
-    "Let us split it so we don't conflict.": "assurance",
-    "Please don't touch tides.py.": "assurance",
-    "Stop here - do not touch tides.py.": "assurance",
-    "A disjoint file split is not possible.": "assurance",
-    "Do our edits conflict, or is there no overlap?": "assurance",
-    "After lunch I add more.": "placement_agreement",
-    "The first row comes first.": "order_agreement",
-    "I'll ping you before you go.": "order_agreement",
-    "Let me know once you push.": "order_agreement",
-    "Sending more after I implement it.": "order_agreement",
-    "The tree was clean before my edits.": "order_agreement",
-}
-
-
-@pytest.mark.parametrize("text", NO_STATEMENT)
-def test_no_statement(text):
-    assert of(talk("a: Hello there.", f"a: {text}"), NO_STATEMENT[text]) == []
-
-
-def test_each_verb_is_a_statement_of_its_own():
-    found = of(talk("a: Hello.", "a: I'll add tide_table and update pier_row."), "commitment")
-    assert [(one.about["action"], one.about["symbols"]) for one in found] == [
-        ("add", ["tide_table"]),
-        ("change", ["pier_row"]),
-    ]
-
-
-def test_work_under_way_is_a_commitment_in_the_first_message_only():
-    trace = talk("a: adding tide_table to tides.py", "a: adding pier_row to tides.py")
-    assert [one.about["message"] for one in of(trace, "commitment")] == [1]
-
-
-def test_an_agreement_names_the_message_that_accepts():
-    trace = talk("a: Put pier_row right after tide_row.", "b: Agreed, that is fine.")
-    assert of(trace, "placement_agreement")[0].about["agreed_in"] == 2
+def test_a_first_message_accepts_nothing_and_a_type_accepts_by_itself():
+    assert checked(run(["a: Agreed, that is fine."]), "acceptance") == []
+    accepted = run(["a: Hello there.", "b: The tide is high."], kind="ACCEPT")
+    [fact] = checked(accepted, "acceptance")
+    assert (fact.about["message"], quotes(accepted, fact)) == (2, ["The tide is high."])
 
 
 # --- bounds ------------------------------------------------------------------------------------
 
-HOSTILE = {
-    "one letter": "a" * 100_000,
-    "stops": "." * 100_000,
-    "questions": "? " * 50_000,
-    "blanks": " " * 100_000 + "x y",
-    "slashes": "a/" * 50_000,
-    "dots": "a." * 50_000,
-    "underscores": "_" * 100_000,
-    "backticks": "`" * 100_000,
-    "fences": "```\n" * 25_000,
-    "fields": "type: X\n" + "code: x\nnote: y\n" * 6_000,
-    "verbs": "I will add a_b and " * 5_000,
-    "promises": "I'll not, I'll not, " * 5_000,
-    "no": "no conflict, " * 8_000,
-    "first": "you go on " * 10_000,
-    "lines": "lines " + "1, " * 30_000,
-    "digits": "1" * 100_000,
-    "brackets": "a(" * 50_000,
-    "quotes": "> quoted text\n" * 7_000,
-    "surrogates": "\udcff I'll add \udcff_\udcff. " * 6_000,
-    "nul": "I added a_b.\x00\r\n" * 6_000,
-    "marks": "I added a_b\u0301 to\u0301 b.py\u0301. " * 4_000,
-    "turkish": "İ I'LL ADD tide_table İ. " * 4_000,
-}
-
-
-@pytest.mark.parametrize("part", parts(4))
-@pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_text_takes_bounded_time(case, part):
-    small, large = (
-        talk(f"a: {text}", f"b: {text}") for text in cuts(HOSTILE[case], part, MOST_TEXT)
-    )
-    assert growth(facts, small, large) < LIMIT
-    assert any(fact.kind == "not_read" for fact in checked(large))
-
 
 def test_what_is_not_read_is_said():
     long = "word " * 10_000
-    said = know(talk(*[f"a: {long}" for _ in range(60)])).of("not_read")
+    said = checked(run([f"a: {long}" for _ in range(60)]), "not_read")
     left = {one.about["source"]: one.about["characters"] for one in said}
     assert left["message:1"] == len(long) - 19_999
     assert left["message:60"] == len(long)
-    many = talk(*["a: Hello you two."] * 2_001)
-    assert [one.about["source"] for one in know(many).of("not_read")] == ["message:2001"]
+    many = run(["a: Hello you two."] * 2_001)
+    assert [one.about["source"] for one in checked(many, "not_read")] == ["message:2001"]
 
 
-def test_text_of_tools_is_nobodys_statement():
-    message = Message(1, "tool", (), "I will add tide_table. Which unit is it?", tool=True)
-    assert checked(Trace("run", "test", "", (message,))) == []
-
-
-@pytest.mark.parametrize(("length", "names"), [(90, 1), (150, 0)])
-def test_a_name_is_quoted_with_the_whole_word_or_not_at_all(length, names):
-    trace = talk(f"a: see {'x' * length}'s-parish/20_zpid/")
-    assert len(of(trace, "mention_path")) == names
+def test_a_long_question_is_cut_between_words():
+    text = "Which unit does your tide table store, given " + "many other tables " * 40 + "too?"
+    trace = run([f"a: {text}"])
+    [quote] = quotes(trace, checked(trace, "question")[0])
+    assert len(quote) <= 300
+    assert text[len(quote)] == " "
 
 
 def test_no_passage_crosses_a_break():
-    text = "I added the\ntide_table to tides.py"
-    message = Message(1, "a", (), text, breaks=(11,))
-    checked(Trace("run", "test", "", (message,)))
+    text = "Which unit does\nyour tide table store?"
+    for joined, breaks, asked in ((" ", (), 1), ("\n", (15,), 0)):
+        message = Message(1, "a", (), text.replace("\n", joined), breaks=breaks)
+        assert len(checked(run((message,)), "question")) == asked
 
 
-WORDS = st.sampled_from(
-    [
-        "I'll",
-        "add",
-        "tide_table()",
-        "tides.py",
-        "lines 3-7,",
-        "no conflict.",
-        "after",
-        "`x`",
-        "\n",
-        "```",
-        "you",
-        "first?",
-        "please",
-        "send",
-        "type:",
-        "code:",
-        "note:",
-        "done",
-        ">",
-        "- -3",
-        "1.5",
-        "don't",
-        "touch",
-        "\u0301",
-        "e.g.",
-        "\\n",
-        "\x85",
-        "“so”",
-        "é",
-        "a-b",
-        "#",
-        "*x*",
-    ]
-)
+PIECES = st.sampled_from([
+    *("I won't touch", "I did not touch", "tides.py", "`tides.py`", "and", "no conflict"),
+    *("between", "our edits", ".", ",", "", "\n", "implement", "both", "your feature", "(yours)"),
+    *("`level(1)`", "you go", "I push", "first", "Agreed.", "I'll layer it on top", "```\n"),
+    *("\n```\n", "tide = level(1)", "type: DRAFT", "type:", "code:", "\nnote:", "done", "if", "?"),
+    *("merge cleanly.", "should", "graded separately.", "disjoint lines", "1.5", "which is it"),
+    *("I added the row", "dropped", "from my patch", "don't", "e.g.", "*x*", "> x", "é", "İ"),
+    *("\x00", "\x85", "\u2028", "\u202e", "\u0301", "\udcff", "“so”", "\\n", "please send", "#"),
+])  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=18).map(" ".join) | st.text(max_size=20)
+AGENTS = ("a", "b", "c\u202e\x1b[31m")
+BODIES = st.lists(
+    st.sampled_from([" harbour", "-tide = 1", "+tide = level(1)", "+x", "+é\x00 \u202eb"]),
+    min_size=1, max_size=6,
+).map("\n".join)  # fmt: skip
+PATCHES = BODIES.map(lambda body: change(body, "tides.py")) | st.text(max_size=30)
 
 
-@settings(max_examples=200)
-@given(st.lists(st.lists(WORDS, max_size=25).map(" ".join), max_size=6), st.data())
-def test_any_talk_gives_facts_that_can_be_quoted(texts, data):
+@st.composite
+def runs(draw):
     messages = []
-    for n, text in enumerate(texts, 1):
-        breaks = (
-            data.draw(
-                st.lists(st.sampled_from([i for i, c in enumerate(text) if c == " "]), max_size=2)
-            )
-            if " " in text
-            else []
-        )
-        messages.append(Message(n, "ab"[n % 2], (), text, breaks=tuple(sorted(set(breaks)))))
-    checked(Trace("run", "test", "", tuple(messages)))
+    for n, text in enumerate(draw(st.lists(TEXTS, max_size=5)), 1):
+        places = [at for at, char in enumerate(text) if char in " \n"]
+        breaks = draw(st.sets(st.sampled_from(places), max_size=2)) if places else ()
+        kind = draw(st.sampled_from([None, None, "PROPOSE", "DONE"]))
+        sender = draw(st.sampled_from(AGENTS))
+        messages.append(Message(n, sender, (), text, kind=kind, breaks=tuple(sorted(breaks))))
+    patches = {agent: draw(PATCHES) for agent in AGENTS[: draw(st.integers(0, 3))]}
+    outcome = Outcome(merge=draw(st.sampled_from([None, "clean", "conflicts"])))
+    return Trace("run", "test", "", tuple(messages), patches, outcome=outcome)
 
 
-def test_a_form_that_begins_behind_an_odd_blank_has_no_field():
-    checked(Trace("run", "test", "", (Message(1, "b", (), "\x85 type:"),)))
+@settings(max_examples=250)
+@given(runs())
+def test_any_run_gives_facts_that_can_be_quoted_and_those_of_a_kind_are_those_among_all(trace):
+    everything = list(know(trace))
+    assert checked(trace) == everything
+    for kind in KINDS:
+        assert know(trace).of(kind) == [fact for fact in everything if fact.kind == kind]
+
+
+def test_kinds_have_meanings_and_one_module_each():
+    assert all(KINDS.values())
+    assert len(KINDS) == sum(len(module.KINDS) for module in MODULES)
+
+
+def test_odd_names_do_not_reach_a_sentence_raw():
+    """Names of agents and files are strangers' text; ``says`` is one line to show."""
+    odd, path = "x\u202e\x1b[31m\x00\ud800\n\u2066y", "ti\u202edes\x1b.py"
+    patches = {odd: change("+ti\u202ede = 1", path), "b": change("+ti\u202ede = 4", path)}
+    said = f"Our edits merge cleanly. You go first. I will implement both mine and yours. {path}"
+    lines = [(odd, said), ("b", f"Agreed. {said}"), (odd, f"\ud800\u202e {said}")]
+    messages = tuple(Message(n, sender, (), text) for n, (sender, text) in enumerate(lines, 1))
+    trace = Trace("run", "test", "", messages, patches)
+    kinds = {fact.kind for fact in checked(trace)}  # which looks at every sentence
+    assert {"assurance_refuted", "order_lost", "partner_work"} <= kinds
+
+
+HOSTILE = [
+    *("a", ".", "? ", " ", "a/", "a.", "_", "`", "```\n", "type: X\n", "code: x\nnote: y\n", "1"),
+    *("I will add a_b and ", "no conflict, ", "you go on ", "lines 1, ", "a(", "> quoted text\n"),
+    *("\udcff I'll add \udcff_\udcff. ", "I added a_b.\x00\r\n", "to\u0301 b.\u0301 ", "İ I'LL "),
+    *("no ", "not ", "nothing ", "never ", "implement ", "both ", "so that we ", "i'll layer "),
+    *("your ", "you ", "if ", "first ", "on top ", "not be ", "wait ", "before you ", "merge "),
+    *("i'll not touch a.py, ", "either ", "add my ", "patch graded ", "no conflict, our ", "to "),
+    *("i removed ", "is now ", "(yours) ", "disjoint ", "n't be any ", "only my ", "separate big "),
+    *("no merge conflict line ", "nothing left to ", "for you ", "added a_b, "),
+    *("you push x first ", "; ", "i ", "wait for you ", "not merge ", "please send ", "which "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_messages_take_bounded_time(piece, part):
+    patches = {"a": change("+a b c", "a.py"), "b": change("+d e f", "a.py")}
+
+    def drawn(text):
+        said = Message(1, "a", (), text), Message(2, "b", (), text)
+        return Trace("run", "test", "", said, patches)
+
+    small, large = cuts(piece * (100_000 // len(piece)), part, MOST_TEXT)
+    assert growth(lambda text: list(know(drawn(text))), small, large) < LIMIT
+    assert any(fact.kind == "not_read" for fact in checked(drawn(large)))
+
+
+MANY = [
+    *("Our edits merge cleanly. ", "You go first. ", "Which unit is it now? ", "Agreed on that. "),
+    *("I'll do your half too. ", "I removed your row from my patch. ", "I won't touch a.py. "),
+    *("I added a_b. ", "Let's take a list instead. ", "```\ntide_1 = level(1)\n```\n"),
+]
+
+
+@pytest.mark.parametrize("part", parts(10))
+@pytest.mark.parametrize("senders", ["a", "ab"])
+@pytest.mark.parametrize("piece", MANY)
+def test_many_messages_take_bounded_time(piece, senders, part):
+    rows = "\n".join(f"+tide_{n} = level({n})" for n in range(50))
+    patches = {"a": change(rows), "b": change(f"{rows}\n+x y")}
+
+    def many(count):
+        text = piece * (5_000 // len(piece))
+        lines = (f"{senders[n % len(senders)]}: {text}" for n in range(count))
+        return run(talk(*lines), patches, merge="conflicts")
+
+    small, large = many(240 // part // FACTOR), many(240 // part)
+    assert growth(lambda trace: list(know(trace)), small, large) < LIMIT
 
 
 @pytest.mark.parametrize("part", parts(3))

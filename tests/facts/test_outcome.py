@@ -2,33 +2,18 @@
 
 import pytest
 
-from annotator.evidence import locate
 from annotator.facts import outcome
-from annotator.facts.registry import know
-from annotator.traces import Outcome, Trace
 from annotator.traces.model import AgentEnd, Feature
-
-
-def trace(**given):
-    return Trace("t", "generic", "", outcome=Outcome(**given))
-
-
-def found(one):
-    """Kind, sentence and quotes of every fact; each quote must be accepted as evidence."""
-    text = next((source.text for source in one.sources(("outcome",))), "")
-    facts = know(one).of(*outcome.KINDS)
-    quotes = {}
-    for fact in facts:
-        assert fact.kind in outcome.KINDS
-        for span in fact.spans:
-            quote = text[span.start : span.end]
-            places = [(place.start, place.end) for place in locate(quote, one)]
-            assert (span.start, span.end) in places, (fact.kind, quote)
-            quotes.setdefault(fact.kind, []).append(quote)
-    return facts, quotes
-
+from tests.facts.diffs import checked, quotes, run
 
 PYTEST = "collected 2 items\nE   KeyError: 'unit'\nFAILED tests/test_a.py::test_unit - KeyError\n"
+
+
+def found(*features, **given):
+    """The facts of an outcome, and their quotes by kind."""
+    trace = run(features=features, **given)
+    facts = checked(trace, *outcome.KINDS)
+    return facts, {fact.kind: quotes(trace, fact) for fact in facts}
 
 
 @pytest.mark.parametrize(
@@ -42,11 +27,10 @@ PYTEST = "collected 2 items\nE   KeyError: 'unit'\nFAILED tests/test_a.py::test_
 def test_a_failed_feature_names_the_telling_line(alone, kind, words):
     """A failed test says more than the error it rests on, wherever it stands."""
     feature = Feature("2", "agent1", passed=False, passed_alone=alone, output=PYTEST)
-    facts, quotes = found(trace(merge="conflicts", features=(feature,)))
-    [fact] = [one for one in facts if one.kind == kind]
+    [_, fact], shown = found(feature, merge="conflicts")
+    assert (fact.kind, fact.agents, fact.about["passed_alone"]) == (kind, ("agent1",), alone)
     assert words in fact.says
-    assert fact.agents == ("agent1",)
-    assert quotes[kind] == ["FAILED tests/test_a.py::test_unit - KeyError"]
+    assert shown[kind] == ["FAILED tests/test_a.py::test_unit - KeyError"]
 
 
 def test_offsets_count_everything_before_an_output():
@@ -56,22 +40,13 @@ def test_offsets_count_everything_before_an_output():
         Feature("1", "agent1", passed=True, output="2 passed in 0.1 s"),
         Feature("2", "agent2", passed=False, output="ImportError: cannot import name 'scale'"),
     )
-    _, quotes = found(
-        trace(merge="clean", error="one agent crashed early", agents=ends, features=features)
-    )
-    assert quotes == {
+    given = {"merge": "clean", "error": "one agent crashed early", "agents": ends}
+    assert found(*features, **given)[1] == {
         "merge_result": ["clean"],
         "run_error": ["one agent crashed early"],
         "agent_crashed": ["the sandbox ran out of memory"],
         "feature_failed": ["ImportError: cannot import name 'scale'"],
-        "import_error": ["ImportError: cannot import name 'scale'"],
     }
-
-
-def test_modules_that_import_each_other():
-    line = "ImportError: cannot import name 'a' from partially initialized module 'shop'"
-    facts, _ = found(trace(features=(Feature("1", passed=False, output=f"x\n{line}\n"),)))
-    assert [one.kind for one in facts] == ["feature_failed", "import_error", "circular_import"]
 
 
 @pytest.mark.parametrize(
@@ -86,22 +61,21 @@ def test_modules_that_import_each_other():
     ],
 )
 def test_odd_outputs(output):
-    facts, _ = found(trace(features=(Feature("1", passed=False, output=output),)))
+    facts, _ = found(Feature("1", passed=False, output=output))
     assert "feature_failed" in [one.kind for one in facts]
 
 
 def test_what_is_not_read_is_named():
     output = "FAILED early - is not read\n" + "x\n" * 300_000 + "FAILED late - is read\n"
-    one = trace(features=(Feature("1", passed=False, output=output),))
-    _, quotes = found(one)
-    [unread] = know(one).of("not_read")
+    feature = Feature("1", passed=False, output=output)
+    [unread] = checked(run(features=(feature,)), "not_read")
     assert unread.about["characters"] == len(output) - outcome.MOST_OUTPUT
-    assert quotes["feature_failed"] == ["FAILED late - is read"]
+    assert found(feature)[1]["feature_failed"] == ["FAILED late - is read"]
 
 
 def test_a_run_that_passed_has_its_merge_only():
-    facts, _ = found(trace(passed=True, merge="clean", features=(Feature("1", passed=True),)))
+    facts, _ = found(Feature("1", passed=True), passed=True, merge="clean")
     assert [(one.kind, one.says) for one in facts] == [
         ("merge_result", "Merging the patches: clean.")
     ]
-    assert know(trace()).of(*outcome.KINDS) == []
+    assert found()[0] == []

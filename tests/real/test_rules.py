@@ -63,27 +63,33 @@ def rows(shared_data):
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def labelled(rows, verdicts, runs, rubric):
-    """Gold's labels and the judge's of the labelled runs that the rubric applies to."""
+def decided(rows, verdicts, runs, rubric):
+    """Gold's labels and the judge's of the labelled runs that it decides."""
     gold = primaries(rows, rubric, "gold")
     assert len(gold) == 40
+    found = {trace: verdicts[rubric, trace] for trace in gold}
     if rubric == "symptoms":
-        gold = {trace: code for trace, code in gold.items() if not runs[trace].outcome.passed}
-    return gold, {trace: verdicts[rubric, trace].primary or "none" for trace in gold}
-
-
-@pytest.mark.parametrize("rubric", ["comm_errors", "symptoms"])
-def test_it_agrees_with_the_labels(rows, verdicts, runs, rubric):
-    gold, judged = labelled(rows, verdicts, runs, rubric)
-    assert kappa_of(gold, judged) >= 0.60
+        found = {trace: one for trace, one in found.items() if not runs[trace].outcome.passed}
+    judged = {
+        x: one.primary or "none" for x, one in found.items() if one.claims or not one.undecided
+    }
+    return {trace: gold[trace] for trace in judged}, judged
 
 
 def test_what_it_labels_is_right(rows, verdicts, runs):
-    gold, judged = labelled(rows, verdicts, runs, "comm_errors")
+    gold, judged = decided(rows, verdicts, runs, "comm_errors")
     found = [trace for trace, code in judged.items() if code != "none"]
     right = sum(gold[trace] == judged[trace] for trace in found)
-    assert found
+    assert len(found) >= 5
     assert right / len(found) >= 0.80
+    # Where nobody spoke nothing is wrong.
+    assert {gold[trace] for trace, code in judged.items() if code == "none"} <= {"none"}
+
+
+def test_it_agrees_with_the_labels_on_what_it_decides(rows, verdicts, runs):
+    gold, judged = decided(rows, verdicts, runs, "symptoms")
+    assert len(judged) >= 20
+    assert kappa_of(gold, judged) >= 0.60
 
 
 @pytest.mark.parametrize("rubric", RUBRICS)
@@ -140,11 +146,15 @@ def test_another_process_gives_the_same_verdicts(logs):
     assert len(seen) == 1
 
 
-def test_no_finding_where_a_rubric_does_not_apply(runs, verdicts):
+def test_each_answer_is_given_where_it_belongs(runs, verdicts):
     for trace_id, trace in runs.items():
+        comm, symptoms, emergent = (verdicts[rubric, trace_id] for rubric in RUBRICS)
+        assert bool(comm.undecided) == bool(trace.spoken)
+        assert bool(symptoms.undecided) == (not trace.outcome.passed)
+        assert bool(emergent.undecided) == bool(trace.outcome.passed and trace.spoken)
         if trace.outcome.passed:
-            assert verdicts["symptoms", trace_id].claims == ()
+            assert symptoms.claims == ()
         else:
-            assert verdicts["emergent", trace_id].claims == ()
+            assert emergent.claims == ()
         if not trace.spoken:
-            assert verdicts["comm_errors", trace_id].claims == ()
+            assert comm.claims == ()

@@ -15,42 +15,29 @@ from annotator.traces import Trace
 MOST_LINES = 60
 MOST_CHARACTERS = 8_000
 AT_A_TIME = 8  # of one kind, before the other kinds have had their turn
-FEW_FILES = 6  # files of the patches that are listed; of more, none is
 _LINE = 300  # characters of a sentence
 
 FIRST = (
     # What is said and what is done do not agree.
-    *("assurance_refuted", "untouched_refuted", "promise_broken", "name_not_in_patch"),
-    *("agreed_text_differs", "request_not_followed", "order_lost", "ownership_crossed"),
-    *("partner_work", "work_carried"),
+    *("assurance_refuted", "order_lost", "partner_work", "retraction", "work_carried"),
     # How it ended.
     *("run_error", "agent_crashed", "patch_empty", "merge_result", "feature_lost"),
-    *("feature_failed", "circular_import", "import_error"),
-    # Where the patches meet.
-    *("hunks_overlap", "representation_conflict", "class_shape_changed"),
-    *("signature_changed_by_both", "symbol_added_by_both"),
-    # What stays open, is said twice or taken back.
-    *("no_reply", "not_addressed", "near_duplicate", "clash_stated", "retraction", "withdrawn"),
+    "feature_failed",
+    # Where the patches meet, and what stays open.
+    *("representation_conflict", "hunks_overlap", "no_reply", "clash_stated"),
     # What is said.
-    *("completion_claim", "assurance", "commitment", "placement_agreement", "order_agreement"),
-    *("request", "question", "reply", "proposal", "acceptance"),
-    *("hunks_adjoin", "signature_changed", "patch_malformed", "patch_binary", "patch_file"),
-    *("protocol_echo", "not_read", "not_listed"),
+    *("assurance", "order_agreed", "bound", "completion_claim", "question"),
+    *("proposal", "acceptance", "merge_simulated", "hunks_adjoin", "not_read"),
 )
 """Kinds of facts, those that say most first."""
 
-_MENTIONS = ("mention_path", "mention_lines", "mention_symbol")
-# What git says depends on the machine, and a prompt must not.
-_MERGES = ("merge_simulated", "merge_conflict", "merge_clean", "merge_unknown")
-NEVER = frozenset([*_MENTIONS, *_MERGES, "message_type", "symbol_added", "symbol_removed"])
-"""Kinds that repeat what everybody reads in the trace itself, or that differ by machine."""
+NEVER = frozenset(["message_type"])
+"""Kinds that repeat what everybody reads in the trace itself."""
 
 
 def observe(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
     facts = [fact for fact in know(trace) if fact.kind not in NEVER]
-    if sum(fact.kind == "patch_file" for fact in facts) > FEW_FILES:
-        facts = [fact for fact in facts if fact.kind != "patch_file"]
     lines: list[str] = []
     room = MOST_CHARACTERS
     for fact in _in_turn(facts):

@@ -44,16 +44,26 @@ class Case:
         return dict(left)
 
     def claim(self, code: str, rationale: str, *spans: Span) -> Claim | None:
-        """Return a claim that rests on some passages, each quoted once.
+        """Return a claim that rests on some passages, each quoted once, none within another.
 
         None if a passage of a patch says nothing, or stands in two patches alike: it shows nothing.
         """
-        quotes = [Quote(self.known.text(one), one.source) for one in dict.fromkeys(spans)]
+        apart = [x for x in dict.fromkeys(spans) if not any(_within(x, one) for one in spans)]
+        quotes = [Quote(self.known.text(one), one.source) for one in apart]
         patches = [one.text for one in quotes if one.source.startswith("patch:")]
         alike = len({"".join(text.split()) for text in patches}) < len(patches)
         if alike or any(map(says_nothing, patches)):
             return None
         return Claim(code, one_line(rationale, 1_000), tuple(quotes))
+
+
+def _within(span: Span, other: Span) -> bool:
+    return (
+        span != other
+        and span.source == other.source
+        and other.start <= span.start
+        and span.end <= other.end
+    )
 
 
 def spans(facts: Iterable[Fact]) -> list[Span]:

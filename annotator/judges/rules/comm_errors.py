@@ -25,9 +25,9 @@ def no_clash_asserted(case: Case) -> Claim | None:
 
 def question_without_reply(case: Case) -> Claim | None:
     """C1a: a question or request for information, and no partner sends anything afterwards."""
+    ends = case.of("agent_crashed")
     for one in case.of("no_reply"):
-        crashed = [x for x in case.of("agent_crashed") if x.agents[0] in one.agents[1:]]
-        shown = (*one.spans, *spans(crashed))[:2]
+        shown = (*one.spans, *spans(x for x in ends if x.agents[0] in one.agents[1:]))[:2]
         if len(shown) == 2:
             return case.claim("C1a", one.says, *shown)
     return None

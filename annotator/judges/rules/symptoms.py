@@ -65,12 +65,12 @@ def fails_alone(case: Case) -> Claim | None:
 
 def promise_taken_back(case: Case) -> Claim | None:
     """broken_commitment: an agent takes work back after it said that it does its partner's part."""
+    first = {one.agents: one for one in reversed(case.of("partner_work"))}
     for back in case.of("retraction") if case.clashes else ():
-        for taken in case.of("partner_work"):
-            earlier = taken.about["message"] < back.about["message"]
-            if earlier and taken.agents == back.agents:
-                rationale = f"{taken.says} {back.says}"
-                return case.claim("broken_commitment", rationale, *taken.spans, *back.spans)
+        taken = first.get(back.agents)
+        if taken and taken.about["message"] < back.about["message"]:
+            rationale = f"{taken.says} {back.says}"
+            return case.claim("broken_commitment", rationale, *taken.spans, *back.spans)
     return None
 
 
@@ -110,15 +110,18 @@ def work_done_twice(case: Case) -> Claim | None:
     carried = {one.agents: one for one in case.of("work_carried")}
     for (one, two), fact in carried.items():
         if (two, one) in carried:
-            met = _meeting(case, one)
+            met = _meeting(case, one, two)
             rationale = f"{fact.says} {carried[two, one].says}"
             shown = fact.spans[:1] + (met.spans if met else fact.spans[1:])
             if claim := case.claim("work_overlap", rationale, *shown):
                 return claim
     back = {one.agents: one.about["message"] for one in case.of("retraction")}
+    stands: dict[str, Fact] = {}
     for done in case.of("partner_work"):
-        met = _meeting(case, done.agents[0])
-        if done.about["done"] and met and back.get(done.agents, 0) < done.about["message"]:
+        if done.about["done"] and back.get(done.agents, 0) < done.about["message"]:
+            stands.setdefault(done.agents[0], done)
+    for agent, done in stands.items():
+        if met := _meeting(case, agent):
             return case.claim("work_overlap", f"{done.says} {met.says}", *done.spans, *met.spans)
     return None
 
@@ -212,9 +215,9 @@ def _failure(case: Case, agent: str) -> Span | None:
     return shown[0] if shown else None
 
 
-def _meeting(case: Case, agent: str | None = None) -> Fact | None:
-    """Return where patches (one agent's) meet: in different ways, and overlapping, if they do."""
-    met = [one for one in case.of("hunks_overlap", "hunks_adjoin") if agent in (None, *one.agents)]
+def _meeting(case: Case, *agents: str) -> Fact | None:
+    """Return where patches (of these agents) meet: differently, and overlapping, if they do."""
+    met = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
     return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
 
 
