@@ -135,11 +135,13 @@ def _row(
     judged = Judged(frame.total, flagged, clusters)
     one = estimate_code(code, judged, rows, confidence, seed, population)
     known = code == NONE or code in frame.rubric.judged
-    if (screen := code in frame.rubric.screened) and frame.statuses["undecided"]:
+    if code in frame.rubric.screened and frame.statuses["undecided"]:
         one = screened(one)
+    counted = known and code not in frame.rubric.screens
+    counted = counted and not (code == NONE and frame.rubric.only_screens)
     return CodeRow(
         code=code,
-        judged=wilson(flagged, frame.total, confidence) if known and not screen else None,
+        judged=wilson(flagged, frame.total, confidence) if counted else None,
         corrected=one.corrected,
         precision=one.precision,
         recall=one.recall if known else _unknown(one.recall),

@@ -110,15 +110,15 @@ def estimate_code(
 
 
 def screened(one: CodeEstimates) -> CodeEstimates:
-    """Return what labels say of a code that a judge is only a screen for where it left traces
+    """Return what labels say of a code of which a judge finds some at most, where it left traces
     undecided: its precision alone. Those are not compared, and may hold most of what it missed.
     """
-    reason = "the judge is a screen for it, and left traces undecided"
+    reason = "the judge finds but some of them, and left traces undecided"
     return replace(
         one,
         corrected=replace(one.corrected, value=None, low=0.0, high=1.0, reason=reason),
         recall=replace(one.recall, value=None, low=0.0, high=1.0, reason=reason),
-        mark="screen",
+        mark="open",
     )
 
 

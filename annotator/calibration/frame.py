@@ -35,10 +35,17 @@ class RubricInfo:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
+    def only_screens(self) -> bool:
+        """Whether the judge is a screen for every code that it can find: it never finds none."""
+        return bool(self.judged) and self.judged <= self.screens
+
+    @property
     def screened(self) -> frozenset[str]:
-        """The labels of which nothing tells a share: the screens, and none if all codes are."""
-        only = bool(self.judged) and self.judged <= self.screens
-        return self.screens | ({NONE} if only else set())
+        """The labels of which the judge finds some at most: screens, and what it has no rule for;
+        none as well, if those are all.
+        """
+        some = frozenset(self.codes) - (self.judged - self.screens)
+        return some | ({NONE} if self.only_screens else set())
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _foot(one: Calibration) -> Iterator[str]:
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
-        " of the first; blind: none of either."
+        " of the first; blind: none of either; open: undecided traces may hold more."
     )
     yield from (one_line(text, 2000) for text in (*one.cautions, *one.warnings))
     for name in ("not_in_run", "skipped", "failed", "undecided"):

@@ -336,7 +336,7 @@ def _table(
 ) -> FrequencyTable:
     info = counts.rubric
     rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
-    screen = NONE in info.screened
+    screen = info.only_screens
     why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else None
     rows.append(
         Row(
