@@ -2,34 +2,21 @@
 
 import ast
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
 from contextlib import suppress
-from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
+from annotator.patches import forms as form
 from annotator.patches.diff import Line
-from annotator.patches.forms import (
-    FORM,
-    NOTHING,
-    TUPLES,
-    Forms,
-    annotated,
-    forms_of,
-    having,
-    in_words,
-    name_of,
-    unpacked,
-    uses_of,
-)
-from annotator.patches.fragments import UNKNOWN, tree_of
-from annotator.patches.words import Words
+from annotator.patches.forms import UNKNOWN, Forms, name_of
+from annotator.patches.fragments import ELSEWHERE, Words, tree_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
 
 Key = tuple[str, str, str]  # path, scope, name
-Thing = tuple[str, Key]  # a "shape" of an attribute, an "element" or "value" of it, or a "result"
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+What = Literal["shape", "element", "value", "result", "class", "names"]  # value: by a key
+Thing = tuple[What, Key]
 Lines = tuple[Line, ...]
 
 
@@ -42,385 +29,217 @@ class Seen(NamedTuple):
     made: bool
 
 
-class Signature(NamedTuple):
-    """The parameters of a function without ``self``. ``new``: the function is, not only they."""
-
-    says: str
-    lines: Lines
-    new: bool
-    names: tuple[str, ...]  # of parameters by position
-    required: int  # of those
-    only: frozenset[str]  # keywords
-    needed: frozenset[str]  # required ones of these
-    rest: bool  # *args
-    others: bool  # **kwargs
-
-    def fits(self, count: int, keywords: Iterable[str]) -> bool:
-        """Whether a call with so many values and these keywords is possible."""
-        keywords, by_place = set(keywords), set(self.names[:count])
-        if count > len(self.names) and not self.rest:
-            return False
-        if keywords & by_place or not (self.others or keywords <= self.only | set(self.names)):
-            return False
-        return keywords >= self.needed | (set(self.names[: self.required]) - by_place)
-
-
 class Call(NamedTuple):
-    """A call without ``*`` and ``**``: how many values it passes, and which keywords."""
+    """A call without ``*`` and ``**``: the names of what it passes, "" by position."""
 
     says: str
     lines: Lines
-    values: int
-    keywords: tuple[str, ...]
+    passes: list[str]
+    keywords: list[str]
 
 
-class Class(NamedTuple):
-    """A class that a patch adds, with the required fields that make its constructor, if they do."""
+class Defined(NamedTuple):
+    """A function without ``*`` and ``**``; ``least``: the call with what it requires, by name."""
 
-    kind: str
-    fields: tuple[str, ...] | None
-    lines: Lines
+    least: Call
+    new: bool
+    names: list[str]  # of parameters, but for ``self``
+
+    def takes(self, call: Call) -> bool:
+        """Whether a call is possible, and passes what is required here in the same order."""
+        passed, wants = self.names[: len(call.passes)] + call.keywords, self.least.passes
+        moved = any(a != b and a in wants for a, b in zip(call.passes, passed, strict=False))
+        fits = len(call.passes) <= len(self.names) and {*wants} <= {*passed} <= {*self.names}
+        return fits and not moved and len({*passed}) == len(passed)
 
 
-class Model:
-    """All evidence of one patch.
+_ADDS = frozenset(["append", "add", "insert", "appendleft", "setdefault"])
+_PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
+_KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
+_NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)|")
 
-    ``opaque`` things are given an object of some class; a call's scope is "~" with an object's name
-    where it is a method of that; ``roles`` are what a method does with attributes.
-    """
 
-    def __init__(self, words: Words) -> None:
+class Evidence(ast.NodeVisitor):
+    """All evidence in those hunks of a patch (at most 200) that add one of some names."""
+
+    def __init__(self, words: Words, names: set[str]) -> None:
         self.words = words
         self.seen: dict[Thing, list[Seen]] = defaultdict(list)
-        self.assigned: set[Key] = set()
-        self.opaque: set[Key] = set()
-        self.signatures: dict[Key, list[Signature]] = defaultdict(list)
-        self.calls: dict[Key, list[Call]] = defaultdict(list)
-        self.classes: dict[Key, Class] = {}
-        self.roles: dict[tuple[Key, str], dict[str, list[Line]]] = {}
-
-
-def evidence(words: Words, names: re.Pattern[str]) -> Model:
-    """Return the evidence in those hunks of a patch (at most 200) that add one of the names."""
-    model = Model(words)
-    hunks = ((file.path, hunk) for file in words.files for hunk in file.hunks)
-    for path, hunk in islice(hunks, MOST_HUNKS):
-        if any(line.sign == "+" and names.search(line.text) for line in hunk.lines):
-            with suppress(RecursionError, MemoryError):
-                tree, lines = tree_of(hunk)
-                _Reader(model, path, lines).block(tree.body, "")
-    return model
-
-
-_FILLS = frozenset(["append", "add", "insert", "extend", "appendleft", "setdefault", "put"])
-_PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
-_KINDS = {
-    "dataclass": "a dataclass", "define": "a dataclass", "attrs": "a dataclass",
-    "NamedTuple": "a named tuple", "TypedDict": "a typed dict", "BaseModel": "a model",
-    "Enum": "an enumeration", "IntEnum": "an enumeration", "StrEnum": "an enumeration",
-}  # fmt: skip
-_MADE_OF_FIELDS = frozenset(["a dataclass", "a named tuple", "a model"])
-_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator)  # have no parts that are read
-_NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)")
-
-
-class _Reader:
-    """Reads the tree of one hunk. What has no added line is passed over."""
-
-    def __init__(self, model: Model, path: str, lines: list[Line]) -> None:
-        self.model, self.path, self.lines = model, path, lines
-        self.added = list(accumulate(line.sign == "+" for line in lines))
-        self.scope = ""
-        self.leave()
-
-    def leave(self) -> None:
-        """Forget the function that was read."""
-        self.method, self.fresh = "", False  # fresh: the patch adds the function
-        self.params: frozenset[str] = frozenset()
-        self.known: dict[str, Forms] = {}  # what local names hold
-        self.aliases: dict[str, Thing] = {}
-
-    def block(self, body: list[ast.stmt], scope: str) -> None:
-        """Read the statements of a module or a class."""
-        for node in filter(self.touched, body):
-            self.scope = scope
-            match node:
-                case ast.ClassDef():
-                    self.class_(node, f"{scope}.{node.name}".lstrip("."))
-                case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    self.function(node)
-                case ast.If() | ast.With():
-                    self.block(node.body, scope)
-                case _:
-                    for one in self.nodes([node]):
-                        self.read(one)
-
-    def class_(self, node: ast.ClassDef, scope: str) -> None:
-        marks = [getattr(one, "func", one) for one in node.decorator_list] + node.bases
-        kind = next((_KINDS[x] for x in map(name_of, marks) if x in _KINDS), "a plain class")
-        if self.shows(node) and (self.path, node.name) not in self.model.words.removed:
-            fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-            required = tuple(name_of(one.target) for one in fields if one.value is None)
-            shown = self.lines[_first(node) : (node.end_lineno or 0) + 1]
-            lines = tuple(line for line in shown if line.sign == "+")
-            key = self.path, scope.rpartition(".")[0], node.name
-            self.model.classes[key] = Class(
-                kind, required if kind in _MADE_OF_FIELDS else None, lines
-            )
-        self.block(node.body, scope)
-
-    def function(self, node: Function) -> None:
-        head, args = self.shows(node), node.args
-        added = self.lines[node.lineno].sign == "+"
-        self.method = node.name
-        self.fresh = added and (self.path, node.name) not in self.model.words.removed
-        every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-        self.params = frozenset(one.arg for one in every) - {"self", "cls"}
-        marks = {name_of(getattr(one, "func", one)) for one in node.decorator_list}
-        nodes = list(self.nodes(node.body))
-        self.learn(nodes, every)
-        if head and marks <= _PLAIN and node.name != UNKNOWN:
-            self.signature(node, head, bool(self.scope) and "staticmethod" not in marks)
-        if self.fresh:
-            self.results(node, head, "shape" if "property" in marks else "result")
-        for one in nodes:
-            self.read(one)
-        self.leave()
-
-    def signature(self, node: Function, lines: Lines, bound: bool) -> None:
-        args = node.args
-        names = tuple(one.arg for one in (*args.posonlyargs, *args.args))[bound:]
-        only = {one.arg for one in args.kwonlyargs}
-        free = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        needed = frozenset(one.arg for one, default in free if default is None)
-        required = max(len(names) - len(args.defaults), 0)
-        shown = [name + "=..." * (n >= required) for n, name in enumerate(names)]
-        shown += [f"{name}=" for name in sorted(only)]
-        found = Signature(
-            f"{node.name}({', '.join(shown)})"[:100], lines, self.fresh, names, required,
-            frozenset(only), needed, args.vararg is not None, args.kwarg is not None,
+        self.defined: dict[Key, Defined | None] = {}  # None: twice
+        self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
+        telling = (
+            (file.path, hunk) for file in words.files for hunk in file.hunks
+            if names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
         )  # fmt: skip
-        self.model.signatures[self.key(node.name)].append(found)
+        for self._path, hunk in islice(telling, MOST_HUNKS):
+            tree, self._lines = tree_of(hunk)
+            self._scope = self._method = ""
+            self._new = self._serves = False  # the method is; takes or gives something
+            self._known: dict[str, Forms] = {}  # what local names hold
+            self._things: dict[str, Thing | None] = {}  # what they stand for
+            with suppress(RecursionError, MemoryError):
+                self.visit(tree)
 
-    def results(self, node: Function, head: Lines, what: str) -> None:
-        thing, (forms, _) = (what, self.key(node.name)), annotated(node.returns)
-        self.see(thing, forms, f"returns {in_words(forms)}", head, made=True)
-        for one in self.nodes(node.body, inner=False):
-            if isinstance(one, ast.Return):
-                value, held = one.value, NOTHING if forms else forms_of(one.value, self.known)
-                self.see(thing, held, f"returns {in_words(held)}", self.shows(one), made=True)
-                if isinstance(value, ast.Call) and len(value.args) == 1:
-                    value = value.args[0]  # a copy or the length
-                self.role(value, "gives", one)
-
-    def learn(self, nodes: list[ast.AST], parameters: list[ast.arg]) -> None:
-        """Learn what the local names of a function stand for, if it is one thing."""
-        known = {one.arg: annotated(one.annotation)[0] for one in parameters}
-        for node in nodes:
-            if isinstance(node, ast.Assign) and isinstance(name := node.targets[0], ast.Name):
-                forms = forms_of(node.value, {})
-                known[name.id] = forms if known.get(name.id, forms) == forms else NOTHING
-                if thing := self.thing(node.value):
-                    self.aliases[name.id] = thing
-            elif isinstance(node, ast.For | ast.comprehension):
-                known.update((name_of(one), NOTHING) for one in ast.walk(node.target))
-        self.known = known
-
-    # What a node names, and where it stands.
-
-    def key(self, name: str) -> Key:
-        return self.path, self.scope, name
-
-    def thing(self, node: ast.AST | None) -> Thing | None:
-        """Return what an expression names: an attribute, or what a function returns."""
+    def visit(self, node: ast.AST) -> None:
+        """Note what a node shows, and those within it."""
+        around = self._scope, self._method, self._new
         match node:
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if self.scope:
-                return "shape", self.key(name)
-            case ast.Call(func=ast.Name(id=name)):
-                return "result", (self.path, "", name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
-                return "result", self.key(name)
+            case ast.Name() | ast.Constant() | ast.expr_context():
+                return
+            case ast.ClassDef():
+                self._class(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if not self._method:
+                self._function(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._new = False  # what it returns, the method does not
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    self._assign(node, target)
+            case ast.AnnAssign(target=target):
+                self._assign(node, target)
+            case ast.Return(value=value) if self._new:
+                self._serves = True
+                self._see(self._result, form.forms_of(value, self._known), "returns {}", node)
+            case ast.Call():
+                self._call(node)
+            case ast.Attribute(value=of, attr=name):
+                self._see(self._thing(of), form.having(name), f"has .{name}", node)
+                if isinstance(node.ctx, ast.Load) and self._new and self._serves:
+                    self._role(node, "uses")
+            case ast.Subscript(value=of, slice=index, ctx=ast.Load()):
+                forms = form.BY_KEY if _is_text(index) else form.PARTS
+                self._see(self._thing(of), forms, "is read by key", node)
+            case ast.For(target=part, iter=of) | ast.comprehension(target=part, iter=of):
+                self._bind(part, self._inside(of, "element"), UNKNOWN, part)
+        self.generic_visit(node)
+        self._scope, self._method, self._new = around
+
+    def _key(self, name: str) -> Key:
+        return self._path, self._scope, name
+
+    def _thing(self, node: ast.AST | None) -> Thing | None:
+        """Return what an expression names: an attribute, a value in it, what a function returns."""
+        match node:
             case ast.Name(id=name):
-                return self.aliases.get(name) if self.method else ("shape", self.key(name))
+                return self._things.get(name) if self._method else ("shape", self._key(name))
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                return "shape", self._key(name)
+            case ast.Call(func=ast.Name(id=name)):
+                return "result", (self._path, "", name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
+                return "result", self._key(name)
+            case ast.Subscript(value=of, slice=ast.Name() | ast.Attribute()):
+                return self._inside(of, "value")
         return None
 
-    def inside(self, node: ast.AST | None, what: str = "element") -> Thing | None:
-        """Return the elements, or the values by key, of an attribute."""
-        thing = self.thing(node)
+    def _inside(self, node: ast.AST, what: Literal["element", "value"]) -> Thing | None:
+        thing = self._thing(node)
         return (what, thing[1]) if thing and thing[0] == "shape" else None
 
-    def shows(self, node: Any) -> Lines:
-        """Return the added lines of a node: those of its head, if it has a body."""
-        first, last = node.lineno, node.end_lineno or node.lineno
-        if isinstance(body := getattr(node, "body", None), list) and body:
-            last = max(first, min(last, body[0].lineno - 1))
-        return tuple(line for line in self.lines[first : last + 1] if line.sign == "+")
+    def _shows(self, node: Any) -> Lines:
+        """Return the own lines of a node: of a function those of its head."""
+        first, whole = node.lineno, not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        last = node.end_lineno if whole else max(first, node.body[0].lineno - 1)
+        return tuple(x for x in self._lines[first : last + 1] if x.start in self.words.own)
 
-    def touched(self, node: ast.stmt) -> bool:
-        return self.added[node.end_lineno or 0] > self.added[_first(node) - 1]
+    def _is_new(self, node: Any) -> bool:
+        added = self._lines[node.lineno].sign == "+"
+        return added and (self._path, node.name) not in self.words.removed
 
-    def nodes(self, body: list[ast.stmt], inner: bool = True) -> Iterator[ast.AST]:
-        """Yield the nodes of statements with added lines, but for classes (and functions)."""
-        passed = ast.ClassDef if inner else ast.ClassDef | Function | ast.Lambda
-        waiting = deque[ast.AST](body)
-        while waiting:
-            node = waiting.popleft()
-            if not isinstance(node, passed) and (
-                not isinstance(node, ast.stmt) or self.touched(node)
-            ):
-                yield node
-                if not isinstance(node, _LEAVES):
-                    waiting.extend(ast.iter_child_nodes(node))
+    def _see(self, thing: Thing | None, forms: Forms, says: str, node: Any) -> None:
+        """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
+        known = thing and forms and ELSEWHERE not in thing[1][1].split(".")
+        if thing and known and (lines := self._shows(node)):
+            words = says.format(form.in_words(forms))
+            self.seen[thing].append(Seen(forms, words[:100], lines, "{}" in says))
 
-    def mentions(self, *nodes: ast.AST | None) -> bool:
-        """Whether a parameter of the function stands in an expression."""
-        every = (one for node in nodes if node for one in ast.walk(node))
-        return any(isinstance(one, ast.Name) and one.id in self.params for one in every)
+    def _role(self, node: ast.expr, verb: str) -> None:
+        thing = self._thing(node)
+        if thing and thing[0] == "shape":
+            path, scope, name = thing[1]
+            role: Thing = ("names", (path, scope, f"{self._method} {verb}"))
+            self._see(role, frozenset([name]), f"{verb} {name}", node)
 
-    # What is noted.
+    def _class(self, node: ast.ClassDef) -> None:
+        if self._is_new(node):
+            marks = [getattr(one, "func", one) for one in node.decorator_list] + node.bases
+            says = next((x for x in _KINDS for one in marks if x in name_of(one)), "plain class")
+            fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and not x.value]
+            if fields and says in _KINDS:
+                says += f" of {', '.join(name_of(one.target) for one in fields)}"
+            self._see(("class", self._key(node.name)), frozenset([says]), "{}", node)
+        self._scope = f"{self._scope}.{node.name}".lstrip(".")
 
-    def see(
-        self, thing: Thing | None, forms: Forms, says: str, lines: Lines, made: bool = False
-    ) -> None:
-        if thing and forms and lines and UNKNOWN not in thing[1][1].split("."):
-            self.model.seen[thing].append(Seen(forms, says, lines, made))
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        args, lines, key = node.args, self._shows(node), self._key(node.name)
+        every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+        self._serves = any(one.arg not in ("self", "cls") for one in every)
+        self._known = {one.arg: form.annotated(one.annotation)[0] for one in every}
+        self._things = {}
+        self._new = self._is_new(node)
+        marks = {name_of(getattr(one, "func", one)) for one in node.decorator_list}
+        if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
+            names = [one.arg for one in every]
+            places = len(args.posonlyargs) + len(args.args)
+            free = {*names[places - len(args.defaults) : places]}
+            free |= {x for x, y in zip(names[places:], args.kw_defaults, strict=True) if y}
+            names = names[bool(self._scope) and "staticmethod" not in marks :]
+            shown = ", ".join(f"{x}=" if x in free else x for x in names)
+            needs = [x for x in names if x not in free]
+            least = Call(f"{node.name}({shown})"[:100], lines, needs, [])
+            one = Defined(least, self._new, names)
+            self.defined[key] = None if key in self.defined else one
+        self._result: Thing = "shape" if "property" in marks else "result", key
+        if self._new:
+            self._see(self._result, form.annotated(node.returns)[0], "returns {}", node)
+        self._method = node.name
 
-    def holds(self, thing: Thing | None, node: ast.AST | None, lines: Lines) -> None:
-        """Note that a value is put into a container."""
-        forms = forms_of(node, self.known)
-        if not forms and isinstance(node, ast.Call) and name_of(node.func)[:1].isupper():
-            forms = FORM["object"]
-        self.see(thing, forms, f"holds {in_words(forms)} each", lines, made=True)
+    def _assign(self, node: ast.Assign | ast.AnnAssign, target: ast.expr) -> None:
+        value = node.value
+        allowed, inner = form.annotated(getattr(node, "annotation", None))
+        forms = allowed or form.forms_of(value, self._known)
+        match target:
+            case ast.Tuple() | ast.Name() if self._method or isinstance(target, ast.Tuple):
+                self._bind(target, self._thing(value), forms, node)
+            case ast.Subscript(value=of, slice=index):
+                by_number = _NUMBER.fullmatch(name_of(index)) and not isinstance(index, ast.Tuple)
+                allowed = form.BY_KEY if _is_text(index) or not by_number else form.BY_PLACE
+                self._see(self._thing(of), allowed, "is set by key", node)
+                if not _is_text(index):  # the keys of a record hold what they like
+                    self._see(self._inside(of, "value"), forms, "holds {} each", node)
+            case _ if thing := self._thing(target):
+                self._see(thing, forms, "{}", node)
+                held = self._inside(target, "value" if "dict" in forms else "element")
+                self._see(held, form.annotated(inner)[0], "holds {} each", node)
+                while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
+                    value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
+                if self._method and (name := name_of(value)):
+                    self._role(target, f"keeps {name}")
 
-    def role(self, value: ast.AST | None, verb: str, node: ast.AST) -> None:
-        """Note that a new method does this with an attribute, or any method keeps a value in it."""
-        thing = self.thing(value)
-        if thing and thing[0] == "shape" and self.method and (self.fresh or verb[:5] == "keeps"):
-            role = self.model.roles.setdefault((self.key(self.method), verb), {})
-            role.setdefault(thing[1][2], []).extend(self.shows(node))
+    def _call(self, node: ast.Call) -> None:
+        args, name, lines = node.args, name_of(node.func), self._shows(node)
+        of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        self._see(self._thing(node.func), form.OBJECT, "is called", node)
+        keywords = [one.arg or "*" for one in node.keywords]
+        parts = ["*" if isinstance(one, ast.Starred) else "" for one in args]
+        if lines and "*" not in parts + keywords and (not of or name_of(of) in ("self", "cls")):
+            shown = ", ".join(["..."] * len(args) + [f"{one}=" for one in keywords])
+            call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
+            self.calls[self._scope if of else "", name].append((self._path, call))
+        if of and args and name in _ADDS and (name != "setdefault" or not _is_text(args[0])):
+            held = self._inside(of, "value" if name == "setdefault" else "element")
+            self._see(held, form.forms_of(args[-1], self._known), "holds {} each", node)
 
-    def read(self, node: ast.AST) -> None:
-        """Read one node of a statement."""
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self.assign(node, target, value, None)
-            case ast.AnnAssign(target=target, annotation=annotation, value=value):
-                self.assign(node, target, value, annotation)
-            case ast.Call():
-                self.call(node)
-            case ast.For(target=target, iter=iterated, body=body):
-                self.iterate(node, target, iterated, body)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-                for one in node.generators:
-                    self.iterate(node, one.target, one.iter, [*parts, *one.ifs])
-            case ast.Subscript(value=value, slice=index, ctx=ast.Load()):
-                if _is_text(index):
-                    self.see(self.thing(value), FORM["dict"], "is read by key", self.shows(node))
-                if self.mentions(index):
-                    self.role(value, "looks up", node)
-
-    def assign(
-        self, node: ast.stmt, target: ast.expr, value: ast.expr | None, note: ast.expr | None
-    ) -> None:
-        lines = self.shows(node)
-        if isinstance(target, ast.Subscript):
-            self.assign_item(target, value, lines)
-        elif isinstance(target, ast.Tuple):
-            size = len(target.elts)
-            self.see(self.thing(value), unpacked(size), f"is unpacked as {size} values", lines)
-        elif not (self.method and isinstance(target, ast.Name)) and (thing := self.thing(target)):
-            allowed, inner = annotated(note)
-            forms = allowed or forms_of(value, self.known)
-            if lines:
-                self.model.assigned.add(thing[1])
-                if not forms and (note or isinstance(value, ast.Call)):
-                    self.model.opaque.add(thing[1])
-            self.see(thing, TUPLES if forms & TUPLES else forms, in_words(forms), lines, made=True)
-            held = self.inside(target, "value" if "dict" in forms else "element")
-            of, _ = annotated(inner)
-            self.see(held, of, f"holds {in_words(of)} each", lines, made=True)
-            if isinstance(value, ast.List | ast.Set) and value.elts:
-                self.holds(held, value.elts[0], lines)
-            while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
-                value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
-            if name := name_of(value):
-                self.role(target, f"keeps {name}", node)
-
-    def assign_item(self, target: ast.Subscript, value: ast.expr | None, lines: Lines) -> None:
-        index = target.slice
-        name, forms = name_of(index), FORM["dict"]
-        named = name and not _NUMBER.fullmatch(name)
-        if not (named or _is_text(index) or isinstance(index, ast.Tuple | ast.JoinedStr)):
-            forms |= FORM["list"]
-        self.see(self.thing(target.value), forms, "is assigned by key", lines)
-        if not _is_text(index):  # the keys of a record hold what they like
-            self.holds(self.inside(target.value, "value"), value, lines)
-        if self.mentions(index, value):
-            self.role(target.value, "fills", target)
-
-    def call(self, node: ast.Call) -> None:
-        lines, function, args = self.shows(node), node.func, node.args
-        method, keywords = name_of(function), tuple(one.arg or "*" for one in node.keywords)
-        owner = function.value if isinstance(function, ast.Attribute) else None
-        if lines and method and "*" not in keywords and not any(map(_is_starred, args)):
-            of = name_of(owner)
-            scope = self.scope if of in ("self", "cls") else f"~{bare(of)}" if owner else ""
-            shown = ", ".join([*["..."] * len(args), *(f"{one}=" for one in keywords)])
-            call = Call(f"calls {method}({shown})"[:100], lines, len(args), keywords)
-            self.model.calls[self.path, scope, method].append(call)
-        if owner:
-            self.see(self.thing(owner), having(method), f"has {method}() called", lines)
-            if method in ("append", "add", "insert", "appendleft") and args:
-                self.holds(self.inside(owner), args[-1], lines)
-            if self.mentions(*args):
-                self.role(owner, "fills" if method in _FILLS else "looks up", node)
-        match owner:  # self.x.setdefault(key, []).append(...), self.x[key].append(...)
-            case (
-                ast.Call(func=ast.Attribute(value=holder, attr="setdefault"))
-                | ast.Subscript(value=holder, slice=ast.Name() | ast.Attribute())
-            ):
-                made, says = isinstance(owner, ast.Call), f"holds what has {method}()"
-                self.see(self.inside(holder, "value"), having(method), says, lines, made)
-
-    def iterate(
-        self, node: ast.AST, target: ast.expr, iterated: ast.expr, body: Iterable[ast.AST]
-    ) -> None:
-        what = "element"
-        while isinstance(iterated, ast.Call) and len(iterated.args) <= 1:
-            name, function = name_of(iterated.func), iterated.func
-            if name in ("items", "enumerate"):
-                target = target.elts[-1] if isinstance(target, ast.Tuple) else target
-            if isinstance(function, ast.Attribute) and name in ("items", "values"):
-                what, iterated = "value", function.value
-            elif iterated.args and name in ("sorted", "list", "reversed", "tuple", "enumerate"):
-                iterated = iterated.args[0]
-            else:
-                break
-        thing, lines = self.inside(iterated, what), self.shows(node)
-        self.role(iterated, "walks", node)
+    def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
+        """Note what local names stand for, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
-            size = len(target.elts)
-            self.see(thing, unpacked(size), f"is iterated as {size} values each", lines)
-        elif isinstance(target, ast.Name) and thing:
-            for forms, says in uses_of(target.id, body):
-                self.see(thing, forms, says, lines)
-
-
-def bare(name: str) -> str:
-    """Return a name in the form that a class and its object share."""
-    return name.replace("_", "").casefold()
-
-
-def _first(node: ast.stmt) -> int:
-    marks: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in marks)])
+            forms = form.named(f"tuple of {len(target.elts)}") | form.OBJECT | {"list"}
+            self._see(thing, forms, f"is unpacked as {len(target.elts)} values", node)
+        elif isinstance(target, ast.Name):
+            known = self._known.get(target.id, forms)
+            self._known[target.id] = known | forms if known and forms else UNKNOWN
+            self._things[target.id] = thing
 
 
 def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _is_starred(node: ast.AST) -> bool:
-    return isinstance(node, ast.Starred)
+    return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)

@@ -1,46 +1,40 @@
 """The forms a Python value can have, told by how it is written, annotated or used."""
 
 import ast
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, OrderedDict, deque
 from functools import lru_cache
 
-Forms = frozenset[str]
+Forms = frozenset[str]  # one of which a value has; none: nothing is known
 
-TUPLES = frozenset(f"tuple{n}" for n in range(10))
-FORM: dict[str, Forms] = {
-    "list": frozenset(["list"]), "dict": frozenset(["dict"]), "set": frozenset(["set"]),
-    "deque": frozenset(["deque"]), "string": frozenset(["string"]), "tuple": TUPLES,
-    "bytes": frozenset(["bytes"]), "number": frozenset(["number"]), "object": frozenset(["object"]),
+_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, int, float, tuple)
+_WORDS = {  # of types, of what typing calls them, and of nodes of the tree
+    "list": "list List ListComp sorted", "set": "set frozenset Set FrozenSet SetComp",
+    "dict": "dict Dict DictComp defaultdict OrderedDict Counter", "deque": "deque Deque",
+    "number": "int float complex bool Compare len", "string": "str JoinedStr",
+    "bytes": "bytes bytearray", "tuple": "tuple Tuple", "object": "Lambda",
 }  # fmt: skip
-_NAMES = {
-    "list": "list", "List": "list", "sorted": "list", "dict": "dict", "Dict": "dict",
-    "defaultdict": "dict", "OrderedDict": "dict", "Counter": "dict", "set": "set", "Set": "set",
-    "frozenset": "set", "FrozenSet": "set", "tuple": "tuple", "Tuple": "tuple", "deque": "deque",
-    "Deque": "deque", "str": "string", "int": "number", "float": "number", "bool": "number",
-    "len": "number", "bytes": "bytes",
-}  # fmt: skip
-_NODES = {
-    ast.List: "list", ast.ListComp: "list", ast.Dict: "dict", ast.DictComp: "dict", ast.Set: "set",
-    ast.SetComp: "set", ast.JoinedStr: "string", ast.Lambda: "object", ast.Compare: "number",
-}  # fmt: skip
-_TYPES = {
-    "list": list, "dict": dict, "set": set, "tuple": tuple, "deque": deque, "string": str,
-    "bytes": bytes, "number": float,
-}  # fmt: skip
-NOTHING: Forms = frozenset()
+_NAMES = {name: form for form, names in _WORDS.items() for name in names.split()}
+_TUPLES = frozenset(f"tuple of {size}" for size in range(10))  # longer ones are not told apart
+_NAMES |= {name: name for name in _TUPLES}
+
+UNKNOWN: Forms = frozenset()
+OBJECT: Forms = frozenset(["object"])  # of a class of which nothing is known
+BY_KEY = OBJECT | {"dict"}
+BY_PLACE = BY_KEY | {"list", "deque"}
+PARTS = BY_PLACE | _TUPLES | {"string", "bytes"}
+
+
+def named(name: str) -> Forms:
+    """Return what a name stands for: of a type, of a node in the tree, or "tuple of 3"."""
+    form = _NAMES.get(name, "")
+    return _TUPLES if form == "tuple" else frozenset([form] if form else [])
 
 
 @lru_cache(maxsize=512)
-def having(method: str) -> Forms:
-    """Return the forms that have a method; none is known for a method of no built-in type."""
-    forms = (FORM[one] for one, kind in _TYPES.items() if hasattr(kind, method))
-    return frozenset().union(*forms)
-
-
-def sized(form: str, size: int) -> Forms:
-    """Return the forms of a list or tuple as it is written: a list may grow."""
-    return frozenset([f"{form}{size}"]) | (FORM["list"] if form == "list" else NOTHING)
+def having(attribute: str) -> Forms:
+    """Return the forms that have an attribute; an object may have any."""
+    forms = (named(one.__name__) for one in _TYPES if hasattr(one, attribute))
+    return OBJECT.union(*forms)
 
 
 def name_of(node: ast.AST | None) -> str:
@@ -51,96 +45,42 @@ def name_of(node: ast.AST | None) -> str:
 def forms_of(node: ast.AST | None, known: dict[str, Forms]) -> Forms:
     """Return the forms of a value as it is written, none if it is computed."""
     match node:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            form = "tuple" if isinstance(node, ast.Tuple) else "list"
-            if not parts or any(isinstance(one, ast.Starred) for one in parts):
-                return FORM[form]
-            return sized(form, len(parts))
+        case ast.Tuple(elts=parts) if not any(isinstance(one, ast.Starred) for one in parts):
+            return named(f"tuple of {len(parts)}")
         case ast.Constant(value=value):
-            kinds = ((str, "string"), (bytes, "bytes"), ((int, float, complex), "number"))
-            return next((FORM[form] for kind, form in kinds if isinstance(value, kind)), NOTHING)
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="join" | "format")):
-            return FORM["string"]
-        case ast.Call(func=function):
-            if name_of(function) == "field":
-                made = {one.arg: one.value for one in node.keywords}
-                factory = _NAMES.get(name_of(made.get("default_factory")))
-                return FORM[factory] if factory else forms_of(made.get("default"), known)
-            form = _NAMES.get(name_of(function), "")
-            return FORM.get(form, NOTHING)
-        case ast.BoolOp(values=[*_, last]):
-            return forms_of(last, known)
-        case ast.IfExp(body=body, orelse=other):
-            return forms_of(body, known) or forms_of(other, known)
-        case ast.BinOp(left=left, op=ast.Mult() | ast.Add() | ast.Mod()):
-            forms = forms_of(left, known)
-            return FORM["list"] if "list" in forms else forms & (FORM["string"])
+            return named(type(value).__name__)
+        case ast.Call(func=ast.Name(id="field" | "Field"), keywords=keywords):
+            made = {one.arg: one.value for one in keywords}
+            factory = named(name_of(made.get("default_factory")))
+            return factory or forms_of(made.get("default"), known)
+        case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
+            return named(x) or (OBJECT if x[:1].isupper() else UNKNOWN)
+        case ast.BoolOp(values=[*_, one]) | ast.IfExp(body=one):
+            return forms_of(one, known)
+        case ast.BinOp(left=left):
+            return forms_of(left, known) & {"list", "string"}
         case ast.Name(id=name):
-            return known.get(name, NOTHING)
-    return FORM.get(_NODES.get(type(node), ""), NOTHING)
+            return known.get(name, UNKNOWN)
+    return named(type(node).__name__)
 
 
 def annotated(node: ast.AST | None) -> tuple[Forms, ast.AST | None]:
     """Return the forms that an annotation allows, and the annotation of the elements."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            node = ast.parse(node.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return NOTHING, None
-    if isinstance(node, ast.BinOp):
-        sides = [one for one in (node.left, node.right) if getattr(one, "value", 0) is not None]
-        return annotated(sides[0]) if len(sides) == 1 else (NOTHING, None)
-    if not isinstance(node, ast.Subscript):
-        return FORM.get(_NAMES.get(name_of(node), ""), NOTHING), None
-    name, inner = name_of(node.value), node.slice
-    if name in ("Optional", "Final", "ClassVar"):
-        return annotated(inner)
-    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    form = _NAMES.get(name, "")
-    if form == "tuple" and not any(_is_ellipsis(one) for one in parts):
-        return sized("tuple", len(parts)), None
-    return FORM.get(form, NOTHING), parts[-1]
-
-
-def _is_ellipsis(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is ...
+    match node:
+        case ast.BinOp(left=inner, right=ast.Constant(value=None)):
+            return annotated(inner)
+        case ast.Subscript(value=ast.Name(id="Optional" | "Final" | "ClassVar"), slice=inner):
+            return annotated(inner)
+        case ast.Subscript(value=of, slice=inner):
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            forms, open_end = named(name_of(of)), getattr(parts[-1], "value", 0) is ...
+            return named(
+                f"tuple of {len(parts)}"
+            ) if forms == _TUPLES and not open_end else forms, parts[-1]
+    return named(name_of(node)), None
 
 
 def in_words(forms: Forms) -> str:
     """Return forms in words: "a list", "a tuple of 2"."""
-    one = min(forms, key=lambda form: (form[-1:].isdigit(), form)) if forms else ""
-    if forms == TUPLES:
-        return "a tuple"
-    word = one.rstrip("0123456789")
-    size = f" of {one[len(word) :]}" if word != one else ""
-    return f"{'an' if word[:1] == 'o' else 'a'} {word}{size}"
-
-
-def unpacked(size: int) -> Forms:
-    """Return the forms of what is unpacked into so many names."""
-    return frozenset([f"tuple{size}", f"list{size}"])
-
-
-def uses_of(name: str, body: Iterable[ast.AST]) -> Iterator[tuple[Forms, str]]:
-    """Yield the forms that what is done with the variable of a loop allows it, and how so."""
-    for node in (one for part in body for one in ast.walk(part)):
-        match node:
-            case ast.Attribute(value=ast.Name(id=used), attr=attribute) if used == name:
-                yield having(attribute) | FORM["object"], f"has elements with .{attribute}"
-            case ast.Call(func=ast.Name(id=used)) if used == name:
-                yield FORM["object"], "has elements that are called"
-            case ast.Subscript(value=ast.Name(id=used), slice=index) if used == name:
-                by_key = isinstance(index, ast.Constant) and isinstance(index.value, str)
-                yield FORM["dict"] if by_key else _PARTS, "has elements with parts"
-            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Name(id=used)):
-                if used == name:
-                    yield unpacked(len(parts)), f"has elements of {len(parts)} values"
-            case (
-                ast.Subscript(slice=ast.Name(id=used)) | ast.FormattedValue(value=ast.Name(id=used))
-            ):
-                if used == name:
-                    yield _SINGLE, "has elements of one value"
-
-
-_PARTS = TUPLES | FORM["list"] | FORM["string"] | FORM["dict"] | FORM["bytes"]
-_SINGLE = FORM["string"] | FORM["number"] | FORM["object"]
+    one = "tuple" if forms >= _TUPLES else min(forms, default="object")
+    return f"{'an' if one == 'object' else 'a'} {one}"

@@ -1,100 +1,142 @@
-"""Hunks of Python as trees: a hunk shows but a part of a file, and is made to parse."""
+"""The Python of two patches: what tells them apart before it is parsed, and hunks as trees."""
 
 import ast
 import re
+from collections import defaultdict
 
-from annotator.patches.diff import Hunk, Line
+from annotator.patches.diff import File, Hunk, Line, Patch
 
 MOST_LINES = 5_000  # lines of a hunk that is read; a longer one is passed over
 MOST_WIDTH = 2_000  # characters of a line; longer ones count as blank
-MOST_REPAIRS = 8  # attempts to make a hunk parse
+MOST_REPAIRS = 5  # attempts to make a hunk parse
+ELSEWHERE = "_"  # the class around a hunk that does not name it
 
-UNKNOWN = "_"  # the name of what is around a hunk where the hunk does not tell
+_BRANCH = re.compile(r"^( *)(?:try|finally|else|elif|except)\b.*:[ ]*(?:#.*)?$", re.MULTILINE)
+_OPENS = re.compile(r'.*[=(,\[] *[rf]{0,2}"""|\s*[rfu]{0,2}"""\s*\S')
+_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
+_DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
+# Attributes, what is given to one, and fields.
+_NAMED = re.compile(
+    r"(?m)(?:\b(?:self|cls)\.|= (?!\w+[.(])|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= )))(\w+)"
+)
+_DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+_CALLED = re.compile(r"\b(\w+)\(")
+_IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
 
-_HEAD = re.compile(r"(class|def|async def)\s+(\w+)")
-_BRANCH = re.compile(r"^(\s*)(?:try|finally|else|except\b.*?)\s*:\s*(?:#.*)?$")
-_CLOSES = re.compile(r'^(?!.*[=(,\[] *[rf]{0,2}""")(?!\s*[rfu]{0,2}"""\s*\S).*"""')
-_ELIF = re.compile(r"^(\s*)elif\b")
+
+def _python_files(patch: Patch) -> list[File]:
+    files = (one for one in patch.files if one.path.endswith(".py") and not one.deleted)
+    return [one for one in files if not _TESTS.search(one.path)]
+
+
+def _lines(files: list[File]) -> list[tuple[str, Line]]:
+    return [(file.path, line) for file in files for hunk in file.hunks for line in hunk.lines]
+
+
+class Words:
+    """The Python files of a patch but for deleted ones and tests; their texts by sign and path.
+
+    Own are added lines that say something and that the other patch lacks; common ones are as base.
+    """
+
+    def __init__(self, patch: Patch, other: Patch) -> None:
+        self.files, theirs = _python_files(patch), _lines(_python_files(other))
+        common = {line.text.strip() for _, line in theirs if line.sign == "+"}
+        self.own: set[int] = set()  # where these lines start
+        texts: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for path, line in _lines(self.files):
+            texts[line.sign, path].append(line.text)
+            if line.sign == "+" and not (line.text.strip() in common or _DULL.match(line.text)):
+                self.own.add(line.start)
+                texts["own", path].append(line.text)
+        self.texts = {key: "\n".join(lines) for key, lines in texts.items()}
+        self._found: dict[tuple[str, str, str], frozenset[str]] = {}
+        self.paths = {path for _, path in texts}
+        self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
+
+    def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
+        """Return the words that a pattern finds in a text of a file."""
+        key = pattern.pattern, sign, path
+        if key not in self._found:
+            self._found[key] = frozenset(pattern.findall(self.texts.get((sign, path), "")))
+        return self._found[key]
+
+    def imported(self, path: str) -> set[str]:
+        """Return the names in a file's imports on one line."""
+        found = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
+        return set(re.findall(r"\w+", " ".join(found)))
+
+    def new(self, path: str, name: str, other: "Words") -> bool:
+        """Whether an attribute or field of a file is there by this patch alone."""
+        texts = [(self, " "), (self, "-"), (other, " "), (other, "-"), (other, "+")]
+        return not any(name in words.find(_NAMED, sign, path) for words, sign in texts)
+
+
+def meeting(one: Words, two: Words) -> set[str]:
+    """Return the names for which a hunk of either patch is worth parsing.
+
+    Both name them as attributes or define them in one file, or one calls what the other defines.
+    """
+    defined = [{path: x.find(_DEFINED, "+", path) for path in x.paths} for x in (one, two)]
+    names: set[str] = set()
+    for path in one.paths & two.paths:
+        names |= defined[0][path] & defined[1][path]
+        names |= one.find(_NAMED, "own", path) & two.find(_NAMED, "own", path)
+    for there, user in ((defined[0], two), (defined[1], one)):
+        every = set().union(*there.values())
+        for path in user.paths:
+            called = user.find(_CALLED, "own", path) & every
+            names |= called and called & (there.get(path, set()) | user.imported(path))
+    return names - {"None", "True", "False", "self", "__init__"}
 
 
 def tree_of(hunk: Hunk) -> tuple[ast.Module, list[Line]]:
     """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
 
-    It is given heads for what it is cut out of. Branches become ``if``: they may lack their other
-    half.
+    It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
+    ``if``: they may lack their other half.
     """
     lines = [line for line in hunk.lines if line.sign != "-"]
-    if len(lines) > MOST_LINES:
-        return _NOTHING
-    texts = [line.text.expandtabs() if len(line.text) <= MOST_WIDTH else "" for line in lines]
-    _close_strings(texts)
-    texts = [_ELIF.sub(r"\1if", _BRANCH.sub(r"\1if 1:", text)) for text in texts]
-    depths: list[int] = []  # the first depth, and each that is less than all before it
-    for text in texts:
-        bare = text.lstrip()
-        if bare and bare[0] != "#" and (not depths or len(text) - len(bare) < depths[-1]):
-            depths.append(len(text) - len(bare))
-    if not depths:
-        return _NOTHING
-    heads = _heads(hunk.section, depths)
-    texts = heads + texts
-    last = max(n for n, text in enumerate(texts) if text.strip())
-    if texts[last].rstrip().endswith(":"):
-        texts[last] += " pass"
-    for _ in range(MOST_REPAIRS):
+    wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
+    texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
+    _cut_strings(texts)
+    heads = _heads(hunk.section, texts)
+    first = len(heads)
+    texts[:0] = heads
+    for _ in range(MOST_REPAIRS if len(lines) <= MOST_LINES else 0):
+        while texts and texts[-1].strip()[:1] in ("", "#"):
+            texts.pop()
+        if texts and texts[-1].rstrip().endswith(":"):
+            texts[-1] += " pass"
         try:
-            return ast.parse("\n".join(texts)), [_NO_LINE] * (len(heads) + 1) + lines
+            return ast.parse("\n".join(texts)), [Line(" ", "", 0, 0, 0, 0)] * (first + 1) + lines
         except SyntaxError as error:
-            if not _repair(texts, len(heads), error):
-                return _NOTHING
+            at = min(error.lineno or 1, len(texts)) - 1
+            if "never closed" in error.msg or "unterminated triple" in error.msg:
+                del texts[max(at, first) :]
+            elif texts:
+                texts[at] = ""
         except (ValueError, RecursionError, MemoryError):
-            return _NOTHING
-    return _NOTHING
+            break
+    return ast.Module([], []), []
 
 
-_NO_LINE = Line(" ", "", 0, 0, 0, 0)
-_NOTHING = ast.Module([], []), [_NO_LINE]
-
-
-def _close_strings(texts: list[str]) -> None:
-    """Blank what is the rest, or the beginning, of a docstring that the hunk cuts."""
+def _cut_strings(texts: list[str]) -> None:
+    """Leave out what is the rest, or the beginning, of a docstring that the hunk cuts."""
     marks = [n for n, text in enumerate(texts) if text.count('"""') % 2]
-    if marks:
-        first = marks[0]
-        above = "".join(texts[:first]).rstrip()
-        if _CLOSES.search(texts[first]) and not above.endswith(":") and above:
-            texts[: first + 1] = [""] * (first + 1)
-            marks = marks[1:]
     if len(marks) % 2:
-        texts[marks[-1] :] = [""] * (len(texts) - marks[-1])
+        first = marks[0]
+        if "".join(texts[:first]).rstrip()[-1:] in ("", ":") or _OPENS.match(texts[first]):
+            del texts[marks[-1] :]
+        else:
+            texts[: first + 1] = [""] * (first + 1)
 
 
-def _heads(section: str, depths: list[int]) -> list[str]:
-    if depths == [0]:
-        return []
-    match = _HEAD.match(section)
-    outer = f"class {UNKNOWN}:"
-    if match and match[1] == "class":
-        outer = f"class {match[2]}:"
-    elif match and "self" not in section:
-        outer = f"def {match[2]}():"
-    inner = sorted({*depths[1:], *([4] if depths[0] > 4 else [])} - {0})
-    heads = [" " * one + ("if 1:" if n else f"def {UNKNOWN}():") for n, one in enumerate(inner)]
-    return [outer, *heads, " " * depths[0] + "pass"]
-
-
-def _repair(texts: list[str], fixed: int, error: SyntaxError) -> bool:
-    """Blank the line that does not parse, and what a bracket cut by the hunk holds."""
-    n = min(error.lineno or 0, len(texts)) - 1
-    if n < fixed or not texts[n].strip():
-        return False
-    bare = texts[n].strip()
-    indent = texts[n][: -len(texts[n].lstrip())]
-    if "never closed" in error.msg or "unterminated triple" in error.msg:
-        texts[n + 1 :] = [""] * (len(texts) - n - 1)
-        bare = ""
-    elif error.msg.startswith("unmatched"):
-        texts[fixed:n] = [""] * (n - fixed)
-    branch = bare.endswith(":") and bare != "if 1:"
-    texts[n] = indent + "if 1:" if branch else indent + "pass" if bare != "pass" else ""
-    return True
+def _heads(section: str, texts: list[str]) -> list[str]:
+    """Return heads for what stands around the first line, by its depth."""
+    first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
+    depth = len(first) - len(first.lstrip())
+    around = re.match(r"class (\w+)", section)
+    heads = [f"class {around[1] if around else ELSEWHERE}:", "    def _():"]
+    heads += [" " * one + "if 1:" for one in range(8, depth, 4)]
+    return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []

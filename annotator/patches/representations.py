@@ -6,16 +6,15 @@ each hunk is made to parse with ``ast``, and what it adds is collected as eviden
 conflict where no reading of one's evidence fits the other's.
 """
 
-import re
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from annotator.patches.diff import Line, Patch
-from annotator.patches.evidence import Call, Class, Key, Model, Seen, Signature, bare, evidence
+from annotator.patches.evidence import Call, Evidence, Seen
 from annotator.patches.forms import Forms
-from annotator.patches.words import Words, python_files
+from annotator.patches.fragments import Words, meeting
 
 MOST_SHOWN = 4  # lines that show one use
 
@@ -23,10 +22,7 @@ Kind = Literal["shape", "element", "result", "signature", "names", "class"]
 
 
 class Use(NamedTuple):
-    """What a patch makes of a thing: in a few words, and by at most 4 of its added lines.
-
-    None of the lines stands in the other patch as well.
-    """
+    """What a patch makes of a thing, and at most 4 lines, added by it alone, that show it."""
 
     says: str
     lines: tuple[Line, ...]
@@ -34,12 +30,11 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing with two representations.
+    """One thing with two representations; ``scope`` is the class with those around it, or "".
 
     ``kind``: the ``shape`` of an attribute, of an ``element`` of it or of the ``result`` of a
     function; a ``signature``; two ``names`` for one role (``name`` holds both, "a / b"); what kind
-    of ``class`` or with which fields. ``scope`` is the class with those around it ("" for the
-    module). ``path`` is the first of two if a class stands in two files.
+    of ``class`` or with which fields.
     """
 
     kind: Kind
@@ -58,39 +53,32 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     not parse, or nests too deeply, is not read. Swapping the patches swaps the uses, and a patch
     has no conflict with itself.
     """
-    words = Words(python_files(ours)), Words(python_files(theirs))
-    names = words[0].meeting(words[1])
+    words = Words(ours, theirs), Words(theirs, ours)
+    names = meeting(*words)
     if not names:
         return []
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        one, two = (evidence(side, pattern) for side in words)
-    found = [*_classes(one, two), *_misfits(one, two), *_signatures(one, two), *_names(one, two)]
-    classes = {(one.path, one.name) for one in found if one.kind == "class"}
-    unique = {(x.path, x.scope, x.name, x.kind): x for x in reversed(found)}
-    told = (_told(x, one, two) for key, x in sorted(unique.items()) if key[:2] not in classes)
-    return [x for x in told if x.ours.lines and x.theirs.lines]
+        one, two = (Evidence(side, names) for side in words)
+    found = [*_misfits(one, two), *_signatures(one, two), *_names(one, two)]
+    classes = {(x.path, x.name) for x in found if x.kind == "class"}
+    found.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
+    unique = {(x.path, x.scope, x.name, x.kind): x for x in found}
+    return [x for key, x in sorted(unique.items()) if key[:2] not in classes]
 
 
-_DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
+def _use(says: str, lines: Iterable[Line]) -> Use:
+    every = {line.start: line for line in lines}
+    return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
-def _misfits(one: Model, two: Model) -> Iterator[Conflict]:
+def _misfits(one: Evidence, two: Evidence) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
-    kinds: dict[str, Kind] = {"shape": "shape", "result": "result"}
-    for thing in sorted(one.seen.keys() & two.seen.keys()):
-        what, key = thing
-        sides = [
-            [x for x in model.seen[thing] if x.made or what != "shape" or key not in model.opaque]
-            for model in (one, two)
-        ]
-        made = any(x.made for side in sides for x in side)
-        both = key in one.assigned and key in two.assigned
-        if not all(sides) or not (made or both) or _forms(sides[0]) & _forms(sides[1]):
-            continue
-        uses = (_use(sides[0]), _use(sides[1]))
-        yield Conflict(kinds.get(what, "element"), *key, *uses)
+    for what, key in sorted(one.seen.keys() & two.seen.keys()):
+        sides = [sorted(x.seen[what, key], key=lambda seen: not seen.made) for x in (one, two)]
+        if (sides[0][0].made or sides[1][0].made) and not _forms(sides[0]) & _forms(sides[1]):
+            uses = [_use(side[0].says, (x for seen in side for x in seen.lines)) for side in sides]
+            yield Conflict("element" if what == "value" else what, *key, *uses)
 
 
 def _forms(seen: list[Seen]) -> Forms:
@@ -99,110 +87,41 @@ def _forms(seen: list[Seen]) -> Forms:
     return frozenset.intersection(*forms) or frozenset().union(*forms)
 
 
-def _use(seen: list[Seen]) -> Use:
-    seen = sorted(seen, key=lambda one: not one.made)
-    return Use(seen[0].says, tuple(line for one in seen for line in one.lines))
-
-
-def _signatures(one: Model, two: Model) -> Iterator[Conflict]:
+def _signatures(one: Evidence, two: Evidence) -> Iterator[Conflict]:
     """Yield the functions that one patch defines otherwise than the other defines or calls them."""
-    for key in sorted(one.signatures.keys() | two.signatures.keys()):
-        ours, theirs = one.signatures.get(key, []), two.signatures.get(key, [])
-        if len(ours) > 1 or len(theirs) > 1:
-            continue  # a setter, an overload, a choice
-        if ours and theirs:
-            mine, other = ours[0], theirs[0]
-            if _incompatible(mine, other):
-                uses = Use(mine.says, mine.lines), Use(other.says, other.lines)
-                yield Conflict("signature", *key, *uses)
-                continue
-            if not (mine.new and other.new):
-                continue
-        for defines, calls, swapped in ((ours, two, False), (theirs, one, True)):
-            for call in _calls(calls, key) if defines else ():
-                if not defines[0].fits(call.values, call.keywords):
-                    pair = Use(defines[0].says, defines[0].lines), Use(call.says, call.lines)
-                    yield Conflict("signature", *key, *(pair[::-1] if swapped else pair))
+    for mine, other in ((one, two), (two, one)):
+        for key, defined in mine.defined.items():
+            rival = other.defined.get(key)
+            if not defined or (key in other.defined and not (rival and rival.new and defined.new)):
+                continue  # each may add what it needs to a function of the base
+            for call in [*([rival.least] if rival else []), *_calls(other, *key)]:
+                if not defined.takes(call):
+                    uses = [_use(x.says, x.lines) for x in (defined.least, call)]
+                    yield Conflict("signature", *key, *(uses if mine is one else uses[::-1]))
                     break
 
 
-def _incompatible(one: Signature, two: Signature) -> bool:
-    """Whether callers of one function cannot be callers of the other.
-
-    Where both patches change a function of the base, each must require what the other does not.
-    """
-    required = one.names[: one.required], two.names[: two.required]
-    if not (one.new and two.new):
-        wants = {*required[0], *one.needed}, {*required[1], *two.needed}
-        return bool(wants[0] - wants[1] and wants[1] - wants[0])
-    if any(required[0].index(x) != required[1].index(x) for x in {*required[0]} & {*required[1]}):
-        return True
-    return any(not a.rest and not b.fits(a.required, a.needed) for a, b in ((one, two), (two, one)))
+def _calls(user: Evidence, path: str, scope: str, name: str) -> Iterator[Call]:
+    """Yield the calls of a function: of ``self``, or of a name that is known there."""
+    if scope and name == "__init__":
+        scope, name = "", scope.rpartition(".")[2]
+    calls = user.calls.get((scope, name), [])
+    others = {file for file, _ in calls if not scope} - {path}
+    known = {path, *(file for file in others if name in user.words.imported(file))}
+    yield from (call for file, call in calls if file in known)
 
 
-def _calls(model: Model, key: Key) -> Iterator[Call]:
-    """Yield the calls of a function: on its class's objects, or where its name is known."""
-    path, scope, name = key
-    if scope and name != "__init__":
-        yield from model.calls.get(key, ())
-        yield from model.calls.get((path, f"~{bare(scope)}", name), ())
-        return
-    name = scope or name
-    for (file, of, called), calls in model.calls.items():
-        if (
-            of == ""
-            and called == name
-            and (file == path or name in model.words.imported.get(file, ()))
-        ):
-            yield from calls
-
-
-def _classes(one: Model, two: Model) -> Iterator[Conflict]:
-    """Yield the classes that both patches add, as different kinds or with different fields."""
-    there = {key[1:]: key for key in reversed(two.classes)}
-    for key, mine in one.classes.items():
-        other = key if key in two.classes else there.get(key[1:])
-        if other and (mine.kind, mine.fields) != two.classes[other][:2]:
-            uses = _class_use(mine), _class_use(two.classes[other])
-            yield Conflict("class", min(key[0], other[0]), *key[1:], *uses)
-
-
-def _class_use(one: Class) -> Use:
-    fields = f" of {', '.join(one.fields)}"[:100] if one.fields else ""
-    return Use(one.kind + fields, one.lines)
-
-
-def _names(one: Model, two: Model) -> Iterator[Conflict]:
+def _names(one: Evidence, two: Evidence) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
-    for role in sorted(one.roles.keys() & two.roles.keys()):
-        (path, scope, _), verb = role
-        models = (one, two), (two, one)
-        old = {x for model in (one, two) for x in model.words.base.get(path, ())}
+    for what, key in sorted(one.seen.keys() & two.seen.keys()):
+        (path, scope, _), kept = key, key[2].partition(" keeps ")[2].strip("_")
         sides = [
-            [x for x in mine.roles[role] if x not in old | other.words.named.get(path, set())]
-            for mine, other in models
-        ]
-        if len(sides[0]) != 1 or len(sides[1]) != 1:
-            continue
-        a, b = sides[0][0], sides[1][0]
-        kept = verb.removeprefix("keeps ")
-        if kept != verb and not any(kept.strip("_") in x or x.strip("_") in kept for x in (a, b)):
-            continue  # two roles may get one value
-        says = f"{verb} as {{}}" if kept != verb else f"{verb} {{}}"
-        uses = (
-            Use(says.format(x), tuple(model.roles[role][x])) for x, model in ((a, one), (b, two))
-        )
-        yield Conflict("names", path, scope, " / ".join(sorted((a, b))), *uses)
-
-
-def _told(found: Conflict, one: Model, two: Model) -> Conflict:
-    """Return a conflict with those lines only that tell the patches apart."""
-
-    def lines(use: Use, other: Model) -> Use:
-        telling = {
-            line.start: line for line in use.lines
-            if line.text.strip() not in other.words.texts and not _DULL.match(line.text)
-        }  # fmt: skip
-        return use._replace(lines=tuple(telling[n] for n in sorted(telling)[:MOST_SHOWN]))
-
-    return replace(found, ours=lines(found.ours, two), theirs=lines(found.theirs, one))
+            {name: x for x in mine.seen[what, key] for name in x.forms
+             if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls}
+            for mine, other in ((one, two), (two, one)) if what == "names"
+        ]  # fmt: skip
+        if [len(side) for side in sides] == [1, 1]:
+            names = sorted(name for side in sides for name in side)
+            if any(kept in name or name.strip("_") in kept for name in names):
+                uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
+                yield Conflict("names", path, scope, " / ".join(names), *uses)

@@ -5,8 +5,9 @@ Each text shows both patches over one base, a line's first character telling who
     " "  a line of the base        "<"  ours adds it       ">"  theirs adds it    "="  both add it
     "-"  both remove it            "("  ours removes it    ")"  theirs removes it
 
-A line ``+++ name`` begins another file. ``HELD_OUT`` was written with ``PAIRS``, before there was a
-detector, and was never looked at while the detector was made.
+A line ``+++ name`` begins another file, ``# title`` a pair, and ``! kind scope name`` names a
+conflict in it (no scope as ``-``). ``HELD_OUT`` was written with ``PAIRS``, before there was a
+detector, and was scored once when that was done; what is changed since is tested on both.
 """
 
 import difflib
@@ -62,20 +63,20 @@ def _diff(path: str, lines: list[str], adds: str, removes: str) -> str:
     return "".join(shown)
 
 
-def _conflict(title: str, text: str, *expected: str) -> Pair:
-    """Return a pair with a conflict; each is written as ``kind scope name``, no scope as ``-``."""
-    found = set()
-    for one in expected:
-        kind, scope, name = one.split(" ", 2)
-        found.add((kind, scope.replace("-", ""), name))
-    return Pair(title, text, frozenset(found))
+def _pairs(text: str) -> list[Pair]:
+    pairs = []
+    for one in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
+        title, *lines = one.rstrip("\n").split("\n")
+        expected = [line[2:].split(" ", 2) for line in lines if line.startswith("! ")]
+        found = frozenset((kind, scope.replace("-", ""), name) for kind, scope, name in expected)
+        text = "\n".join(line for line in lines if not line.startswith("! "))
+        pairs.append(Pair(title, text, found))
+    return pairs
 
 
-PAIRS = [
-    # --- one attribute, two shapes -----------------------------------------------------------
-    _conflict(
-        "a cache's entries: a list, a dict",
-        """
+PAIRS = _pairs('''
+# a cache's entries: a list, a dict
+! shape Cache entries
  class Cache:
      def __init__(self, limit):
          self.limit = limit
@@ -84,12 +85,8 @@ PAIRS = [
 
      def clear(self):
          self.limit = 0
-""",
-        "shape Cache entries",
-    ),
-    _conflict(
-        "annotated without a value against a set",
-        """
+# annotated without a value against a set
+! shape Watcher seen
  from typing import Optional
 
  class Watcher:
@@ -100,12 +97,8 @@ PAIRS = [
 
      def poll(self):
          return self.root
-""",
-        "shape Watcher seen",
-    ),
-    _conflict(
-        "told by use: appended to, and assigned by key",
-        """
+# told by use: appended to, and assigned by key
+! shape Inventory stock
  class Inventory:
      def __init__(self, rows):
 <        self.stock = rows
@@ -116,14 +109,10 @@ PAIRS = [
          check(item)
 <        self.stock.append(item)
 >        self.stock[item.code] = amount
-""",
-        "shape Inventory stock",
-    ),
-    _conflict(
-        "the class stands in the section only, and one side changes the base",
-        """
+# the class stands in the section only, and one side changes the base
+! shape Spider queue
  class Spider(Base):
-     \"\"\"Walks over pages.\"\"\"
+     """Walks over pages."""
 
      depth = 3
      delay = 0.5
@@ -147,12 +136,8 @@ PAIRS = [
              return
 >        self.queue.append(link)
          log.debug(link)
-""",
-        "shape Spider queue",
-    ),
-    _conflict(
-        "a set told by add, a list by its literal",
-        """
+# a set told by add, a list by its literal
+! shape Graph visited
  class Graph:
      def __init__(self):
          self.nodes = {}
@@ -162,12 +147,8 @@ PAIRS = [
      def walk(self, node):
          yield node
 <        self.visited.add(node)
-""",
-        "shape Graph visited",
-    ),
-    _conflict(
-        "a field of a dataclass by its default factory",
-        """
+# a field of a dataclass by its default factory
+! shape Order lines
  from dataclasses import dataclass, field
 
  @dataclass
@@ -177,24 +158,16 @@ PAIRS = [
 <    lines: list = field(default_factory=list)
 >    lines: dict = field(default_factory=dict)
      paid: bool = False
-""",
-        "shape Order lines",
-    ),
-    _conflict(
-        "a string against a number",
-        """
+# a string against a number
+! shape Client timeout
  class Client:
      def __init__(self, host):
          self.host = host
 <        self.timeout = 30
 >        self.timeout = "30s"
          self.connect()
-""",
-        "shape Client timeout",
-    ),
-    _conflict(
-        "a table of the module",
-        """
+# a table of the module
+! shape - HANDLERS
  import re
 
  WORD = re.compile("[a-z]+")
@@ -203,13 +176,7 @@ PAIRS = [
 
  def dispatch(name):
      return name
-""",
-        "shape - HANDLERS",
-    ),
-    # --- no conflict of shapes ---------------------------------------------------------------
-    Pair(
-        "one shape written in two ways",
-        """
+# one shape written in two ways
  class Cache:
      def __init__(self, limit):
          self.limit = limit
@@ -220,11 +187,7 @@ PAIRS = [
 
      def clear(self):
          self.limit = 0
-""",
-    ),
-    Pair(
-        "None at first, and annotations of one meaning",
-        """
+# None at first, and annotations of one meaning
  from typing import Dict, Optional
 
  class Session:
@@ -235,11 +198,7 @@ PAIRS = [
 
      def close(self):
          self.user = None
-""",
-    ),
-    Pair(
-        "computed values of unknown shape",
-        """
+# computed values of unknown shape
  class Report:
      def __init__(self, source):
          self.source = source
@@ -251,11 +210,7 @@ PAIRS = [
 <        self.rows.sort()
 >        return len(self.rows)
          return self.title
-""",
-    ),
-    Pair(
-        "different attributes and methods at one place",
-        """
+# different attributes and methods at one place
  class Parser:
      def __init__(self, text):
          self.text = text
@@ -271,11 +226,7 @@ PAIRS = [
 >
 >    def name(self):
 >        self.names.append(self.at)
-""",
-    ),
-    Pair(
-        "a record of the base gets different keys",
-        """
+# a record of the base gets different keys
  class Job:
      def __init__(self, task):
          self.task = task
@@ -285,11 +236,7 @@ PAIRS = [
 
      def run(self):
          self.task()
-""",
-    ),
-    Pair(
-        "a base object whose methods look like those of containers",
-        """
+# a base object whose methods look like those of containers
  class Store:
      def __init__(self, session):
          self.session = session
@@ -303,11 +250,7 @@ PAIRS = [
      def load(self, key):
          check(key)
 >        return self.session.get(key)
-""",
-    ),
-    Pair(
-        "two classes with one attribute name",
-        """
+# two classes with one attribute name
  class Reader:
      def __init__(self, path):
          self.path = path
@@ -323,23 +266,15 @@ PAIRS = [
 
      def close(self):
          self.path = None
-""",
-    ),
-    Pair(
-        "test files do not count",
-        """
+# test files do not count
 +++ tests/test_store.py
  class FakeStore:
      def __init__(self):
          self.open = True
 <        self.rows = []
 >        self.rows = {}
-""",
-    ),
-    # --- one role, two names -----------------------------------------------------------------
-    _conflict(
-        "empty containers filled by the same method",
-        """
+# empty containers filled by the same method
+! names Bus _handlers / callbacks
  class Bus:
      def __init__(self):
          self.open = True
@@ -354,12 +289,8 @@ PAIRS = [
 >
 >    def register(self, callback):
 >        self.callbacks.append(callback)
-""",
-        "names Bus _handlers / callbacks",
-    ),
-    _conflict(
-        "one parameter of the constructor kept under two names",
-        """
+# one parameter of the constructor kept under two names
+! names Pool _max_size / limit
  class Pool:
 (    def __init__(self, factory):
 )    def __init__(self, factory):
@@ -369,12 +300,8 @@ PAIRS = [
 <        self.limit = max_size
 >        self._max_size = max_size
          self.idle = []
-""",
-        "names Pool _max_size / limit",
-    ),
-    _conflict(
-        "the same property reads two attributes",
-        """
+# the same property reads two attributes
+! names Player _points / total
  class Player:
      def __init__(self, name):
          self.name = name
@@ -391,14 +318,10 @@ PAIRS = [
 >    @property
 >    def score(self):
 >        return self.total
-""",
-        "names Player _points / total",
-    ),
-    _conflict(
-        "looked up by the same method",
-        """
+# looked up by the same method
+! names Registry _by_name / plugins
  class Registry:
-     \"\"\"Plugins by name.\"\"\"
+     """Plugins by name."""
 
 <    def __init__(self):
 <        self.plugins = {}
@@ -410,12 +333,7 @@ PAIRS = [
 >
 >    def find(self, name):
 >        return self._by_name.get(name)
-""",
-        "names Registry _by_name / plugins",
-    ),
-    Pair(
-        "two roles that get one value",
-        """
+# two roles that get one value
  class Box:
      def __init__(self, size):
          self.size = size
@@ -424,11 +342,7 @@ PAIRS = [
 
      def area(self):
          return self.size
-""",
-    ),
-    Pair(
-        "two features hook into one method of the base",
-        """
+# two features hook into one method of the base
  class Server:
      def __init__(self, app):
          self.app = app
@@ -440,11 +354,7 @@ PAIRS = [
 <        self.log.append(request)
 >        self.times.append(request)
          return answer
-""",
-    ),
-    Pair(
-        "both reset what is their own",
-        """
+# both reset what is their own
  class Game:
      def __init__(self, board):
          self.board = board
@@ -457,12 +367,8 @@ PAIRS = [
 =    def reset(self):
 <        self.moves = 0
 >        self.clock = 0
-""",
-    ),
-    # --- signatures --------------------------------------------------------------------------
-    _conflict(
-        "a method that both add, with other required parameters",
-        """
+# a method that both add, with other required parameters
+! signature Files read
  class Files:
      root = "."
 
@@ -474,24 +380,16 @@ PAIRS = [
 >
 >    def read(self, path, mode):
 >        return open(path, mode).read()
-""",
-        "signature Files read",
-    ),
-    _conflict(
-        "a function that both add, with another order",
-        """
+# a function that both add, with another order
+! signature - copy_tree
  import shutil
 
 <def copy_tree(source, target, follow=False):
 <    shutil.copytree(source, target, symlinks=not follow)
 >def copy_tree(target, source):
 >    shutil.copytree(source, target)
-""",
-        "signature - copy_tree",
-    ),
-    _conflict(
-        "called with the old number of arguments in new lines",
-        """
+# called with the old number of arguments in new lines
+! signature Mailer send
  class Mailer:
      def __init__(self, host):
          self.host = host
@@ -507,12 +405,8 @@ PAIRS = [
      def flush(self):
          self.last = None
 >        self.send("flushed")
-""",
-        "signature Mailer send",
-    ),
-    _conflict(
-        "called from another file by a keyword that was renamed",
-        """
+# called from another file by a keyword that was renamed
+! signature - load
  def render(template, context=None):
      return template
 
@@ -525,12 +419,8 @@ PAIRS = [
  def show(name):
 >    print(load(name, encoding="latin-1"))
      return 0
-""",
-        "signature - load",
-    ),
-    _conflict(
-        "a keyword in a call of a function that both add",
-        """
+# a keyword in a call of a function that both add
+! signature Queue push
  class Queue:
      size = 0
 <
@@ -542,12 +432,7 @@ PAIRS = [
 >
 >    def push(self, item, urgent=False):
 >        self.size += 1
-""",
-        "signature Queue push",
-    ),
-    Pair(
-        "the same signature, once annotated",
-        """
+# the same signature, once annotated
  class Files:
      root = "."
 
@@ -560,11 +445,7 @@ PAIRS = [
 >    def read(self, path: str, mode: str = "r") -> str:
 >        with open(path, mode) as file:
 >            return file.read()
-""",
-    ),
-    Pair(
-        "each adds an optional parameter to a function of the base, and passes it",
-        """
+# each adds an optional parameter to a function of the base, and passes it
 (def fetch(url):
 )def fetch(url):
 <def fetch(url, timeout=10):
@@ -578,11 +459,7 @@ PAIRS = [
 )    return fetch(BASE + number)
 <    return fetch(BASE + number, timeout=5)
 >    return fetch(BASE + number, retries=1)
-""",
-    ),
-    Pair(
-        "new calls that still fit",
-        """
+# new calls that still fit
  class Mailer:
      def __init__(self, host):
          self.host = host
@@ -599,12 +476,8 @@ PAIRS = [
          self.last = None
 >        self.send("flushed")
 >        self.send(*self.waiting)
-""",
-    ),
-    # --- elements, results, classes ----------------------------------------------------------
-    _conflict(
-        "tuples against dicts in one list",
-        """
+# tuples against dicts in one list
+! element History events
  class History:
      def __init__(self):
          self.open = True
@@ -618,12 +491,8 @@ PAIRS = [
 >
 >    def record(self, kind, value):
 >        self.events.append({"kind": kind, "value": value})
-""",
-        "element History events",
-    ),
-    _conflict(
-        "pairs go in, and single values are expected",
-        """
+# pairs go in, and single values are expected
+! element Scheduler jobs
  class Scheduler:
      def __init__(self):
          self.running = False
@@ -638,12 +507,8 @@ PAIRS = [
 >    def run_all(self):
 >        for job in self.jobs:
 >            job()
-""",
-        "element Scheduler jobs",
-    ),
-    _conflict(
-        "a list is returned, and pairs of a dict are expected",
-        """
+# a list is returned, and pairs of a dict are expected
+! result Index counts
  class Index:
      def __init__(self, words):
          self.words = words
@@ -658,12 +523,8 @@ PAIRS = [
          print(self.words)
 >        for word, number in self.counts().items():
 >            print(word, number)
-""",
-        "result Index counts",
-    ),
-    _conflict(
-        "both define a function, one returns a pair",
-        """
+# both define a function, one returns a pair
+! result - split_name
  import re
 
 <def split_name(name):
@@ -672,12 +533,8 @@ PAIRS = [
 >def split_name(name):
 >    first, _, last = name.partition(" ")
 >    return {"first": first, "last": last}
-""",
-        "result - split_name",
-    ),
-    _conflict(
-        "a dataclass against a plain class",
-        """
+# a dataclass against a plain class
+! class - Point
  import math
  from dataclasses import dataclass
 
@@ -688,12 +545,7 @@ PAIRS = [
 >class Point:
 >    def __init__(self, coordinates):
 >        self.coordinates = coordinates
-""",
-        "class - Point",
-    ),
-    Pair(
-        "values, elements and results of one shape",
-        """
+# values, elements and results of one shape
  class Index:
      def __init__(self):
          self.open = True
@@ -716,11 +568,7 @@ PAIRS = [
 >            print(name, number)
 >        for pair in sorted(self.pairs):
 >            print(pair[0], pair[1])
-""",
-    ),
-    Pair(
-        "branches of a function of the base return different things",
-        """
+# branches of a function of the base return different things
  def encode(value):
      if value is None:
          return "null"
@@ -729,27 +577,19 @@ PAIRS = [
 >    if isinstance(value, tuple):
 >        return {"tuple": list(value)}
      return str(value)
-""",
-    ),
-    Pair(
-        "subclasses of one new class, and comments",
-        """
+# subclasses of one new class, and comments
  class Shape:
      sides = 0
 <
 <# A list of corners: self.corners = []
 <class Square(Shape):
-<    \"\"\"Keeps self.corners = {} in mind.\"\"\"
+<    """Keeps self.corners = {} in mind."""
 <    sides = 4
 >
 >class Circle(Shape):
 >    def __init__(self, radius):
 >        self.radius = radius
-""",
-    ),
-    Pair(
-        "the same method of another object",
-        """
+# the same method of another object
  class Mailer:
      def __init__(self, host):
          self.host = host
@@ -764,11 +604,7 @@ PAIRS = [
      def flush(self):
          self.last = None
 >        self.socket.send("flushed")
-""",
-    ),
-    Pair(
-        "local variables of one name",
-        """
+# local variables of one name
  def report(rows):
      check(rows)
 <    found = []
@@ -776,11 +612,7 @@ PAIRS = [
 >    found = {}
 >    found["rows"] = rows
      return 0
-""",
-    ),
-    Pair(
-        "the same class on both sides, one with more methods",
-        """
+# the same class on both sides, one with more methods
  import re
 
 =class Token:
@@ -790,11 +622,7 @@ PAIRS = [
 <
 <    def short(self):
 <        return self.text[:10]
-""",
-    ),
-    Pair(
-        "numbers and switches, once annotated",
-        """
+# numbers and switches, once annotated
  class Lamp:
      def __init__(self, room):
          self.room = room
@@ -803,20 +631,16 @@ PAIRS = [
 >        self.level: float = 1.5
 >        self.on: bool = True
          self.color = None
-""",
-    ),
-    Pair(
-        "hunks that begin and end within a docstring and a call",
-        """
+# hunks that begin and end within a docstring and a call
  class Parser:
      def parse(self, text):
-         \"\"\"Parse it.
+         """Parse it.
 
          One:
              self.items = []
          Two:
              self.items = {}
-         \"\"\"
+         """
 <        self.items = list(text)
 >        self.items = [x for x in text]
          return combine(
@@ -824,14 +648,11 @@ PAIRS = [
              text,
              sep=",",
          )
-""",
-    ),
-]
+''')
 
-HELD_OUT = [
-    _conflict(
-        "a deck: a deque used from both ends, and a dict",
-        """
+HELD_OUT = _pairs('''
+# a deck: a deque used from both ends, and a dict
+! shape Deck pile
  from collections import deque
 
  class Deck:
@@ -840,12 +661,8 @@ HELD_OUT = [
 <        self.pile = deque(cards)
 >        self.pile = {card.name: card for card in cards}
          self.trump = None
-""",
-        "shape Deck pile",
-    ),
-    _conflict(
-        "a new file on both sides: settings as text and as a table",
-        """
+# a new file on both sides: settings as text and as a table
+! shape Settings paths
 +++ app/settings.py
 <class Settings:
 <    def __init__(self):
@@ -859,14 +676,10 @@ HELD_OUT = [
 >
 >    def add(self, path):
 >        self.paths.append(path)
-""",
-        "shape Settings paths",
-    ),
-    _conflict(
-        "a class attribute against key assignment in a partial hunk",
-        """
+# a class attribute against key assignment in a partial hunk
+! shape Router routes
  class Router(Base):
-     \"\"\"Finds the view of a path.\"\"\"
+     """Finds the view of a path."""
 
      prefix = "/"
 <    routes: list[str] = []
@@ -883,12 +696,8 @@ HELD_OUT = [
              check(path)
 >        self.routes[path] = view
          return view
-""",
-        "shape Router routes",
-    ),
-    _conflict(
-        "weights of a recommender under two names",
-        """
+# weights of a recommender under two names
+! names Ranker _feature_weights / weights
  class Ranker:
      def __init__(self, model):
          self.model = model
@@ -901,12 +710,8 @@ HELD_OUT = [
 >
 >    def set_weight(self, feature, value):
 >        self._feature_weights[feature] = value
-""",
-        "names Ranker _feature_weights / weights",
-    ),
-    _conflict(
-        "walked over by the same new method",
-        """
+# walked over by the same new method
+! names Form _checks / validators
  class Form:
      def __init__(self, fields):
          self.fields = fields
@@ -924,12 +729,8 @@ HELD_OUT = [
 >            if not check(data):
 >                return False
 >        return True
-""",
-        "names Form _checks / validators",
-    ),
-    _conflict(
-        "a required keyword that the other side's call lacks",
-        """
+# a required keyword that the other side's call lacks
+! signature Plot axis
  class Plot:
      def draw(self, data):
          self.data = data
@@ -946,12 +747,8 @@ HELD_OUT = [
          self.data = []
 >        self.axis("x")
 >        return self.axis("y")
-""",
-        "signature Plot axis",
-    ),
-    _conflict(
-        "the constructor of a class that both add",
-        """
+# the constructor of a class that both add
+! signature Token __init__
  import json
 
 <class Token:
@@ -963,12 +760,8 @@ HELD_OUT = [
 >    def __init__(self, kind, text):
 >        self.kind = kind
 >        self.text = text
-""",
-        "signature Token __init__",
-    ),
-    _conflict(
-        "fields of a dataclass by two names",
-        """
+# fields of a dataclass by two names
+! class - Place
  from dataclasses import dataclass
 
 =@dataclass
@@ -977,12 +770,8 @@ HELD_OUT = [
 <    longitude: float
 >    lat: float
 >    lon: float
-""",
-        "class - Place",
-    ),
-    _conflict(
-        "a pair is unpacked from what returns a dict",
-        """
+# a pair is unpacked from what returns a dict
+! result Loader limits
  class Loader:
      def __init__(self, path):
          self.path = path
@@ -997,12 +786,8 @@ HELD_OUT = [
          print(self.path)
 >        low, high = self.limits()
 >        print(low, high)
-""",
-        "result Loader limits",
-    ),
-    _conflict(
-        "values of a dict: lists against numbers",
-        """
+# values of a dict: lists against numbers
+! element Ledger accounts
  class Ledger:
      def __init__(self, owner):
          self.owner = owner
@@ -1017,12 +802,7 @@ HELD_OUT = [
 >    def balance(self, account):
 >        self.accounts[account] = 0
 >        return self.accounts[account]
-""",
-        "element Ledger accounts",
-    ),
-    Pair(
-        "each keeps its own option",
-        """
+# each keeps its own option
  class Crawler:
 (    def __init__(self, start):
 )    def __init__(self, start):
@@ -1032,11 +812,7 @@ HELD_OUT = [
 <        self.depth = depth
 >        self.delay = delay
          self.pages = []
-""",
-    ),
-    Pair(
-        "a deque where the other appends, a counter where the other assigns",
-        """
+# a deque where the other appends, a counter where the other assigns
  from collections import Counter, deque
 
  class Meter:
@@ -1050,11 +826,7 @@ HELD_OUT = [
          check(value)
 >        self.window.append(value)
 >        self.counts[value] = 1
-""",
-    ),
-    Pair(
-        "the same method in two classes that each side adds",
-        """
+# the same method in two classes that each side adds
  class Base:
      name = ""
 <
@@ -1065,11 +837,7 @@ HELD_OUT = [
 >class Yaml(Base):
 >    def dump(self, data):
 >        return {}
-""",
-    ),
-    Pair(
-        "early results and None",
-        """
+# early results and None
  class Finder:
      def __init__(self, root):
          self.root = root
@@ -1085,11 +853,7 @@ HELD_OUT = [
 >            if x == name:
 >                found.append(x)
 >        return found or None
-""",
-    ),
-    Pair(
-        "a slot of a list by its number",
-        """
+# a slot of a list by its number
  class Board:
      def __init__(self, size):
          self.size = size
@@ -1100,11 +864,7 @@ HELD_OUT = [
          check(piece)
 <        self.cells[index] = piece
 >        self.cells.append(piece)
-""",
-    ),
-    Pair(
-        "a multi-line signature with other optional parameters, cut at the end of the hunk",
-        """
+# a multi-line signature with other optional parameters, cut at the end of the hunk
  class Chart:
      def draw(
          self,
@@ -1113,16 +873,12 @@ HELD_OUT = [
 >        legend=True,
          width=80,
      ):
-         \"\"\"Draw it.
+         """Draw it.
 
          Keys: self.data = []
-         \"\"\"
+         """
          self.data = data
-""",
-    ),
-    Pair(
-        "a set and a frozenset, text with and without a format",
-        """
+# a set and a frozenset, text with and without a format
  class Filter:
      def __init__(self, words):
          self.words = words
@@ -1133,11 +889,7 @@ HELD_OUT = [
 
      def run(self):
          return self.words
-""",
-    ),
-    Pair(
-        "code of another language",
-        """
+# code of another language
 +++ web/cache.js
  class Cache {
    constructor() {
@@ -1145,11 +897,7 @@ HELD_OUT = [
 >    self.entries = {}
    }
  }
-""",
-    ),
-    Pair(
-        "both walk over what the base has",
-        """
+# both walk over what the base has
  class Table:
      def __init__(self, rows):
          self.rows = rows
@@ -1163,11 +911,7 @@ HELD_OUT = [
          check(self.rows)
 >        for row in self.rows:
 >            print(f"{row}")
-""",
-    ),
-    Pair(
-        "a property with a setter on both sides",
-        """
+# a property with a setter on both sides
  class Tank:
      level = 0
 <
@@ -1182,6 +926,4 @@ HELD_OUT = [
 >    @property
 >    def volume(self):
 >        return 2 * self.level
-""",
-    ),
-]
+''')
