@@ -14,7 +14,7 @@ import datetime
 import json
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from annotator.judges.rules import REVISION, RulesJudge
@@ -23,7 +23,7 @@ from annotator.traces import Trace, read_traces
 from validation import cohen_kappa, confusion, wilson
 
 LEDGER = Path(__file__).parent / "ledger.md"
-FEWEST = 5  # times a code is given before its precision is printed
+FEWEST = 5  # times a code is given, or labelled, before its precision, or recall, is printed
 
 Answers = Mapping[str, str | None]
 
@@ -37,7 +37,7 @@ def by_structure(trace: Trace, rubric: str) -> str:
     return "implementation_failure" if rubric == "symptoms" and alone else NONE
 
 
-def row(name: str, gold: Answers, judged: Answers, keys: Iterable[str]) -> str:
+def row(name: str, gold: Answers, judged: Answers, keys: Sequence[str]) -> str:
     """Return a line of the table: agreements, kappa with its interval, and what is undecided."""
     pairs = [(gold[key] or NONE, answer) for key in keys if (answer := judged.get(key, NONE))]
     undecided = sum(judged.get(key, NONE) is None for key in keys)
@@ -82,10 +82,12 @@ def score(
     keys = [key for key in gold if not rubric.excludes(traces[key])]
     rules: dict[str, str | None] = {}
     found: Counter[tuple[str, bool]] = Counter()
+    there: Counter[str] = Counter()
     for key in keys:
         verdict = judge.decide(traces[key], rubric)
         rules[key] = verdict.primary or (None if verdict.undecided else NONE)
         found[rules[key] or "", rules[key] == gold[key]] += 1
+        there[gold[key] or ""] += 1
     commonest, _ = Counter(gold[key] for key in keys).most_common(1)[0]
     structure = {key: by_structure(traces[key], name) for key in keys}
     decided = {key: structure[key] if answer else None for key, answer in rules.items()}
@@ -103,18 +105,24 @@ def score(
         lines += ["", f"`{name}`, {which}: {len(chosen)} runs", ""]
         lines += ["| judge | agrees | kappa [95 %] | undecided |", "| --- | --- | --- | --- |"]
         lines += [row(judge_name, gold, answers, chosen) for judge_name, answers in judges.items()]
-    lines += ["", "Precision: " + (", ".join(precisions(found)) or "no code is given often enough")]
+    given: Counter[str] = Counter()
+    for (code, _), n in found.items():
+        given[code] += n
+    for what, of in (("Precision", given), ("Recall", there)):
+        told = [shared(code, found[code, True], of[code]) for code in often(of)]
+        lines += ["", f"{what}: {', '.join(told) or 'no code often enough'}"]
     return lines
 
 
-def precisions(found: Mapping[tuple[str, bool], int]) -> Iterable[str]:
-    """Yield how often a code is right that is given at least five times, with its interval."""
-    for code in sorted({code for code, _ in found} - {"", NONE}):
-        right, wrong = found.get((code, True), 0), found.get((code, False), 0)
-        if right + wrong >= FEWEST:
-            share = wilson(right, right + wrong)
-            low, high = 100 * share.low, 100 * share.high
-            yield f"{code} {right} of {right + wrong} [{low:.0f}, {high:.0f}] %"
+def often(of: Mapping[str, int]) -> list[str]:
+    """Return the codes that were given, or labelled, at least five times."""
+    return sorted(code for code, n in of.items() if n >= FEWEST and code not in ("", NONE))
+
+
+def shared(code: str, right: int, n: int) -> str:
+    """Return a code with a share and its Wilson interval."""
+    share = wilson(right, n)
+    return f"{code} {right} of {n} [{100 * share.low:.0f}, {100 * share.high:.0f}] %"
 
 
 if __name__ == "__main__":

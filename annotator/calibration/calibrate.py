@@ -135,16 +135,17 @@ def _row(
     judged = Judged(frame.total, flagged, clusters)
     one = estimate_code(code, judged, rows, confidence, seed, population)
     known = code == NONE or code in frame.rubric.judged
-    if code in frame.rubric.screened and frame.statuses["undecided"]:
+    screen = code in frame.rubric.screens or (code == NONE and frame.rubric.only_screens)
+    unsure = code in frame.rubric.screened and frame.statuses["undecided"] > 0
+    if unsure:
         one = screened(one)
-    counted = known and code not in frame.rubric.screens
-    counted = counted and not (code == NONE and frame.rubric.only_screens)
+    counted = known and not (screen or unsure)
     return CodeRow(
         code=code,
         judged=wilson(flagged, frame.total, confidence) if counted else None,
         corrected=one.corrected,
         precision=one.precision,
-        recall=one.recall if known else _unknown(one.recall),
+        recall=one.recall if known or unsure else _unknown(one.recall),
         f1=f1,
         flagged=one.flagged,
         missed=one.missed,

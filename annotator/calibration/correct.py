@@ -286,6 +286,8 @@ def carry_over(stored: Stored, frame: Frame, why: str) -> Correction:
         if reason := _not_carried(code, stored, frame):
             gone = replace(codes[code].corrected, value=None, low=0.0, high=1.0, reason=reason)
             codes[code] = replace(codes[code], corrected=gone)
+    if frame.statuses["undecided"]:
+        codes |= {code: screened(codes[code]) for code in frame.rubric.screened}
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {len(rows)} labels made elsewhere"
         f" ({described(stored)}; Rogan-Gladen, Lang-Reiczigel, {100 * stored.confidence:g} %):"

@@ -41,11 +41,12 @@ class RubricInfo:
 
     @property
     def screened(self) -> frozenset[str]:
-        """The labels of which the judge finds some at most: screens, and what it has no rule for;
-        none as well, if those are all.
+        """The labels whose share nothing tells while traces are undecided.
+
+        A judge that screens decides by finding, so that the undecided traces are no random ones:
+        every label. Of any other judge, the codes that it has no rule for.
         """
-        some = frozenset(self.codes) - (self.judged - self.screens)
-        return some | ({NONE} if self.only_screens else set())
+        return frozenset(self.labels if self.screens else set(self.codes) - self.judged)
 
     @property
     def labels(self) -> tuple[str, ...]:

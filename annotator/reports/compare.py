@@ -121,7 +121,9 @@ def compare(
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
         sides, terms = sides_of(runs, info, names, stored)
-        judged = [other[info.id].judged - other[info.id].screens for other in known]
+        judged = [
+            frozenset() if other[info.id].screens else other[info.id].judged for other in known
+        ]
         one = _compared(info, judges, sides, names, judged, terms, calibrated=bool(stored))
         found_.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
     return found_
@@ -274,7 +276,7 @@ def _notes(
     if any(alone):
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
     if left:
-        why = "a judge cannot find them, or is only a screen for them"
+        why = "a judge cannot find them, or is a screen, which decides by finding"
         yield f"Not compared, because {why}: {', '.join(left)}."
     if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."

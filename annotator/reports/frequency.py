@@ -39,6 +39,7 @@ SAMPLING_ONLY = (
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
 NEVER_NONE = "the judge is a screen for every code: it cannot tell that there is none"
+BY_FINDING = "a judge that screens decides by finding: what is undecided is no random part"
 LABELLED_ONLY = "shares are of the labelled traces alone"
 PARTLY = "the judge cannot find every code of this group, or is a screen for some"
 
@@ -337,7 +338,7 @@ def _table(
     info = counts.rubric
     rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
     screen = info.only_screens
-    why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else None
+    why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else _selected(counts)
     rows.append(
         Row(
             "none",
@@ -389,14 +390,15 @@ def _table(
 def _code_row(code: Mapping[str, Any], counts: _Counts, correction: "Correction | None") -> Row:
     name, info = code["id"], counts.rubric
     known, screen = name in info.judged, name in info.screens
+    why = NO_RULE if not known else SCREEN if screen else _selected(counts)
     count = counts.labels[name]
     return Row(
         "code",
         name,
         code["name"],
         count if known else None,
-        wilson(count, counts.n) if known and not screen else None,
-        unknown=NO_RULE if not known else SCREEN if screen else None,
+        None if why else wilson(count, counts.n),
+        unknown=why,
         bounds=_bounds(count, counts, screen=screen) if known else None,
         anywhere=counts.anywhere[name] if info.choice == "primary" and known else None,
         labels=correction.codes[name] if correction else None,
@@ -407,7 +409,7 @@ def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
     info, count = counts.rubric, counts.groups[name]
     known, screen = not info.judged.isdisjoint(codes), not info.screens.isdisjoint(codes)
     ruled = info.judged.issuperset(codes)
-    whole = ruled and not screen
+    whole = ruled and not screen and not _selected(counts)
     return Row(
         "group",
         name,
@@ -417,6 +419,11 @@ def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
         unknown=None if whole else PARTLY,
         bounds=_bounds(count, counts, screen=screen) if ruled else None,
     )
+
+
+def _selected(counts: _Counts) -> str | None:
+    """Return why even what the judge finds all of has no share, None if it has."""
+    return BY_FINDING if counts.rubric.screens and counts.status["undecided"] else None
 
 
 def _bounds(count: int, counts: _Counts, *, screen: bool = False) -> tuple[float, float] | None:
@@ -445,6 +452,8 @@ def _notes(
             f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
             " so there is no share, only the bounds."
         )
+    if why := _selected(counts):
+        yield f"No code has a share: {why}."
     if counts.of_labelled:
         yield (
             f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"

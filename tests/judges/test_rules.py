@@ -121,11 +121,11 @@ def test_every_rule_has_cases_and_stands_in_the_docs():
 
 SILENT = run(patches=both(), passed=True)
 ANSWERS = {
-    "nothing found in messages": (run(*made.CHAT), ["undecided", "undecided", "none"]),
+    "nothing found in messages": (run(*made.CHAT), ["undecided", "undecided", "undecided"]),
     "no messages": (run(), ["none", "undecided", "none"]),
     "no messages, failed": (run(passed=False), ["none", "undecided", "none"]),
     "no messages, passed": (SILENT, ["none", "none", "none"]),
-    "empty messages": (run("a: ", "b: "), ["undecided", "undecided", "none"]),
+    "empty messages": (run("a: ", "b: "), ["undecided", "undecided", "undecided"]),
     "passed": (good(*made.CHAT), ["undecided", "none", "undecided"]),
     "passed, and coordinated": (good(made.MINE, made.YOURS), ["undecided", "none", "found"]),
     "failed, nothing found": (made.clean(*made.CHAT), ["undecided", "undecided", "none"]),

@@ -88,13 +88,15 @@ def test_a_trace_with_two_codes_of_a_group_counts_once(annotate_cli, tmp_path):
     assert found["", "pair(group)"] == HALF[:4]
 
 
-def test_a_screen_has_a_count_and_no_share(annotate_cli, tmp_path, first):
+def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided(
+    annotate_cli, tmp_path, first
+):
     run = make_run(tmp_path / "run", first, traces(), screens=["beta"])
     found = same(read_all(annotate_cli, run))
-    assert found["", "alpha"] == (*THREE, "3")
+    assert found["", "alpha"] == (*THREE[:2], "-", "-", THREE[-1], "3")
     assert found["", "beta"] == ("1", "8", "-", "-", "[8.3, 100.0]", "2")
     assert found["", "pair(group)"] == ("4", "8", "-", "-", "[33.3, 100.0]", "-")
-    assert found["", "rest(group)"] == (*EIGHTH, "-")
+    assert found["", "rest(group)"] == (*EIGHTH[:2], "-", "-", EIGHTH[-1], "-")
     [table] = frequency_tables(run)
     for name, write in WRITERS.items():
         assert "beta: a screen; what is found counts" in write([table]), name
@@ -157,6 +159,5 @@ def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, f
     ones = [*traces(), *(said(f"v{n}", "alpha", side="b") for n in range(2))]
     run = make_run(tmp_path / "run", first, ones, screens=["beta"])
     out = annotate_cli("report", run, "--by", "side", "--compare", "-", "b").out
-    [alpha] = [line.split() for line in out.splitlines() if line.startswith("alpha")]
-    assert (alpha[1], alpha[3]) == ("3/8", "2/2")
-    assert "only a screen for them: beta" in out
+    assert not [line for line in out.splitlines() if line.startswith("alpha")]
+    assert "a screen, which decides by finding: alpha, beta" in out

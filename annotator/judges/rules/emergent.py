@@ -40,14 +40,17 @@ def plan_negotiated(case: Case) -> Claim | None:
 def bounds_kept(case: Case) -> Claim | None:
     """resource_division: two agents each bound their own edits by names, and the patches keep it.
 
-    A bound names files or code that the agent leaves alone or keeps to; both patches are known and
-    do not meet, and nobody changes a file that it leaves alone or that only the other keeps to.
+    A bound names files or code that the agent leaves alone or keeps to; both patches were read in
+    full and do not meet, and nobody changes a file that it leaves alone, that only the other keeps
+    to, or that is none of the files that it keeps to.
     """
     if case.of("hunks_overlap", "hunks_adjoin"):
         return None
+    patches = read_patches(case.trace)
+    read = {agent for agent, patch in patches.items() if patch.files and not patch.unread}
     bounds: dict[str, Fact] = {}
     for one in case.of("bound"):
-        if case.trace.patches.get(one.agents[0], "").strip():
+        if one.agents[0] in read:
             bounds.setdefault(one.agents[0], one)
     if len(bounds) < 2:
         return None
@@ -82,22 +85,24 @@ RULES: tuple[Callable[[Case], Claim | None], ...] = (
 
 
 def judge(case: Case) -> Verdict:
-    """Return the claims of all rules; none for a run that did not pass or has no messages."""
-    if not case.trace.outcome.passed or not case.trace.spoken:
+    """Return the claims of all rules, asked of a run that passed; none without messages, or if it
+    failed; else it is undecided.
+    """
+    if case.trace.outcome.passed is False or not case.trace.spoken:
         return Verdict()
-    claims = tuple(claim for rule in RULES if (claim := rule(case)))
+    rules = RULES if case.trace.outcome.passed else ()
+    claims = tuple(claim for rule in rules if (claim := rule(case)))
     undecided = "no rule finds coordination, and rules cannot exclude it in messages"
     return Verdict(claims, undecided=undecided)
 
 
 def _broken(case: Case, bound: Fact, other: Fact) -> bool:
     """Whether an agent's patch changes a file that is not its own by its bound and the other's."""
-    if bound.about["only"] and not other.about["only"]:
-        return False
-    own = bound.about["files"] if bound.about["only"] else []
-    off = other.about["files"] if bound.about["only"] else bound.about["files"]
+    files, only = bound.about["files"], bound.about["only"]
     changed = [file.path for file in read_patches(case.trace)[bound.agents[0]].files]
-    off = [name for name in off if not any(same_path(name, one) for one in own)]
+    if only and files:
+        return not all(any(same_path(name, path) for name in files) for path in changed)
+    off = (other.about["files"] if other.about["only"] else []) if only else files
     return any(same_path(name, path) for name in off for path in changed)
 
 
