@@ -490,8 +490,8 @@ def _notes(
         )
     if counts.votes.ties and rubric["choice"] == "many":
         yield (
-            f"{counts.votes.ties} judged traces had codes that exactly half of the votes have"
-            " (tie); these are not counted."
+            f"{counts.votes.ties} traces had codes that exactly half of the votes have (tie); these"
+            " are not counted, and a trace with no others is undecided."
         )
     elif counts.votes.ties:
         yield (

@@ -30,7 +30,7 @@ def elect(
     The label (a code, or none) is the one that has more than half of the votes counted. Where none
     has, the trace is undecided, and what had the most votes is marked (``tie``). A secondary code,
     and each code of a rubric of ``many``, needs more than half of the votes too; codes that exactly
-    half of them have are marked and not found. A finding takes its evidence from the first voter
+    half of them have are marked and not found, and a trace with no others is undecided. A finding takes its evidence from the first voter
     whose finding it is.
     """
     votes = tuple(
@@ -84,11 +84,8 @@ def _one(votes: Sequence[Vote], rubric: Rubric) -> _Elected:
 def _many(votes: Sequence[Vote]) -> _Elected:
     found = Counter(code for vote in votes for code in vote.codes)
     codes = tuple(sorted(code for code, n in found.items() if 2 * n > len(votes)))
-    return _Elected(
-        "labelled" if codes else "none",
-        codes,
-        tuple(sorted(code for code, n in found.items() if 2 * n == len(votes))),
-    )
+    tie = tuple(sorted(code for code, n in found.items() if 2 * n == len(votes)))
+    return _Elected("labelled" if codes else "undecided" if tie else "none", codes, tie)
 
 
 def _agreement(votes: Sequence[Vote], elected: _Elected, rubric: Rubric) -> float:
