@@ -1,4 +1,4 @@
-"""Facts of the conversation: what kind of messages agents send, what they propose and accept.
+"""Facts of the conversation: what agents propose and accept.
 
 Read are the messages that agents wrote: the first 2,000, of each the first 20,000 characters up to
 a blank, and one million characters of a run; the rest is said in ``not_read``. All patterns are
@@ -9,17 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from annotator.facts.known import Known
-from annotator.facts.messages import type_of_said
 from annotator.facts.model import Fact, name_of
-from annotator.facts.prose import (
-    Said,
-    opening,
-    points_at,
-    span_of,
-)
+from annotator.facts.prose import Said, points_at, span_of
 
 KINDS: Mapping[str, str] = {
-    "message_type": "a message is a plan, a question, an update or other",
     "proposal": "an agent proposes how to go about the work",
     "acceptance": "an agent accepts what a partner wrote before",
 }
@@ -41,29 +34,10 @@ _ASSENT = re.compile(
 
 
 def facts(known: Known) -> Iterator[Fact]:
-    """Yield what kind each message is, what it proposes and that it accepts."""
+    """Yield what messages propose and that they accept."""
     for at, said in enumerate(known.messages):
-        yield from _type(said)
         yield from _proposal(said)
         yield from _acceptance(said, at)
-
-
-def _type(said: Said) -> Iterator[Fact]:
-    span = opening(said)
-    if span is None:
-        return
-    type_ = type_of_said(said)
-    first = " first" if said.position == 0 else ""
-    article = "an" if type_[0] in "ou" else "a"
-    what = "neither plan, question nor update" if type_ == "other" else f"{article} {type_}"
-    says = f"Message {said.n}, {name_of(said.sender)}'s{first}, is {what}."
-    about = {
-        "message": said.n,
-        "type": type_,
-        "own_type": said.kind or None,
-        "position": said.position,
-    }
-    yield Fact("message_type", says, (said.sender,), (span,), about)
 
 
 def _proposal(said: Said) -> Iterator[Fact]:

@@ -95,11 +95,6 @@ def main_type(types: Counter[Type], own: str = "") -> Type:
     return named if named in best else best[0]
 
 
-def type_of_said(said: Said) -> Type:
-    """Return the main type of a message that has been read already."""
-    return main_type(types_of_said(said), said.kind)
-
-
 def _type(sentence: Sentence) -> Type:
     if sentence.asks is not None or wants_answer(sentence.low):
         return "question"

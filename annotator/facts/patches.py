@@ -113,15 +113,14 @@ def meetings_between(
     reported to conflict, for then the rest of the place may.
     """
     same = same and known.trace.outcome.merge == "conflicts"
-    met = [
-        one for one in known.of("hunks_overlap", "hunks_adjoin") if same or not one.about["same"]
-    ]
-    for one in sorted(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap")):
+    for one in sorted(known.of("hunks_overlap", "hunks_adjoin"), key=rank_of):
+        if one.about["same"] and not same:
+            continue
         if agent in one.agents and any(x in partners for x in one.agents if x != agent):
             yield one
 
 
-def _rank(meeting: Fact) -> tuple[bool, bool]:
+def rank_of(meeting: Fact) -> tuple[bool, bool]:
     """Return an order of meetings: different ways before the same, overlapping before adjoining."""
     return meeting.about["same"], meeting.kind != "hunks_overlap"
 
@@ -147,7 +146,7 @@ def _meetings(one: str, ours: Patch, two: str, theirs: Patch) -> Iterator[Fact]:
         if key not in told and len(told) == MOST_MEETINGS:
             break
         met = _meeting(one, ours, a, two, theirs, b)
-        if key not in told or _rank(met) < _rank(told[key]):
+        if key not in told or rank_of(met) < rank_of(told[key]):
             told[key] = met
     yield from told.values()
 

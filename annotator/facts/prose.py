@@ -139,12 +139,11 @@ def _split(text: str, start: int, stop: int) -> Iterator[Sentence]:
 class Said:
     """A message as it is looked at: its own type, its parts and the sentences of its prose.
 
-    Read once per trace, and handed to everything that looks for something in it. ``position`` is
-    how many messages its sender has sent before it, ``stop`` how many characters were looked at.
+    Read once per trace, and handed to everything that looks for something in it. ``stop`` is how
+    many characters were looked at.
     """
 
     message: Message
-    position: int
     kind: str
     stop: int
     parts: tuple[tuple[Part, int, int], ...]
@@ -166,7 +165,7 @@ class Said:
         return self.message.text
 
 
-def read(message: Message, position: int = 0, most: int = MOST_TEXT) -> Said:
+def read(message: Message, most: int = MOST_TEXT) -> Said:
     """Return a message as it is looked at, its first ``most`` characters up to a blank.
 
     No sentence is blank, cuts a word or crosses a break.
@@ -187,18 +186,15 @@ def read(message: Message, position: int = 0, most: int = MOST_TEXT) -> Said:
         if part == "prose"
         for sentence in _split(text, start, end)
     )
-    return Said(message, position, message.own_type, stop, pieces, found)
+    return Said(message, message.own_type, stop, pieces, found)
 
 
 def read_all(trace: Trace) -> list[Said]:
     """Return the messages that agents wrote, in order, within the bounds of this module."""
-    sent: dict[str, int] = {}
     found: list[Said] = []
     room = MOST_TOTAL
     for message in trace.spoken[:MOST_MESSAGES]:
-        position = sent.get(message.sender, 0)
-        sent[message.sender] = position + 1
-        found.append(read(message, position, min(MOST_TEXT, room)))
+        found.append(read(message, min(MOST_TEXT, room)))
         room -= found[-1].stop
     return found
 
@@ -234,9 +230,3 @@ def words(text: str) -> frozenset[str]:
 def points_at(text: str) -> bool:
     """Whether a passage is enough to be found by: two words, or a long one."""
     return _TWO_WORDS.search(text) is not None
-
-
-def opening(said: Said) -> Span | None:
-    """Return the first sentence of a message that can be pointed at, or None."""
-    first = next((one for one in said.sentences if points_at(one.text)), None)
-    return span_of(said, first) if first else None

@@ -30,8 +30,8 @@ def elect(
     The label (a code, or none) is the one that has more than half of the votes counted. Where none
     has, the trace is undecided, and what had the most votes is marked (``tie``). A secondary code,
     and each code of a rubric of ``many``, needs more than half of the votes too; codes that exactly
-    half of them have are marked and not found, and a trace with no others is undecided. A finding takes its evidence from the first voter
-    whose finding it is.
+    half of them have are marked and not found, and a trace with no others is undecided. A finding
+    takes its evidence from the first voter whose finding it is.
     """
     votes = tuple(
         Vote(one.judge, sample, one.status, one.primary, one.secondary, one.error)

@@ -21,11 +21,9 @@ def listed(annotate_cli, logs, *options):
 
 
 def test_json_has_an_object_on_every_line(annotate_cli, logs):
-    lines = listed(annotate_cli, logs, "--kind", "message_type")
-    assert [(one["kind"], one["agents"]) for one in lines] == [
-        ("message_type", ["agent1"]),
-        ("message_type", ["agent2"]),
-    ] * 2
+    lines = listed(annotate_cli, logs, "--kind", "question")
+    asked = ("question", ["agent1", "agent2"])
+    assert [(one["kind"], one["agents"]) for one in lines] == [asked, asked]
 
 
 def test_the_summary_counts_facts_and_traces_of_each_kind(annotate_cli, logs):
@@ -41,7 +39,7 @@ def test_the_summary_counts_facts_and_traces_of_each_kind(annotate_cli, logs):
 
 
 def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
-    options = ("--summary", "--kind", "message_type", "--kind", "not_read")
+    options = ("--summary", "--kind", "question", "--kind", "not_read")
     rows = [line.split() for line in annotate_cli("facts", logs, *options).out.splitlines()]
     assert rows[0] == ["kind", "facts", "traces", "of", "3"]
-    assert rows[2:] == [["message_type", "4", "2"], ["not_read", "0", "0"]]
+    assert rows[2:] == [["question", "2", "2"], ["not_read", "0", "0"]]

@@ -49,14 +49,7 @@ def test_lines(text):
     assert [(one.first, one.last) for one in lines_in(text)] == LINES[text]
 
 
-# --- types, proposals, acceptances --------------------------------------------------------------
-
-
-def test_positions_count_the_messages_of_each_sender():
-    trace = run(["a: Adding tides.", "b: Adding piers.", "a: Adding tides."])
-    found = checked(trace, "message_type")
-    about = [(fact.about["type"], fact.about["position"]) for fact in found]
-    assert about == [("plan", 0), ("plan", 0), ("plan", 1)]
+# --- proposals, acceptances ---------------------------------------------------------------------
 
 
 # text -> None, or whether it is put against another

@@ -31,13 +31,10 @@ FIRST = (
 )
 """Kinds of facts, those that say most first."""
 
-NEVER = frozenset(["message_type"])
-"""Kinds that repeat what everybody reads in the trace itself."""
-
 
 def observe(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
-    facts = [fact for fact in know(trace) if fact.kind not in NEVER]
+    facts = list(know(trace))
     lines: list[str] = []
     room = MOST_CHARACTERS
     for fact in _in_turn(facts):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
+from annotator.facts.patches import rank_of
 from annotator.facts.prose import span_of
 from annotator.judges.rules.case import Case, spans
 from annotator.judges.rules.comm_errors import question_without_reply
@@ -218,7 +219,7 @@ def _failure(case: Case, agent: str) -> Span | None:
 def _meeting(case: Case, *agents: str) -> Fact | None:
     """Return where patches (of these agents) meet: differently, and overlapping, if they do."""
     met = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
-    return min(met, key=lambda one: (one.about["same"], one.kind != "hunks_overlap"), default=None)
+    return min(met, key=rank_of, default=None)
 
 
 def _naming(case: Case, *names: str) -> Span | None:
