@@ -127,6 +127,14 @@ def test_dots_and_bars_stand_at_the_shares_and_limits(draw, annotate_cli, run):
     assert "95 % intervals (Wilson), sampling error only" in picture.text
 
 
+def test_a_judge_that_only_screens_has_no_bars(draw, tmp_path, rubric):
+    names = ["alpha", "beta"]
+    ones = [said("t0", "alpha"), said("t1", "beta")]
+    picture = draw(make_run(tmp_path / "screen", rubric, ones, known=names, screens=names))
+    assert not picture.ids("dot:judged")
+    assert "what it finds is counted and has no share" in picture.text
+
+
 def test_a_code_that_is_not_judged_has_no_dot(draw, run):
     picture = draw(run)
     assert picture.ids("dot:") == {f"dot:judged:0:{code}" for code in ("alpha", "beta", "none")}

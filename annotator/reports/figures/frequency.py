@@ -128,7 +128,9 @@ def _axis(tables: Tables, groups: int) -> Iterable[str]:
     yield f"{first.counted}, % of judged traces{n}"
     own = _levels(row.share.confidence for table in tables for row in table.rows if row.share)
     corrections = [table.correction for table in tables if table.correction]
-    if not corrections:
+    if not own:
+        yield "The judge screens for codes: what it finds is counted and has no share."
+    elif not corrections:
         yield f"Bars: {own} intervals (Wilson), sampling error only."
     else:
         level = _levels(one.confidence for one in corrections)
