@@ -126,6 +126,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
         scheme, _, rest = origin.partition("://")
         watch.origins.append(origin if scheme == "file" else f"{scheme}://{rest.split('/')[0]}/")
         page = (chromium.new_context() if clock else shared).new_page()
+        page.bring_to_front()  # keys go to the page in front: one that is being closed may be that
         page.set_viewport_size({"width": width, "height": height})
         watch.follow(page, refusals)
         page.goto(address)
