@@ -111,7 +111,6 @@ def visit(chromium: Any) -> Iterator[Visit]:
     ``refusals`` requests may fail; with ``clock`` the page's clock may be stopped.
     """
     watch = Watch()
-    [shared] = chromium.contexts  # one of its own takes as long as all the rest of a small test
 
     def open_(
         address: str,
@@ -125,8 +124,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
         origin = address.partition("#")[0]
         scheme, _, rest = origin.partition("://")
         watch.origins.append(origin if scheme == "file" else f"{scheme}://{rest.split('/')[0]}/")
-        page = (chromium.new_context() if clock else shared).new_page()
-        page.bring_to_front()  # keys go to the page in front: one that is being closed may be that
+        page = chromium.new_context().new_page()  # its own: keys of a shared one were lost
         page.set_viewport_size({"width": width, "height": height})
         watch.follow(page, refusals)
         page.goto(address)
