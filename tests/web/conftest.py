@@ -65,7 +65,6 @@ def chromium() -> Iterator[Any]:
         pytest.skip("no Chromium here: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        browser.new_context()
         yield browser
         browser.close()
 
@@ -108,7 +107,7 @@ class Watch:
 def visit(chromium: Any) -> Iterator[Visit]:
     """Open an address in a page of its own. In the end nothing may have gone wrong on any, nothing
     may have run that is not the page's own, and no request may have left its origin. With
-    ``refusals`` requests may fail; with ``clock`` the page's clock may be stopped.
+    ``refusals`` requests may fail.
     """
     watch = Watch()
 
@@ -119,7 +118,6 @@ def visit(chromium: Any) -> Iterator[Visit]:
         height: int = 900,
         ready: str = "html[data-started]",
         refusals: bool = False,
-        clock: bool = False,
     ) -> Any:
         origin = address.partition("#")[0]
         scheme, _, rest = origin.partition("://")
@@ -138,7 +136,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
     finally:
         for page in pages:
             page.close()
-        for context in chromium.contexts[1:]:
+        for context in chromium.contexts:
             context.close()
     assert not ran, "a script of a trace ran"
     assert not watch.found

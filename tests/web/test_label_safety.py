@@ -70,7 +70,7 @@ def test_saved_is_said_when_all_is(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:
     file = tmp_path / "labels.jsonl"
-    page = visit(serve(*label_command(traces)).address, clock=True)
+    page = visit(serve(*label_command(traces)).address)
     page.clock.pause_at("2100-01-01")
     held = Held(page, "decide")
     page.keyboard.press("1")
@@ -160,7 +160,7 @@ def test_keys_while_the_next_trace_is_on_its_way_decide_nothing(
 def test_a_note_goes_with_its_own_trace(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:
-    page = visit(serve(*label_command(traces)).address, clock=True)
+    page = visit(serve(*label_command(traces)).address)
     page.clock.pause_at("2100-01-01")
     page.keyboard.press("1")
     page.click("#note")

@@ -197,7 +197,7 @@ def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit
 
 
 def test_tables_that_come_late_do_not_touch_the_page_after_them(view: View, visit: Visit) -> None:
-    page = visit(view(), clock=True)
+    page = visit(view())
     page.clock.pause_at("2100-01-01")
     counts = [1, 2]
 
@@ -227,7 +227,7 @@ def test_tables_that_come_late_do_not_touch_the_page_after_them(view: View, visi
 
 
 def test_a_list_that_grows_stays_where_it_is(view: View, visit: Visit) -> None:
-    page = visit(view(), clock=True)
+    page = visit(view())
     page.clock.pause_at("2100-01-01")  # it grows when the test says so
     cut = [12, 13]
 
