@@ -14,9 +14,14 @@ _OPENER = re.compile(
     r"((?:what|which|where|when|who|whose|why|how|do|does|did|is|are|was|were|should|shall|has|have"
     r"|can|could|would|will|may|any)\b.{0,60})",
 )
+_GIVEN = (  # what is information when it is sent, listed or shown
+    r"(?:me|us|your|which|what|where|how|exact|current|signatures?|specs?|interfaces?|api|plan|status"
+    r"|summary|details|diff|patch|snippet|lines?|ranges?|files?|hunks?|regions?|locations?)\b"
+)
 _TELL = (
-    r"(?:send|share|paste|tell|confirm|clarify|explain|specify|describe|list|show|provide|post"
-    r"|decide|choose|reply with|point me|double[- ]check|advise)\b"
+    r"(?:tell|confirm|clarify|explain|specify|describe|decide|reply with|point me|double[- ]check"
+    rf"|advise|choose (?:one|between|which|whether)"
+    rf"|(?:send|share|paste|list|show|provide|post) (?:[^\s.;]+ ){{0,4}}?{_GIVEN})\b"
 )
 _ASKED_OF_PARTNER = re.compile(r"(?:can|could|would|will)\s+you\b\s?(.*)")
 _TELLING = re.compile(rf"(?:(?:please|also|just)\s){{0,2}}{_TELL}")
@@ -28,8 +33,10 @@ _REQUEST = re.compile(
 )
 _COURTESY = re.compile(
     r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|^\W*(?:if|once|when|after)\b"
-    r"|\bplease confirm (?:receipt|when|once)\b",
+    r"|\bplease confirm (?:receipt|when|once)\b"
+    r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b",
 )
+_SUGGESTED = re.compile(r"\bwhy (?:don['’]t (?:you|we)|not)\b")
 _CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
 _REQUESTING = frozenset(["please", "need", "let", "tell", "confirm"])
 # What asks for any answer, a bare confirmation too, but no offer ("let me know if you want ...").
@@ -53,7 +60,8 @@ def question_at(sentence: str, words: Set[str]) -> int | None:
     ``sentence`` and its ``words`` are in lower case.
     """
     if sentence.endswith("?"):
-        opener = None if _CODE.search(sentence) else _OPENER.search(sentence)
+        unasked = _CODE.search(sentence) or _SUGGESTED.search(sentence)
+        opener = None if unasked else _OPENER.search(sentence)
         if opener is None or len(sentence[opener.start(1) :].split()) < 4:
             return None
         action = _ASKED_OF_PARTNER.match(opener.group(1))

@@ -73,24 +73,28 @@ _WORK = re.compile(
     r"|patch\.txt|diffs?|hunks?|merge|merges|edits|additions|changes|branch(?:es)?|agents"
     r"|on my (?:end|side))\b"
 )
-# A doubt rules its clause, all the rest the sentence.
+# A hedge anywhere, and the sentence is no flat one; a doubt rules its clause.
+_HEDGE = re.compile(
+    r"\b(?:should(?:n['’]t)?|might|probably|likely|unlikely|i think|believe|suppose|guess|doubt"
+    r"|hope|hopefully|presumably|ideally|perhaps|maybe|seems?|sounds?|looks? like|appears?|afaik"
+    r"|afaict|as far as i|as i (?:understand|see)|from what i|in theory|mostly|largely|almost"
+    r"|nearly|barely|hardly|i['’]d (?:like|love|prefer|rather))(?!\w)"
+)
 _DOUBT = re.compile(
-    r"\b(?:should(?:n['’]t)?|might|may|probably|likely|think|hopefully|expect(?:ed)?|presumably"
-    r"|ideally|perhaps|maybe|seems?|sounds?|afaik|afaict|as far as i|could|would(?:n['’]t)?"
-    r"|in theory|looks? like|appears?|unlikely|low|believe|sure|confident|guess|minimal|minor"
-    r"|little|doubt|hope|goal|aim(?:ing)?|risk of)(?!\w)"
+    r"\b(?:may|think|expect(?:ed)?|could|would(?:n['’]t)?|low|sure|confident|minimal|minor|little"
+    r"|goal|aim(?:ing)?|risk of)(?!\w)"
 )
 _OPEN = re.compile(
     r"\b(?:if|(?:as|so) long as|unless|assum(?:e|ing)|provided|given (?:that )?you|once|until"
     r"|in case|let me know|tell me|when(?:ever)?|otherwise|elsewhere|flag(?:ging)? (?:if|since|so)"
-    r"|re-?check|double-check|(?<!no need )to reconcile|be reconciled|resolve|sort out"
-    r"|watch out|careful|except)\b"
+    r"|re-?check|double-check|(?<!no need to )reconcil\w*|resolve|sort out|watch out|careful|except"
+    r"|(?:verif|check|review|test|look)\w*(?: [^\s.;]+){0,5} again)\b"
 )
 # Said of what the sender sees, not of the merge.
 _OWN_VIEW = re.compile(
-    r"\b(?:so far|for now|at (?:this|the) (?:point|moment)|right now|currently|yet"
-    r"|in (?:my|your|our|this|the) (?:\w{1,12} )?(?:copy|copies|sandbox(?:es)?|workspace|checkout"
-    r"|working tree|branch)|filesystems?|sandbox(?:es)?|workspaces|isolated|(?:on|to) disk|locally"
+    r"\b(?:so far|for now|at (?:this|the) (?:point|moment)|at present|as of now|right now|currently"
+    r"|yet|(?:in|on) (?:my|your|our|this|the) (?:\w{1,12} )?(?:copy|copies|sandbox(?:es)?|workspace"
+    r"|checkout|tree|branch)|filesystems?|sandbox(?:es)?|workspaces|isolated|(?:on|to) disk|locally"
     r"|(?:repo|separate) cop(?:y|ies))\b"
 )
 _WANTED = re.compile(
@@ -98,9 +102,13 @@ _WANTED = re.compile(
     r"|\b(?:please|propos(?:e|al|ing)|let['’]?s|confirm (?:that|you|if|whether)|can you|could you"
     r"|(?:in order )?to (?:avoid|keep|ensure|make|stay)|avoid(?:s|ing)?|keep(?:s|ing)?|make sure"
     r"|ensure|whether"
-    r"|so that|so (?:we|our|it|they|you|i|my|your|both)(?! (?:do|are|have) (?:not|no))"
+    r"|so that|so (?:we|our|it|they|you|i|my|your|both|there)(?! (?:do|are|have) (?:not|no))"
     r"|need(?:s)? to|must|want|plan(?:s|ned|ning)?|try(?:ing)? to|prefer|suggest"
     r"|merged your|rebased|pulled)\b"  # the report of a merge of one's own
+)
+# What the sender or the partner is going to do is a plan.
+_PLANNED = re.compile(
+    r"\b(?:i|we|you|they)(?: both)?(?:['’]ll|['’](?:re|m) going to| will| (?:are|am) going to)\b"
 )
 # Somebody else's word, or a denial.
 _NOT_SAID = re.compile(
@@ -164,14 +172,16 @@ def assured_of(sentence: Sentence) -> str | None:
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or sentence.text.endswith("?"):
         return None
+    if _HEDGE.search(text) or _OPEN.search(text):
+        return None
     for claim, pattern in _CLAIMS.items():
         for match in islice(pattern.finditer(text), _MOST_MATCHES):
             begin, end = _clause(text, match.start(), match.end())
-            if _DOUBT.search(text, begin, end) or _WANTED.search(text, 0, match.start()):
+            if _DOUBT.search(text, begin, end) or _PLANNED.search(text, begin, match.end()):
+                continue
+            if _WANTED.search(text, 0, match.start()):
                 continue
             if _NOT_SAID.search(text, begin, match.start()):
-                continue
-            if _OPEN.search(text):
                 continue
             of_work = _WORK.search(text[begin:end]) or _bare(sentence, match)
             if claim != "independent" and (_OWN_VIEW.search(text) or not of_work):
@@ -190,7 +200,11 @@ def states_clash(sentence: Sentence) -> bool:
     if match is None:
         return False
     begin, end = _clause(text, match.start(), match.end())
-    if _DOUBT.search(text, begin, end) or (not unclean and _NO_CLASH.search(text, begin, end)):
+    if (
+        _HEDGE.search(text)
+        or _DOUBT.search(text, begin, end)
+        or (not unclean and _NO_CLASH.search(text, begin, end))
+    ):
         return False
     return not (_WANTED.search(text, 0, end) or _OPEN.search(text))
 
@@ -204,7 +218,8 @@ def bound_of(sentence: Sentence) -> dict[str, Any] | None:
     match = _BOUND.search(sentence.low)
     if match is None or sentence.asks is not None:
         return None
-    if _OPEN.search(sentence.low) or _DOUBT.search(sentence.low, 0, match.end()):
+    opened = _HEDGE.search(sentence.low, 0, match.end()) or _OPEN.search(sentence.low)
+    if opened or _DOUBT.search(sentence.low, 0, match.end()):
         return None
     rest = sentence.text[match.end() :]
     files = [one.name for one in paths_in(rest)]
@@ -222,7 +237,7 @@ def _code_named(text: str) -> set[str]:
 
 
 def _clause(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the part of a sentence around a match that a doubt in it is about."""
+    """Return the part of a sentence around a match that a plan or a denial in it is about."""
     begin = max(0, start - 200)
     for match in _PART.finditer(text, begin, start):
         begin = match.end()

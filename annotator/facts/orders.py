@@ -54,6 +54,15 @@ _DOUBT = re.compile(
 )
 _OFFER = re.compile(r"\bif you (?:like|prefer|want|agree)\b")
 _MINE = ("i", "my", "mine")
+# An order of code: "in the signature, mine goes after yours".
+_OF_CODE = re.compile(
+    r"\b(?:in|within) (?:the|our|its|that) (?:\w{1,20} )?"
+    r"(?:signature|parameters?|params?|arguments?|args|kwargs|columns?|tuple|list|imports?|header)\b"
+    r"|\b(?:parameter|param|argument|arg|kwarg|column|field)s? (?:comes?|goes?)\b"
+)
+# What one alone does first is no order between two: it is with these words only.
+_BARE = re.compile(r"\b(?:go|land|merge|push|commit|submit|apply|proceed)\b\W*first\b")
+_PARTNER = words("you your yours")
 
 
 class _Order(NamedTuple):
@@ -123,9 +132,14 @@ def first_of(sentence: Sentence) -> str | None:
     text = sentence.low
     if _WORDS.isdisjoint(sentence.words) or text.startswith("if ") or text.endswith("?"):
         return None
+    if _OF_CODE.search(text):
+        return None
+    both = not _PARTNER.isdisjoint(sentence.words) or "agent" in text or text.startswith("then ")
     if match := _FIRST.search(text):
         first = match.group(1)
-    elif match := _LAYER.search(text):
+        if first in _MINE and not both and not _BARE.search(match.group()):
+            return None
+    elif (match := _LAYER.search(text)) and both:
         first = "you" if match.group(1) == "i" else "i"
     elif match := _WAITING.search(text):
         first = "you" if match.group(1) or match.group(3) or match.group(4) else "i"

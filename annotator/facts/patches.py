@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w+")
 # A line that any file may hold says nothing of this one: "def __init__(", "return self".
 _COMMON = re.compile(
     r"\s*(?:(?:async )?def __\w+__\((?:self,?)?\)?:?|return(?: self| None)?|else:|try:|import \w+"
-    r"|super\(\)\.__init__\(.*\))\s*"
+    r"|super\(\)\.__init__\(.*\)|\)(?: ->[^:]*)?:?(?: \.\.\.)?)\s*"
 )
 _Place = tuple[str, int, int, Edit, Hunk]
 
@@ -125,6 +125,12 @@ def rank_of(meeting: Fact) -> tuple[bool, bool]:
     return meeting.about["same"], meeting.kind != "hunks_overlap"
 
 
+def added_lines(patch: Patch) -> frozenset[str]:
+    """Return the lines that a patch adds, without white space at their ends."""
+    hunks = (hunk for file in patch.files for hunk in file.hunks)
+    return frozenset(x.text.strip() for hunk in hunks for x in hunk.lines if x.sign == "+")
+
+
 def patches_conflict(ours: Patch, theirs: Patch) -> bool:
     """Whether two patches change one place in different ways, where git's merge conflicts."""
     return any(not _same(a, b) for a, b in _touching(_places(ours), _places(theirs)))
@@ -140,12 +146,13 @@ def _span(source: str, text: str, start: int, end: int) -> Span:
 def _meetings(one: str, ours: Patch, two: str, theirs: Patch) -> Iterator[Fact]:
     """Yield the places where two patches meet, one fact for each pair of hunks."""
     left, right = _places(ours), _places(theirs)
+    alike = added_lines(ours) & added_lines(theirs)
     told: dict[tuple[int, int], Fact] = {}
     for a, b in _touching(left, right):
         key = (a[4].start, b[4].start)
         if key not in told and len(told) == MOST_MEETINGS:
             break
-        met = _meeting(one, ours, a, two, theirs, b)
+        met = _meeting(one, ours, a, two, theirs, b, alike)
         if key not in told or rank_of(met) < rank_of(told[key]):
             told[key] = met
     yield from told.values()
@@ -188,7 +195,9 @@ def _overlap(a: _Place, b: _Place) -> bool:
     return a[1:3] == b[1:3] or a[1] < b[1] < a[2] or b[1] < a[1] < b[2]
 
 
-def _meeting(one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Place) -> Fact:
+def _meeting(
+    one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Place, alike: Collection[str]
+) -> Fact:
     path, start, end = a[0], max(a[1], b[1]), min(a[2], b[2])
     overlap = _overlap(a, b)
     left, right = ([line.text for line in _changed(one[3])] for one in (a, b))
@@ -199,7 +208,6 @@ def _meeting(one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Plac
     does = "both change" if overlap else "change lines that meet at"
     says = f"{one_line(one, 80)} and {one_line(two, 80)} {does} {where} of {one_line(path, 200)}"
     says += ", in the same way." if same else "."
-    alike = {text.strip() for text in shared}
     spans = (
         passage(f"patch:{one}", ours.text, _changed(a[3]), a[4], alike),
         passage(f"patch:{two}", theirs.text, _changed(b[3]), b[4], alike),

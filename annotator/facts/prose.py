@@ -26,7 +26,8 @@ MOST_TOTAL = 1_000_000
 
 _LONGEST_SPAN = 400  # a longer sentence is shown by the words around what was found
 _SHORT_SPAN = 240
-_CLAUSE_END = re.compile(r";\s|\.\s|\s[–—-]{1,2}\s|\)\s")
+_WHOLE_CLAUSE = 1_000  # a longer one is no clause that anybody wrote
+_CLAUSE_END = re.compile(r";\s|\.\s|\s[–—-]{1,2}\s")
 
 # Zero-width, so that a run of 100,000 full stops costs one look at each.
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=[\s\"')\]*`]|\Z)|\n")
@@ -202,15 +203,15 @@ def read_all(trace: Trace) -> list[Said]:
 def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
     """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
 
-    A clause is never cut, so that no condition that it stands under is lost; where it is longer
-    than any quote should be, the words from ``at`` on are shown.
+    A clause is not cut, so that no condition that it stands under is lost; only where what looks
+    like one has more than 1,000 characters, the words from ``at`` on are shown.
     """
     start, end = 0, len(sentence.text)
     if end > _LONGEST_SPAN:
         cuts = [0, *(one.end() for one in _CLAUSE_END.finditer(sentence.text)), end]
         start = max(cut for cut in cuts if cut <= at)
         end = next((cut for cut in cuts if cut > max(at, start + _SHORT_SPAN)), end)
-        if end - start > _LONGEST_SPAN:
+        if end - start > _WHOLE_CLAUSE:
             start = max(sentence.text.rfind(" ", 0, at + 1), 0)
             end = sentence.text.find(" ", start + _SHORT_SPAN)
             end = len(sentence.text) if end < 0 else end

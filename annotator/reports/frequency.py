@@ -392,15 +392,19 @@ def _code_row(code: Mapping[str, Any], counts: _Counts, correction: "Correction 
     known, screen = name in info.judged, name in info.screens
     why = NO_RULE if not known else SCREEN if screen else _selected(counts)
     count = counts.labels[name]
+    seen = known and (count > 0 or not screen)  # that a screen finds none is no count
+    anywhere = counts.anywhere[name]
     return Row(
         "code",
         name,
         code["name"],
-        count if known else None,
+        count if seen else None,
         None if why else wilson(count, counts.n),
         unknown=why,
         bounds=_bounds(count, counts, screen=screen) if known else None,
-        anywhere=counts.anywhere[name] if info.choice == "primary" and known else None,
+        anywhere=anywhere
+        if info.choice == "primary" and known and (anywhere or not screen)
+        else None,
         labels=correction.codes[name] if correction else None,
     )
 
@@ -414,7 +418,7 @@ def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
         "group",
         name,
         ", ".join(codes),
-        count if known else None,
+        count if known and (count > 0 or not screen) else None,
         wilson(count, counts.n) if whole else None,
         unknown=None if whole else PARTLY,
         bounds=_bounds(count, counts, screen=screen) if ruled else None,

@@ -116,11 +116,7 @@ def shapes(one="[]", two="{}", at=1):
 ELSEWHERE_TOO = patch("moons.py", 15, *EBB)
 ROWS = "a: I keep self.rows as a list."
 AT_ROWS = [("patch:a", "+        self.rows = []"), ("patch:b", "+        self.rows = {}")]
-EBB_TWICE = [
-    ("patch:a", "+def ebb(hour):"),
-    ("patch:a", "+flow = hour - 1"),
-    ("patch:b", "+wave = hour + 1"),
-]
+EBB_TWICE = [("patch:a", "+def ebb(hour):"), ("patch:b", "+def ebb(hour):")]
 WRONG, AGAIN = "a: I was wrong, there is a conflict in tides.py.", "a: No conflict in our patches."
 
 # The rule, its code, a run and the quotes.
@@ -166,10 +162,6 @@ HITS = {
         symptoms.fails_alone, "implementation_failure",
         clean(*CHAT, features=alone(False, False)), [FAILED],
     ),
-    "partner's part, taken back": (
-        symptoms.promise_taken_back, "broken_commitment", conflict(TAKEN, BACK),
-        said((1, TAKEN), (2, BACK)),
-    ),
     "order accepted": (
         symptoms.order_not_kept, "timing_dependency", conflict(ORDER, AFTER_YOU),
         [*said((1, ORDER)), *BOTH_PATCHES],
@@ -199,7 +191,7 @@ HITS = {
         conflict(*CHAT, patches=both(
             patch("tides.py", 5, *EBB, "x = 1"), patch("tides.py", 5, "y = 1") + ELSEWHERE_TOO
         )),
-        [("patch:a", "+def ebb(hour):\n+    return hour * 2\n+x = 1"), ("patch:b", "+y = 1")],
+        EBB_TWICE,
     ),
     "did the partner's part": (
         symptoms.work_done_twice, "work_overlap", conflict(DID), [*said((1, DID)), *BOTH_PATCHES],
@@ -293,12 +285,6 @@ MISSES = {
         "no feature": clean(),
         "nothing shows it": clean(features=alone(False, False, output="")),
     },
-    symptoms.promise_taken_back: {
-        "nothing promised": conflict(BACK),
-        "the partner took it": conflict(f"b{TAKEN[1:]}", BACK),
-        "promised after": conflict(BACK, TAKEN),
-        "a clean merge": conflict(TAKEN, BACK, merge="clean"),
-    },
     symptoms.order_not_kept: {
         "not agreed": conflict(ORDER, "b: The moon needs a page of its own."),
         "the other way round": conflict(ORDER, "b: I edit tides.py first, then you look."),
@@ -384,7 +370,7 @@ MOON = [MAP, UNIT]  # a question that stays open
 
 # All codes that are found in a failed run, the primary one first; none: undecided.
 BESIDE = {
-    "all that was said": ([BC, TD, UR, IF], conflict(
+    "all that was said": ([TD, UR, IF], conflict(
         "b: I go first.", "a: You go first.", TAKEN, BACK, UNIT, features=alone(False, True)
     )),
     "a design before a question": ([DA, UR], conflict(ROWS, *MOON, **shapes())),
@@ -392,9 +378,8 @@ BESIDE = {
         ORDER, AFTER_YOU, ROWS, "b: Fine with me.", **shapes()
     )),
     "a question before work done twice": ([UR, WO], twice(*MOON)),
-    "work done twice before a broken word": ([WO, BC], twice(TAKEN, BACK)),
-    "also before all else": ([WO, BC, TD], twice(TAKEN, BACK, ORDER, AFTER_YOU)),
-    "but not before an order alone": ([TD, WO], twice(ORDER, AFTER_YOU)),
+    "work done twice": ([WO], twice(TAKEN, BACK)),
+    "but not before an order": ([TD, WO], twice(ORDER, AFTER_YOU)),
     "one that fails alone stands beside": ([WO, IF], conflict(features=alone(False, True))),
     "not one that is not known to": ([WO], conflict(features=alone(None, True))),
     "nothing delivered decides alone": ([BC, IF], dead(ORDER, AFTER_YOU, DONE, merge="conflicts")),

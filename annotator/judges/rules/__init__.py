@@ -14,7 +14,7 @@ from annotator.traces import Trace
 
 __all__ = ["RulesJudge"]
 
-REVISION = 4
+REVISION = 5
 """Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
 the judge that it was made with.
 """

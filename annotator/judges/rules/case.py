@@ -6,7 +6,7 @@ from functools import cached_property
 
 from annotator.annotations import Claim, Quote
 from annotator.facts import Fact, Span
-from annotator.facts.patches import says_nothing
+from annotator.facts.patches import added_lines, read_patches, says_nothing
 from annotator.facts.registry import know
 from annotator.text import one_line
 from annotator.traces import Trace
@@ -43,18 +43,31 @@ class Case:
             left[one.about["source"]] += one.about["characters"]
         return dict(left)
 
-    def claim(self, code: str, rationale: str, *spans: Span) -> Claim | None:
+    def claim(self, code: str, rationale: str, *spans: Span, shared: bool = False) -> Claim | None:
         """Return a claim that rests on some passages, each quoted once, none within another.
 
-        None if a passage of a patch says nothing, or stands in two patches alike: it shows nothing.
+        None if a passage of a patch says nothing; or if all its lines stand in another one quoted
+        too, unless that (``shared``) is what it shows.
         """
         apart = [x for x in dict.fromkeys(spans) if not any(_within(x, one) for one in spans)]
         quotes = [Quote(self.known.text(one), one.source) for one in apart]
-        patches = [one.text for one in quotes if one.source.startswith("patch:")]
-        alike = len({"".join(text.split()) for text in patches}) < len(patches)
-        if alike or any(map(says_nothing, patches)):
+        patches = [one for one in quotes if one.source.startswith("patch:")]
+        if any(says_nothing(one.text) for one in patches):
+            return None
+        if not shared and any(self._shared(one, patches) for one in patches):
             return None
         return Claim(code, one_line(rationale, 1_000), tuple(quotes))
+
+    def _shared(self, quote: Quote, patches: Iterable[Quote]) -> bool:
+        """Whether every line of a quote is one that another of the patches quoted adds as well."""
+        lines = {line.removeprefix("+").strip() for line in quote.text.split("\n")}
+        others = {one.source for one in patches} - {quote.source}
+        return any(lines <= self._added[source] for source in others)
+
+    @cached_property
+    def _added(self) -> dict[str, frozenset[str]]:
+        patches = read_patches(self.trace)
+        return {f"patch:{agent}": added_lines(patch) for agent, patch in patches.items()}
 
 
 def _within(span: Span, other: Span) -> bool:

@@ -1,8 +1,9 @@
 """Rules for the rubric ``symptoms``: what a program can establish of why a run failed.
 
 First what is no matter of coordination: an agent without a result, a clean merge of what fails
-alone. Then every rule is asked; the primary code follows from the precedence, the others stand
-beside it. Where none finds anything the trace is undecided: no rule can exclude a symptom.
+alone; that is primary. All the others are asked as well: else the primary code follows from the
+precedence, and what else is found stands beside it. Where none finds anything the trace is
+undecided: no rule can exclude a symptom.
 """
 
 import re
@@ -64,17 +65,6 @@ def fails_alone(case: Case) -> Claim | None:
 # --- what was said, and a merge that conflicts -------------------------------------------------
 
 
-def promise_taken_back(case: Case) -> Claim | None:
-    """broken_commitment: an agent takes work back after it said that it does its partner's part."""
-    first = {one.agents: one for one in reversed(case.of("partner_work"))}
-    for back in case.of("retraction") if case.clashes else ():
-        taken = first.get(back.agents)
-        if taken and taken.about["message"] < back.about["message"]:
-            rationale = f"{taken.says} {back.says}"
-            return case.claim("broken_commitment", rationale, *taken.spans, *back.spans)
-    return None
-
-
 def order_not_kept(case: Case) -> Claim | None:
     """timing_dependency: it was agreed who goes first; both patches are made against the base."""
     lost = case.of("order_lost") if case.clashes else []
@@ -110,11 +100,9 @@ def work_done_twice(case: Case) -> Claim | None:
         return None
     carried = {one.agents: one for one in case.of("work_carried")}
     for (one, two), fact in carried.items():
-        if (two, one) in carried:
-            met = _meeting(case, one, two)
+        if (two, one) in carried and _meeting(case, one, two):
             rationale = f"{fact.says} {carried[two, one].says}"
-            shown = fact.spans[:1] + (met.spans if met else fact.spans[1:])
-            if claim := case.claim("work_overlap", rationale, *shown):
+            if claim := case.claim("work_overlap", rationale, *fact.spans, shared=True):
                 return claim
     back = {one.agents: one.about["message"] for one in case.of("retraction")}
     stands: dict[str, Fact] = {}
@@ -144,7 +132,6 @@ NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
     fails_alone,
 )
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
-    promise_taken_back,
     order_not_kept,
     incompatible_designs,
     question_left_open,
@@ -161,17 +148,13 @@ def judge(case: Case) -> Verdict:
     """Return what the rules find, the first code by precedence as primary, or undecided."""
     if case.trace.outcome.passed is True:
         return Verdict()
-    for rule in NO_MATTER_OF_COORDINATION:
-        if claim := rule(case):
-            return _verdict([claim], case)
+    first = next((claim for rule in NO_MATTER_OF_COORDINATION if (claim := rule(case))), None)
     found = {claim.code: claim for rule in reversed(RULES) if (claim := rule(case))}
-    claims = [found[code] for code in CODES if code in found]
-    if not claims:
-        return Verdict(undecided=_UNDECIDED)
-    # Work that was left to the partner and is done twice is an overlap before a broken word.
-    if claims[0].code == "broken_commitment" and (twice := work_done_twice(case)):
-        claims = [twice, *(one for one in claims if one.code != "work_overlap")]
-    return _verdict(claims, case)
+    claims = [first] if first else []
+    claims += [
+        found[code] for code in CODES if code in found and not (first and first.code == code)
+    ]
+    return _verdict(claims, case) if claims else Verdict(undecided=_UNDECIDED)
 
 
 def _verdict(claims: list[Claim], case: Case) -> Verdict:
