@@ -2,9 +2,10 @@
 
 import difflib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import yaml
 from pydantic import (
@@ -61,6 +62,109 @@ class AppliesTo(_Part):
     min_agents: Annotated[int, Field(ge=1, le=100)] = 1
 
 
+Choice = Literal["one", "primary", "many"]
+
+
+class Decision(Protocol):
+    """What somebody decided about a trace: a judge's annotation, or a person's label."""
+
+    @property
+    def primary(self) -> str | None:
+        """The main code, if there is one."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Every code, the primary one first."""
+
+
+class SchemeCode(BaseModel):
+    """A code of a :class:`Scheme`. ``judged``: the judge can find it; ``screen``: it only screens
+    for it, so that its absence says nothing.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    name: str = ""
+    group: str | None = None
+    judged: bool
+    screen: bool = False
+
+
+class Scheme(BaseModel):
+    """What a table, a calibration, labels or a page need to know of a rubric, as ``run.json``
+    records it beside what the run's judge can find by it.
+
+    ``sha256`` is empty where the version of the rubric is not known.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    version: int
+    sha256: str
+    title: str = ""
+    choice: Choice
+    applies_to: AppliesTo = AppliesTo()
+    codes: tuple[SchemeCode, ...]
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.version, self.sha256))
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The codes' ids, in the rubric's order."""
+        return tuple(code.id for code in self.codes)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Every label that a trace can have: the codes and none."""
+        return (*self.ids, NONE)
+
+    @cached_property
+    def judged(self) -> frozenset[str]:
+        """The codes that the judge can find."""
+        return frozenset(code.id for code in self.codes if code.judged)
+
+    @cached_property
+    def screens(self) -> frozenset[str]:
+        """The codes whose absence says nothing."""
+        return frozenset(code.id for code in self.codes if code.screen)
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The codes of each group; nothing where no group tells more than the codes or none."""
+        groups: dict[str, tuple[str, ...]] = {}
+        for code in self.codes:
+            if code.group:
+                groups[code.group] = (*groups.get(code.group, ()), code.id)
+        if len(groups) < 2 or all(len(ids) == 1 for ids in groups.values()):
+            return {}
+        return groups
+
+    @property
+    def only_screens(self) -> bool:
+        """Whether the judge is a screen for every code that it can find: it never finds none."""
+        return bool(self.judged) and self.judged <= self.screens
+
+    @property
+    def screened(self) -> frozenset[str]:
+        """The labels whose share nothing tells while traces are undecided.
+
+        A judge that screens decides by finding, so that the undecided traces are no random ones:
+        every label. Of any other judge, the codes that it has no rule for.
+        """
+        return frozenset(self.labels if self.screens else set(self.ids) - self.judged)
+
+    def labels_of(self, decision: Decision) -> tuple[str, ...]:
+        """Return the labels of a trace that are counted: its codes where the rubric allows many,
+        else the primary one; none where there is no code.
+        """
+        if self.choice == "many":
+            return decision.codes or (NONE,)
+        return (decision.primary or NONE,)
+
+
 class Rubric(_Part):
     """A taxonomy with its rules.
 
@@ -74,7 +178,7 @@ class Rubric(_Part):
     title: Text
     source: Text
     applies_to: AppliesTo = AppliesTo()
-    choice: Literal["one", "primary", "many"]
+    choice: Choice
     min_quotes: Annotated[int, Field(ge=1, le=8)] = 2
     quote_from: Annotated[tuple[Origin, ...], Field(min_length=1)] = (
         "messages",
@@ -127,6 +231,31 @@ class Rubric(_Part):
         """Return the code's place in the precedence, or in the file where there is none."""
         order = self.precedence or tuple(code.id for code in self.codes)
         return order.index(code_id) if code_id in order else len(order)
+
+    def scheme(
+        self, judged: Collection[str] | None = None, screens: Collection[str] = ()
+    ) -> Scheme:
+        """Return what is recorded of the rubric. ``judged``: the codes that a judge can find, None
+        for all; ``screens``: those that it only screens for.
+        """
+        return Scheme(
+            id=self.id,
+            version=self.version,
+            sha256=self.sha256,
+            title=self.title,
+            choice=self.choice,
+            applies_to=AppliesTo(**self.applies_to.model_dump()),  # recorded in full
+            codes=tuple(
+                SchemeCode(
+                    id=code.id,
+                    name=code.name,
+                    group=code.group,
+                    judged=judged is None or code.id in judged,
+                    screen=code.id in screens,
+                )
+                for code in self.codes
+            ),
+        )
 
     def excludes(self, trace: Trace, *, any_outcome: bool = False) -> str | None:
         """Return why the rubric is not for this trace, or None if it is.

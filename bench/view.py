@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from annotator.runs.run import open_run
 from annotator.traces.library import Library
 from annotator.web.index import Filter, Index
 from annotator.web.search import search
@@ -76,9 +77,9 @@ def show(name: str, value: float, unit: str, limit: float) -> bool:
 def measure(folder: Path, annotations: int) -> bool:
     """Print all figures; return whether a limit is missed."""
     missed = False
-    Index([folder]).close()  # the imports, which are not what is measured
+    Index([open_run(folder)]).close()  # the imports, which are not what is measured
     before, begun = megabytes(), time.perf_counter()
-    with Index([folder]) as index:
+    with Index([open_run(folder)]) as index:
         while len(index.rows(Filter(), 0, 100).rows) < min(100, annotations):
             time.sleep(0.005)
         missed |= show("first page", time.perf_counter() - begun, "s", FIRST_PAGE)

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from annotator.annotations import Annotation, read_annotations
 from annotator.cli import main
+from annotator.rubrics import Choice, Scheme, SchemeCode
 
 # Nothing here asks the network. Libraries read it when they are first imported, whoever does that.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -79,6 +80,12 @@ def write_run(
     for n, patch in (PATCHES if patches is None else patches).items():
         (folder / f"agent{n}.patch").write_text(patch)
     return folder
+
+
+def make_scheme(rubric: str, ids: Sequence[str], choice: Choice, sha256: str = "") -> Scheme:
+    """What labels by a rubric with these codes are checked against."""
+    codes = tuple(SchemeCode(id=code, judged=True) for code in ids)
+    return Scheme(id=rubric, version=1, sha256=sha256, choice=choice, codes=codes)
 
 
 def run_name(n: int, root: str = "logs") -> str:

@@ -11,16 +11,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
+from annotator.labels import Label, Labels, read_labels, rubrics_in
 from annotator.labels.model import Passage
-from annotator.rubrics import load_rubric
+from annotator.rubrics import Scheme, load_rubric
 from annotator.text import one_line
+from tests.conftest import make_scheme
 
 SHA = "a" * 64
 IDS = ("work_overlap", "parameter_flow", "repetition")
-PRIMARY = Codes("symptoms", IDS, "primary", SHA)
-ONE = Codes("symptoms", IDS, "one", SHA)
-MANY = Codes("symptoms", IDS, "many", SHA)
+PRIMARY = make_scheme("symptoms", IDS, "primary", SHA)
+ONE = make_scheme("symptoms", IDS, "one", SHA)
+MANY = make_scheme("symptoms", IDS, "many", SHA)
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def saved(path: Path, value: Any) -> Path:
     return path
 
 
-def problem(*files: Path, codes: Codes = PRIMARY) -> str:
+def problem(*files: Path, codes: Scheme = PRIMARY) -> str:
     with pytest.raises(AnnotatorError) as error:
         read_labels(files, codes)
     return str(error.value)
@@ -286,7 +287,7 @@ def test_a_wrong_field_is_named_with_its_place(tmp_path, fields, codes, field, m
 
 def test_versions_are_not_compared_where_one_is_not_known(tmp_path):
     file = lines(tmp_path / "l.jsonl", row(rubric_sha256="b" * 64), row(trace_id="t2"))
-    labels = read_labels([file], Codes("symptoms", IDS, "primary"))
+    labels = read_labels([file], make_scheme("symptoms", IDS, "primary"))
     assert [one.rubric_sha256 for one in labels.labels] == ["b" * 64, None]
 
 
@@ -712,7 +713,7 @@ def test_potato_tables(tmp_path, header, cells):
 
 def test_potato_tables_keep_the_case_of_codes(tmp_path):
     file = table(tmp_path / "a.csv", "Instance_ID,user,code:::C3a", "t1,ann,1")
-    assert only(read_labels([file], Codes("comm", ("C3a",), "one"))).codes == ("C3a",)
+    assert only(read_labels([file], make_scheme("comm", ("C3a",), "one"))).codes == ("C3a",)
 
 
 def test_potato_output_beside_other_files_is_not_guessed(tmp_path):
@@ -745,7 +746,7 @@ def test_potato_problems(tmp_path, labels, message):
 # Anything
 
 
-def attempt(path: Path, codes: Codes) -> None:
+def attempt(path: Path, codes: Scheme) -> None:
     """Read a file of anything: labels come out, or an error that is safe to show."""
     for read in (lambda: read_labels([path], codes), lambda: rubrics_in([path])):
         text = "read"
@@ -852,7 +853,7 @@ def test_the_labels_of_real_runs(shared_data):
     for name, other in (("symptoms", "comm_errors"), ("comm_errors", "symptoms")):
         rubric = load_rubric(name)
         ids = tuple(code.id for code in rubric.codes)
-        labels = read_labels([file], Codes(name, ids, rubric.choice, rubric.sha256))
+        labels = read_labels([file], make_scheme(name, ids, rubric.choice, rubric.sha256))
         assert labels.annotators == ("A", "B", "gold")
         assert labels.other_rubrics == {other: 120}
         assert labels.unlabelled == ()

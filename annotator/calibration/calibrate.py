@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code, screened
-from annotator.calibration.frame import Frame, RubricInfo, found
-from annotator.calibration.join import Joined, Pair, human_label, one_label
+from annotator.calibration.frame import Frame
+from annotator.calibration.join import Joined, Pair, one_label
 from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
-from annotator.rubrics import NONE
+from annotator.rubrics import NONE, Scheme
 from validation import (
     Estimate,
     Retest,
@@ -62,8 +62,8 @@ def calibrate(
         rubric_version=frame.rubric.version,
         rubric_sha256=frame.rubric.sha256,
         choice=frame.rubric.choice,
-        codes=frame.rubric.codes,
-        judged_codes=tuple(code for code in frame.rubric.codes if code in frame.rubric.judged),
+        codes=frame.rubric.ids,
+        judged_codes=tuple(code for code in frame.rubric.ids if code in frame.rubric.judged),
         judged=frame.total,
         clusters=frame.clusters if frame.clustered else None,
         cluster_by=tuple(cluster_by) if frame.clustered else (),
@@ -107,13 +107,13 @@ def calibrate(
     )
 
 
-def labelled(pairs: Sequence[Pair], rubric: RubricInfo) -> list[Labelled]:
+def labelled(pairs: Sequence[Pair], rubric: Scheme) -> list[Labelled]:
     """Return the labelled traces as they are counted."""
     return [
         Labelled(
             pair.trace_id,
-            frozenset(human_label(pair.label, rubric)),
-            frozenset(found(pair.annotation, rubric)),
+            frozenset(rubric.labels_of(pair.label)),
+            frozenset(rubric.labels_of(pair.annotation)),
             pair.weight,
             pair.cluster,
         )

@@ -17,9 +17,10 @@ from annotator.calibration.estimates import (
     not_corrected,
     screened,
 )
-from annotator.calibration.frame import Frame, empty_frame, found, read_frame
+from annotator.calibration.frame import Frame, empty_frame, read_frame
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE
+from annotator.runs.run import Run
 
 
 class _Counted(BaseModel):
@@ -145,7 +146,7 @@ def own(calibrations: Sequence[Stored], frame: Frame) -> Stored:
     return max(calibrations, key=fits)
 
 
-def misfit(stored: Stored, whole: Frame, run: Path) -> str:
+def misfit(stored: Stored, whole: Frame, run: Run) -> str:
     """Return why a calibration is not of a run's judge and traces, "" if it is.
 
     Raises:
@@ -167,7 +168,7 @@ def misfit(stored: Stored, whole: Frame, run: Path) -> str:
     return ""
 
 
-def fitted(run: Path, rubric: str, calibrations: Sequence[Stored]) -> tuple[Stored, Frame, str]:
+def fitted(run: Run, rubric: str, calibrations: Sequence[Stored]) -> tuple[Stored, Frame, str]:
     """Return the calibration made for a run, the run's frame with the labelled traces kept, and why
     the two do not fit, "" if they do.
 
@@ -182,7 +183,7 @@ def fitted(run: Path, rubric: str, calibrations: Sequence[Stored]) -> tuple[Stor
 
 
 def correction_of(
-    stored: Stored, frame: Frame, whole: Frame, run: Path, *, transfer: bool
+    stored: Stored, frame: Frame, whole: Frame, run: Run, *, transfer: bool
 ) -> Correction:
     """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
 
@@ -237,7 +238,7 @@ def labelled_in(stored: Stored, frame: Frame) -> list[Labelled]:
     for one in stored.joined:
         annotation = frame.wanted.get(one.trace_id)
         if annotation and annotation.status in ("labelled", "none"):
-            judge = frozenset(found(annotation, frame.rubric))
+            judge = frozenset(frame.rubric.labels_of(annotation))
             human = frozenset(one.counted.human)
             rows.append(Labelled(one.trace_id, human, judge, one.weight, one.cluster))
     return rows

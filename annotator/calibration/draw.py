@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from annotator.annotations import DEFAULT_CLUSTER
 from annotator.calibration.design import (
     EVERYTHING,
     Candidate,
@@ -19,11 +20,11 @@ from annotator.calibration.design import (
     top_up,
     write_design,
 )
-from annotator.calibration.frame import DEFAULT_CLUSTER, rubrics_of
 from annotator.calibration.sheets import Population, Split, of_run, of_traces, rows, write_sheet
 from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
-from annotator.runs.manifest import absolute, read_manifest
+from annotator.runs.manifest import absolute
+from annotator.runs.run import Run
 from validation import expected_half_widths
 
 PLANNED = (50, 100, 200, 400)
@@ -81,8 +82,8 @@ class Planned:
     half_width: float
 
 
-def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
-    """Draw traces, and write the sheet and its design.
+def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
+    """Draw from a run or from traces, and write the sheet and its design.
 
     Raises:
         AnnotatorError: the sources cannot be read or hold nothing to draw, the sample is too small
@@ -93,7 +94,7 @@ def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
     before = read_design(what.before) if what.before else None
     split = Split(before.split, before.salt, before.dev_share) if before else what.split
     stratify = EVERYTHING not in before.strata if before else not what.uniform
-    population = _population(sources, what, split, stratify=stratify)
+    population = _population(source, what, split, stratify=stratify)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
@@ -105,7 +106,7 @@ def draw_sheet(sources: Sequence[str], what: Draw, out: Path) -> Sheet:
     else:
         design, chosen = _drawn(population, what, split)
         twice = doubles(chosen, what.double, what.seed)
-    where, format = _places(sources, what)
+    where, format = _places(source, what)
     design = replace(design, sources=where, format=format)
     sheet = rows(chosen, twice, design, split)
     beside = design_file(out)
@@ -138,7 +139,7 @@ def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, li
     return design, chosen
 
 
-def plan_sheet(sources: Sequence[str], what: Draw) -> list[Planned]:
+def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
     """Return what samples of several sizes are expected to show of each code, drawing none.
 
     The judge is assumed to be right in :data:`ASSUMED_PRECISION` of what it flags, and to miss as
@@ -147,9 +148,9 @@ def plan_sheet(sources: Sequence[str], what: Draw) -> list[Planned]:
     Raises:
         AnnotatorError: as :func:`draw_sheet`; or there is no run: the codes' shares are not known.
     """
-    if not _is_run(sources):
+    if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
-    population = _population(sources, what, what.split, stratify=not what.uniform)
+    population = _population(source, what, what.split, stratify=not what.uniform)
     sizes = sizes_of(population.candidates)
     total = sum(sizes.values())
     planned = []
@@ -197,37 +198,35 @@ def _effective(
     return reached**2 / spread if spread else 0.0
 
 
-def _is_run(sources: Sequence[str]) -> bool:
-    return len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
-
-
-def _places(sources: Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
+def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | None, str | None]:
     """Return where the traces are and their format: of a run, as its manifest says."""
-    if not _is_run(sources):
-        return tuple(absolute(source) for source in sources), what.format
-    manifest = read_manifest(Path(sources[0]))
-    where, format = manifest.get("sources"), manifest.get("format")
-    if not isinstance(where, list) or not isinstance(format, str):
+    if not isinstance(source, Run):
+        return tuple(map(absolute, source)), what.format
+    fields = source.manifest.model_fields_set
+    if "sources" not in fields or "format" not in fields:
         return None, None
-    return tuple(str(one) for one in where), format
+    return source.manifest.sources, source.manifest.format
 
 
-def _population(sources: Sequence[str], what: Draw, split: Split, *, stratify: bool) -> Population:
-    if _is_run(sources):
-        run = Path(sources[0])
-        known = rubrics_of(run)
-        if what.rubric is None and len(known) > 1:
-            raise AnnotatorError(f"the run has several rubrics: {', '.join(known)}; say --rubric")
-        rubric = what.rubric or next(iter(known))
-        population = of_run(run, rubric, split, what.cluster, stratify=stratify)
+def _population(
+    source: Run | Sequence[str], what: Draw, split: Split, *, stratify: bool
+) -> Population:
+    if isinstance(source, Run):
+        rubrics = tuple(source.schemes)
+        if what.rubric is None and len(rubrics) > 1:
+            names = ", ".join(rubrics)
+            raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
+        rubric = what.rubric or rubrics[0]
+        population = of_run(source, rubric, split, what.cluster, stratify=stratify)
     else:
         if what.rubric is None:
             raise AnnotatorError("--rubric is missing: what is to be labelled?")
         if what.before:
             raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-        population = of_traces(sources, what.format, load_rubric(what.rubric), split, what.cluster)
+        population = of_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
     if not population.candidates:
+        where = source if isinstance(source, Run) else source[0]
         raise AnnotatorError(
-            f"nothing to draw from: no judged trace in the {split.name} split of {sources[0]}"
+            f"nothing to draw from: no judged trace in the {split.name} split of {where}"
         )
     return population

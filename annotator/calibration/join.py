@@ -3,11 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from annotator.annotations import Annotation
-from annotator.calibration.frame import Frame, RubricInfo, alone, cluster_of
+from annotator.annotations import Annotation, cluster_of, lone_cluster
+from annotator.calibration.frame import Frame
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
-from annotator.rubrics import NONE
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
 
@@ -58,13 +57,6 @@ class Joined:
     def clusters(self) -> list[str] | None:
         """The clusters of the pairs, None if no trace tells its own."""
         return [pair.cluster for pair in self.pairs if pair.cluster is not None] or None
-
-
-def human_label(label: Label, rubric: RubricInfo) -> tuple[str, ...]:
-    """Return what of a person's label is counted, as :func:`annotator.calibration.frame.found`."""
-    if rubric.choice == "many":
-        return label.codes or (NONE,)
-    return (label.primary or NONE,)
 
 
 def one_label(labels: Collection[str]) -> str:
@@ -168,7 +160,7 @@ def join(
     clusters = [cluster_of(one.attributes, cluster) for _, one in judged]
     known = any(clusters)
     pairs = [
-        Pair(label, one, weight, (own or alone(label.trace_id)) if known else None)
+        Pair(label, one, weight, (own or lone_cluster(label.trace_id)) if known else None)
         for (label, one), weight, own in zip(
             judged, weights or [1.0] * len(judged), clusters, strict=True
         )

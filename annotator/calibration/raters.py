@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from annotator.calibration.frame import Frame, RubricInfo, alone, found
-from annotator.calibration.join import human_label, one_label
+from annotator.annotations import lone_cluster
+from annotator.calibration.frame import Frame
+from annotator.calibration.join import one_label
 from annotator.calibration.model import Comparison
 from annotator.labels import Label, Labels
+from annotator.rubrics import Scheme
 from validation import (
     Estimate,
     Flips,
@@ -22,7 +24,7 @@ from validation import (
 
 def people(
     labels: Labels,
-    rubric: RubricInfo,
+    rubric: Scheme,
     *,
     clusters: Mapping[str, str | None],
     weights: Mapping[str, float] | None = None,
@@ -45,7 +47,7 @@ def people(
         return (), None
     units = sorted({trace_id for own in by_name.values() for trace_id in own})
     ratings = [
-        [frozenset(human_label(own[unit], rubric)) if unit in own else None for unit in units]
+        [frozenset(rubric.labels_of(own[unit])) if unit in own else None for unit in units]
         for own in by_name.values()
     ]
     alpha = krippendorff_alpha(
@@ -67,7 +69,7 @@ def between(
     first: Mapping[str, Label],
     second_name: str,
     second: Mapping[str, Label],
-    rubric: RubricInfo,
+    rubric: Scheme,
     clusters: Mapping[str, str | None],
     weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
@@ -76,9 +78,7 @@ def between(
     both = [trace_id for trace_id in first if trace_id in second]
     if not both:
         return None
-    labels = [
-        [one_label(human_label(own[unit], rubric)) for unit in both] for own in (first, second)
-    ]
+    labels = [[one_label(rubric.labels_of(own[unit])) for unit in both] for own in (first, second)]
     return Comparison(
         f"{first_name} and {second_name}",
         len(both),
@@ -108,7 +108,7 @@ def judges_agree(
 def _agreement(
     labels: Sequence[Sequence[str]],
     units: Sequence[str],
-    rubric: RubricInfo,
+    rubric: Scheme,
     clusters: Mapping[str, str | None],
     weights: Mapping[str, float] | None,
     confidence: float,
@@ -148,7 +148,9 @@ def _flips(frames: Sequence[Frame], units: Sequence[str]) -> dict[str, Flips]:
     flipped: Counter[str] = Counter()
     for unit in units:
         runs: list[set[str]] = [
-            set(found(frame.wanted[unit], frame.rubric)) for frame in frames if _judged(frame, unit)
+            set(frame.rubric.labels_of(frame.wanted[unit]))
+            for frame in frames
+            if _judged(frame, unit)
         ]
         if len(runs) > 1:
             some = set[str]().union(*runs)
@@ -165,11 +167,11 @@ def _judged(frame: Frame, trace_id: str) -> str | None:
     annotation = frame.wanted.get(trace_id)
     if annotation is None or annotation.status not in ("labelled", "none"):
         return None
-    return one_label(found(annotation, frame.rubric))
+    return one_label(frame.rubric.labels_of(annotation))
 
 
 def _clusters(units: Sequence[str], clusters: Mapping[str, str | None]) -> list[str] | None:
     known = [clusters.get(unit) for unit in units]
     if not any(known):
         return None
-    return [one or alone(unit) for one, unit in zip(known, units, strict=True)]
+    return [one or lone_cluster(unit) for one, unit in zip(known, units, strict=True)]

@@ -5,24 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from annotator.annotations import DEFAULT_CLUSTER, cluster_of
 from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, read_design
-from annotator.calibration.frame import (
-    DEFAULT_CLUSTER,
-    Frame,
-    RubricInfo,
-    cluster_of,
-    read_frame,
-    rubrics_of,
-)
-from annotator.calibration.join import Joined, human_label, in_split, join, reference
+from annotator.calibration.frame import Frame, read_frame
+from annotator.calibration.join import Joined, in_split, join, reference
 from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
 from annotator.calibration.model import Calibration, Comparison
 from annotator.calibration.raters import between, judges_agree, people, reruns
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, Label, Labels, read_labels, rubrics_in
-from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.manifest import now, read_manifest
+from annotator.labels import Label, Labels, read_labels, rubrics_in
+from annotator.rubrics import Scheme, load_rubric
+from annotator.runs.manifest import now
+from annotator.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class Request:
     files: tuple[Path, ...]
     rubrics: tuple[str, ...] = ()
     annotators: tuple[str, ...] = ()
-    against: tuple[Path, ...] = ()
+    against: tuple[Run, ...] = ()
     cluster: tuple[str, ...] = DEFAULT_CLUSTER
     design: Path | None = None
     final: bool = False
@@ -52,17 +47,17 @@ class Calibrated:
 
     calibration: Calibration
     joined: Joined
-    rubric: RubricInfo
+    rubric: Scheme
 
 
-def calibrate_run(run: Path, request: Request) -> list[Calibrated]:
+def calibrate_run(run: Run, request: Request) -> list[Calibrated]:
     """Calibrate a run for every rubric that has labels, and note the looks in the ledger.
 
     Raises:
         AnnotatorError: there is no run, the labels are not readable or not of this run, or a choice
             has to be made (which annotator, which split).
     """
-    known = rubrics_of(run)
+    known = run.schemes
     there = rubrics_in(request.files)
     for name in request.rubrics:
         if name not in known:
@@ -75,8 +70,8 @@ def calibrate_run(run: Path, request: Request) -> list[Calibrated]:
     return [_calibrated(run, known[name], request) for name in wanted]
 
 
-def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
-    labels = read_labels(request.files, codes_of(rubric))
+def _calibrated(run: Run, rubric: Scheme, request: Request) -> Calibrated:
+    labels = read_labels(request.files, rubric)
     chosen, annotators = reference(labels, request.annotators)
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
@@ -100,14 +95,14 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         confidence=request.confidence,
         seed=request.seed,
     )
-    others = [_other(frame, path, wanted, request) for path in request.against]
+    others = [_other(frame, other_run, wanted, request) for other_run in request.against]
     ids = [other.run for other in others]
-    for path, other in zip(request.against, others, strict=True):
+    for other_run, other in zip(request.against, others, strict=True):
         if ids.count(other.run) > 1:
-            raise AnnotatorError(f"--against {path}: this run was given twice")
+            raise AnnotatorError(f"--against {other_run}: this run was given twice")
     judges = [
-        _against(frame, other, run, path, clusters, weights, request.confidence)
-        for path, other in zip(request.against, others, strict=True)
+        _against(frame, other, run, other_run, clusters, weights, request.confidence)
+        for other_run, other in zip(request.against, others, strict=True)
     ]
     again = [other for other in others if other.judge_sha256 == frame.judge_sha256]
     notes += [
@@ -150,11 +145,6 @@ def _calibrated(run: Path, rubric: RubricInfo, request: Request) -> Calibrated:
         notes=[*notes, *([problem] if problem else [])],
     )
     return Calibrated(calibration, joined, rubric)
-
-
-def codes_of(rubric: RubricInfo) -> Codes:
-    """Return what labels are checked against."""
-    return Codes(rubric.id, rubric.codes, rubric.choice, rubric.sha256)
 
 
 def _check_design(design: Design, frame: Frame) -> list[str]:
@@ -207,30 +197,30 @@ def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | Non
     return found if len(found) == len(chances) and len(set(found.values())) > 1 else None
 
 
-def _other(frame: Frame, path: Path, wanted: set[str], request: Request) -> Frame:
+def _other(frame: Frame, run: Run, wanted: set[str], request: Request) -> Frame:
     """Return another run of the same rubric."""
-    other = read_frame(path, frame.rubric.id, wanted=wanted, cluster=request.cluster)
+    other = read_frame(run, frame.rubric.id, wanted=wanted, cluster=request.cluster)
     if other.rubric.sha256 != frame.rubric.sha256:
         raise AnnotatorError(
-            f"--against {path}: judged by another version of {frame.rubric.id}"
+            f"--against {run}: judged by another version of {frame.rubric.id}"
             f" ({other.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
         )
     if other.run == frame.run:
-        raise AnnotatorError(f"--against {path}: this is the run itself")
+        raise AnnotatorError(f"--against {run}: this is the run itself")
     return other
 
 
 def _against(
     frame: Frame,
     other: Frame,
-    run: Path,
-    path: Path,
+    run: Run,
+    other_run: Run,
     clusters: Mapping[str, str | None],
     weights: Mapping[str, float] | None,
     confidence: float,
 ) -> Comparison | None:
     again = other.judge_sha256 == frame.judge_sha256
-    cached = any(read_manifest(one).get("totals", {}).get("cache_hits") for one in (run, path))
+    cached = any(each.manifest.totals.get("cache_hits") for each in (run, other_run))
     note = None
     if again and cached:
         note = "answers out of the cache: it agrees with itself by construction"
@@ -241,7 +231,7 @@ def _against(
 
 
 def _look(
-    run: Path, frame: Frame, labels: Mapping[str, Any], files: Sequence[Path]
+    run: Run, frame: Frame, labels: Mapping[str, Any], files: Sequence[Path]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Note the look; return it, or None and why it could not be noted."""
     entry = {
@@ -266,7 +256,7 @@ def _look(
 class Annotators:
     """Two people on the traces that both labelled, with the labels in which they differ."""
 
-    rubric: RubricInfo
+    rubric: Scheme
     comparison: Comparison
     differing: tuple[tuple[Label, Label], ...]
 
@@ -283,7 +273,7 @@ class Annotators:
 
 
 def compare_annotators(
-    request: Request, first: str, second: str, run: Path | None = None
+    request: Request, first: str, second: str, run: Run | None = None
 ) -> list[Annotators]:
     """Hold one annotator against another, for every rubric (or those asked for) with labels.
 
@@ -295,14 +285,14 @@ def compare_annotators(
     """
     return [
         _annotators(info, request, first, second, run)
-        for info in _infos(request, rubrics_of(run) if run else None)
+        for info in _infos(request, run.schemes if run else None)
     ]
 
 
 def _annotators(
-    info: RubricInfo, request: Request, first: str, second: str, run: Path | None
+    info: Scheme, request: Request, first: str, second: str, run: Run | None
 ) -> Annotators:
-    labels = read_labels(request.files, codes_of(info))
+    labels = read_labels(request.files, info)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(
@@ -323,13 +313,12 @@ def _annotators(
     differing = tuple(
         (label, other[trace_id])
         for trace_id, label in one.items()
-        if trace_id in other
-        and set(human_label(label, info)) != set(human_label(other[trace_id], info))
+        if trace_id in other and set(info.labels_of(label)) != set(info.labels_of(other[trace_id]))
     )
     return Annotators(info, comparison, differing)
 
 
-def _infos(request: Request, known: Mapping[str, RubricInfo] | None) -> list[RubricInfo]:
+def _infos(request: Request, known: Mapping[str, Scheme] | None) -> list[Scheme]:
     there = rubrics_in(request.files)
     names = request.rubrics or tuple(sorted(there))
     if not names:
@@ -338,11 +327,4 @@ def _infos(request: Request, known: Mapping[str, RubricInfo] | None) -> list[Rub
         if missing := [name for name in names if name not in known]:
             raise AnnotatorError(f"the run has no rubric {missing[0]!r}, only {', '.join(known)}")
         return [known[name] for name in names]
-    return [_info(load_rubric(name)) for name in names]
-
-
-def _info(rubric: Rubric) -> RubricInfo:
-    codes = tuple(code.id for code in rubric.codes)
-    return RubricInfo(
-        rubric.id, rubric.version, rubric.sha256, rubric.choice, codes, frozenset(codes)
-    )
+    return [load_rubric(name).scheme() for name in names]

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation
+from annotator.annotations import Annotation, cluster_of
 from annotator.calibration.design import EVERYTHING, Candidate, Design, split_of
-from annotator.calibration.frame import cluster_of, read_frame
+from annotator.calibration.frame import read_frame
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE, Rubric
+from annotator.runs.run import Run
 from annotator.text import harmless, storable
 from annotator.traces import Trace, Unreadable, read_traces
 
@@ -57,7 +58,7 @@ class Split:
 
 
 def of_run(
-    run: Path, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
+    run: Run, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
 ) -> Population:
     """Return the judged traces of a run; their strata are the judge's labels where wanted.
 

@@ -12,6 +12,7 @@ from annotator.reports.frequency import FrequencyTable, frequency_tables
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Calibrations
+    from annotator.runs.run import Run
     from annotator.web.reading import Shown
 
 Command = Callable[..., Any]
@@ -80,7 +81,7 @@ class Asked:
     where the traces are now. ``of_labelled``: shares of the labelled traces alone.
     """
 
-    runs: Sequence[Path]
+    runs: "Sequence[Run]"
     calibration_files: Sequence[Path]
     transfer: bool
     by: str | None
@@ -120,11 +121,9 @@ class Asked:
 
     def shown(self) -> "Shown":
         """Return what pages show."""
-        from annotator.runs.manifest import read_manifests
         from annotator.web.people import read_person_labels
         from annotator.web.reading import Shown
 
-        read_manifests(self.runs)  # each run once
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)

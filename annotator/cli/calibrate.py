@@ -11,6 +11,7 @@ from annotator.calibration.model import write_calibrations, written
 from annotator.calibration.session import Request, calibrate_run, compare_annotators
 from annotator.cli.output import Number, attributes, say
 from annotator.reports.calibration import between_screen, disagreements, in_detail, screen
+from annotator.runs.run import open_run
 from validation import RaterAgreement
 
 MISSED, UNDECIDED = 1, 4
@@ -127,7 +128,7 @@ def command(
         files=files,
         rubrics=rubric_names,
         annotators=annotators,
-        against=against,
+        against=tuple(map(open_run, against)),
         cluster=attributes(cluster),
         design=design,
         final=final,
@@ -136,14 +137,14 @@ def command(
         population=population,
     )
     if between:
-        pairs = compare_annotators(request, *between, run)
+        pairs = compare_annotators(request, *between, open_run(run) if run else None)
         shown = "\n\n".join(between_screen(one, listed=listed) for one in pairs)
         say(_json([one.as_dict() for one in pairs]) if as_json else shown)
         _end([(one.rubric.id, one.comparison.agreement) for one in pairs], min_agreement, min_kappa)
         return
     if run is None:
         raise click.UsageError("RUN is missing (or give --between A B)")
-    done = calibrate_run(run, request)
+    done = calibrate_run(open_run(run), request)
     calibrations = [one.calibration for one in done]
     file = out or run / "calibration.json"
     value = written(calibrations)

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked
-from annotator.reports.frequency import partial
-from annotator.runs.manifest import read_manifest, run_names
+from annotator.runs.run import name_runs
 from annotator.text import one_line
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
@@ -76,8 +75,8 @@ def _dataset(asked: Asked, path: Path) -> None:
     from annotator.reports.dataset import write_dataset
 
     write_dataset(asked.runs, path)
-    for run, name in zip(asked.runs, run_names(asked.runs), strict=True):
-        if notes := " ".join(partial(read_manifest(run))):
+    for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):
+        if notes := " ".join(run.manifest.partial):
             click.echo(one_line(f"{name}: {notes}", 2000), err=True)
 
 

@@ -14,7 +14,7 @@ from annotator.reports import figures
 from annotator.reports.frequency import told_apart
 from annotator.reports.out import write_text
 from annotator.reports.writers import WRITERS
-from annotator.runs.manifest import read_manifests
+from annotator.runs.run import Run, open_runs
 from annotator.text import one_line
 
 
@@ -100,13 +100,13 @@ def command(
     check_together(given)
     if figure:
         figures.check(figure)
-    read_manifests(runs)  # each run once, whatever is made of them
+    opened = open_runs(runs)
     people = label_files, annotators
-    asked = Asked(runs, calibration_files, transfer, by, *people, traces, of_labelled)
+    asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled)
     if sides and by:
         _compared(asked, by, sides, format_, place)
     elif co_occurrence:
-        _together(runs, format_, place, figure)
+        _together(opened, format_, place, figure)
     elif form.write and place:
         form.write(asked, place)
         _written(place)
@@ -126,7 +126,7 @@ def _compared(
     _put(compare_writers.WRITERS[format_](compared), place)
 
 
-def _together(runs: Sequence[Path], format_: str, place: Path | None, figure: Path | None) -> None:
+def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Path | None) -> None:
     from annotator.reports import together
 
     counted = together.co_occurrence(*runs)

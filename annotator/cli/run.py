@@ -22,6 +22,7 @@ from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.rubrics import Rubric, built_in, load_rubric
 from annotator.runs.execute import Only, Plan, Seen, execute_in_batches, forecast
 from annotator.runs.manifest import new_manifest, now, read_manifest
+from annotator.runs.run import open_run
 from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
 from annotator.traces import FORMATS, count_traces, exists
@@ -120,7 +121,7 @@ def command(
     chosen = choose(judge_name, concurrency, dry_run, options, notice)
     judge = chosen.judge
     if resume and out:
-        judge.recall(read_manifest(out).get("learned", {}))
+        judge.recall(read_manifest(out).learned)
     for rubric in rubrics:
         if reason := judge.unsupported(rubric):
             raise AnnotatorError(reason)
@@ -144,13 +145,13 @@ def command(
     try:
         seen = _execute(plan, run, chosen, quiet, notice)
     except BudgetReached as error:
-        say_tables(frequency_tables(folder), "json" if as_json else "table")
+        say_tables(frequency_tables(open_run(folder)), "json" if as_json else "table")
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
     _notices(seen, folder, notice)
     if seen.pending and chosen.outbox:
         _say_where(chosen.outbox, folder, notice)
         return
-    tables = frequency_tables(folder)
+    tables = frequency_tables(open_run(folder))
     say_tables(tables, "json" if as_json else "table")
     if any(table.failed for table in tables):
         _failures(tables, folder)

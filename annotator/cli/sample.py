@@ -8,6 +8,7 @@ from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
 from annotator.cli.output import Number, attributes, say
 from annotator.reports.plan import plan_table
+from annotator.runs.run import Run, open_run
 from annotator.traces import FORMATS
 
 
@@ -113,11 +114,11 @@ def command(
         more=tuple(_more(one) for one in more),
     )
     if plan:
-        say(plan_table(plan_sheet(sources, what)))
+        say(plan_table(plan_sheet(_source(sources), what)))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
-    sheet = draw_sheet(sources, what, out)
+    sheet = draw_sheet(_source(sources), what, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
@@ -126,6 +127,12 @@ def command(
     say(f"the design, with the judge's codes, is in {sheet.design_file}: keep it from who labels")
     if sheet.left_out:
         click.echo(f"{sheet.left_out} traces without a judgement are not drawn from", err=True)
+
+
+def _source(sources: tuple[str, ...]) -> Run | tuple[str, ...]:
+    """Return the run that is named; sources of traces as they are."""
+    is_run = len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
+    return open_run(sources[0]) if is_run else sources
 
 
 def _more(text: str) -> tuple[str, int]:

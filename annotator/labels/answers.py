@@ -5,7 +5,7 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.labels.checking import is_none, number_in
-from annotator.labels.model import Codes
+from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import text_of
 
@@ -14,7 +14,7 @@ BESIDE = ("note", "evidence", "confidence")
 _IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
 
 
-def coded(answers: Mapping[str, Sequence[str]], codes: Codes, where: str) -> dict[str, Any]:
+def coded(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> dict[str, Any]:
     """Return the fields ``primary`` and ``secondary`` from what was picked for each question.
 
     The questions are those named ``primary`` and ``secondary``. Where there are none, it is the one
@@ -33,9 +33,9 @@ def coded(answers: Mapping[str, Sequence[str]], codes: Codes, where: str) -> dic
         )
     if not picked:
         return {}
-    candidates = [codes.rubric] if codes.rubric in picked else list(picked)
+    candidates = [scheme.id] if scheme.id in picked else list(picked)
     if len(candidates) > 1:
-        candidates = [name for name in picked if any(is_code(one, codes) for one in picked[name])]
+        candidates = [name for name in picked if any(is_code(one, scheme) for one in picked[name])]
     if len(candidates) != 1:
         names = one_line(", ".join(sorted(picked)), 200)
         raise AnnotatorError(
@@ -46,12 +46,12 @@ def coded(answers: Mapping[str, Sequence[str]], codes: Codes, where: str) -> dic
     return {"primary": first, "secondary": rest}
 
 
-def is_code(word: Any, codes: Codes) -> bool:
+def is_code(word: Any, scheme: Scheme) -> bool:
     """Whether a word is a code of the rubric, or the word for none."""
-    return isinstance(word, str) and (word.strip() in codes.ids or is_none(word))
+    return isinstance(word, str) and (word.strip() in scheme.ids or is_none(word))
 
 
-def identity(data: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     """Return the fields that say what was labelled, from the data a task was made of.
 
     The rubric is the caller's unless the data names one. Numbers are taken as texts: tools that
@@ -59,6 +59,6 @@ def identity(data: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
     """
     fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
     fields["inclusion_probability"] = number_in(data.get("inclusion_probability"))
-    return {"rubric": codes.rubric} | {
+    return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")
     }

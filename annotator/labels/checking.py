@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.errors import LabelsError
-from annotator.labels.model import Codes, Label, Passage, Row
-from annotator.rubrics import NONE
+from annotator.labels.model import Label, Passage, Row
+from annotator.rubrics import NONE, Scheme
 from annotator.text import one_line, storable
 from annotator.traces.document import kind
 
@@ -57,12 +57,12 @@ def is_none(code: Any) -> bool:
     return isinstance(code, str) and code.strip().lower() == NONE
 
 
-def is_labelled(fields: Mapping[str, Any], codes: Codes) -> bool:
+def is_labelled(fields: Mapping[str, Any], scheme: Scheme) -> bool:
     """Whether the annotator has said anything about codes, be it that none applies."""
-    return "primary" in fields or (codes.choice == "many" and bool(fields.get("secondary")))
+    return "primary" in fields or (scheme.choice == "many" and bool(fields.get("secondary")))
 
 
-def trace_of(row: Row, codes: Codes, problems: Problems) -> str | None:
+def trace_of(row: Row, scheme: Scheme, problems: Problems) -> str | None:
     """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
 
     What stands beside a label that is missing is a problem too: whether "no code" was meant or
@@ -73,7 +73,7 @@ def trace_of(row: Row, codes: Codes, problems: Problems) -> str | None:
     beside = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
     extra = [name for name in beside if name not in allowed]
     if extra:
-        field = "secondary" if codes.choice == "many" else "primary"
+        field = "secondary" if scheme.choice == "many" else "primary"
         filled = f"{' and '.join(extra)} {'are' if len(extra) > 1 else 'is'} filled"
         check.wrong(field, f"missing, but {filled}; write {NONE} or a code")
     check.text("note")
@@ -84,27 +84,27 @@ def trace_of(row: Row, codes: Codes, problems: Problems) -> str | None:
 _BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 
-def checked(row: Row, codes: Codes, problems: Problems) -> Label | None:
+def checked(row: Row, scheme: Scheme, problems: Problems) -> Label | None:
     """Return the label of a labelled row, or None if it has problems, which are recorded."""
     check = Check(row, problems)
     if row.fields.get("skipped") is True:
         check.wrong("skipped", "true, but the trace has a label; take one of them out")
-    primary, secondary = check.codes(codes)
+    primary, secondary = check.codes(scheme)
     label = Label(
         trace_id=check.name("trace_id"),
-        rubric=codes.rubric,
+        rubric=scheme.id,
         annotator=check.name("annotator"),
         primary=primary,
         secondary=secondary,
         evidence=check.texts("evidence", "quotes"),
         note=check.text("note") or "",
         confidence=check.confidence(),
-        rubric_sha256=check.sha256(codes),
+        rubric_sha256=check.sha256(scheme),
         inclusion_probability=check.probability(),
         task=check.text("task"),
         split=check.text("split"),
         design=check.text("design"),
-        spans=check.spans(codes),
+        spans=check.spans(scheme),
         where=row.where,
     )
     return None if check.failed else label
@@ -154,7 +154,7 @@ class Check:
             return ()
         return tuple(storable(one) for one in value)
 
-    def spans(self, codes: Codes) -> tuple[Passage, ...]:
+    def spans(self, scheme: Scheme) -> tuple[Passage, ...]:
         """Return the quotes with their places. Whether they stand there only the trace can tell."""
         value = self._fields.get("spans")
         if value is None:
@@ -162,10 +162,10 @@ class Check:
         if not isinstance(value, list):
             self.wrong("spans", f"found {found(value)}, expected a list of quotes with places")
             return ()
-        spans = (self._span(one, f"number {n}", codes) for n, one in enumerate(value, 1))
+        spans = (self._span(one, f"number {n}", scheme) for n, one in enumerate(value, 1))
         return tuple(one for one in spans if one)
 
-    def _span(self, value: Any, which: str, codes: Codes) -> Passage | None:
+    def _span(self, value: Any, which: str, scheme: Scheme) -> Passage | None:
         fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
         quote, source, start, end, code = map(fields.get, Passage.__dataclass_fields__)
         texts = all(isinstance(one, str) and one.strip() for one in (quote, source))
@@ -174,16 +174,16 @@ class Check:
         elif start < 0 or end - start != len(str(quote)):
             length = len(str(quote))
             problem = f"from {found(start)} to {found(end)}, but the quote has {length} characters"
-        elif code is not None and code not in codes.ids:
-            problem = f"{codes.rubric} has no code {found(code)}"
+        elif code is not None and code not in scheme.ids:
+            problem = f"{scheme.id} has no code {found(code)}"
         else:
             return Passage(storable(str(quote)), storable(str(source)), start, end, code)
         self.wrong("spans", f"{which}: {problem}")
         return None
 
-    def codes(self, codes: Codes) -> tuple[str | None, tuple[str, ...]]:
+    def codes(self, scheme: Scheme) -> tuple[str | None, tuple[str, ...]]:
         """Return the primary code and the others, as in a :class:`Label`."""
-        primary = self._primary(codes)
+        primary = self._primary(scheme)
         secondary = tuple(one.strip() for one in self.texts("secondary", "codes"))
         named = (*primary, *secondary)
         if self.failed or all(map(is_none, named)):
@@ -192,14 +192,14 @@ class Check:
             field = "primary" if any(map(is_none, primary)) else "secondary"
             self.wrong(field, f"found {NONE!r} beside codes; write {NONE} alone, or the codes")
         else:
-            self._known("primary", primary, codes)
-            self._known("secondary", secondary, codes)
-            self._places(primary, secondary, codes)
-        if codes.choice == "many":
+            self._known("primary", primary, scheme)
+            self._known("secondary", secondary, scheme)
+            self._places(primary, secondary, scheme)
+        if scheme.choice == "many":
             return None, named
         return (primary[0] if primary else None), secondary
 
-    def _primary(self, codes: Codes) -> tuple[str, ...]:
+    def _primary(self, scheme: Scheme) -> tuple[str, ...]:
         """The primary code: at most one, but where a tool lets people pick many of ``many``."""
         value = self._fields.get("primary")
         if value is None:
@@ -209,29 +209,29 @@ class Check:
                 self.wrong("primary", f"empty; write null for {NONE}, or leave the field out")
             return (value.strip(),)
         picks = self.texts("primary", "one code")
-        if len(picks) > 1 and codes.choice != "many":
+        if len(picks) > 1 and scheme.choice != "many":
             shown = ", ".join(found(one) for one in picks[:5])
             self.wrong("primary", f"found {len(picks)} codes ({shown}), expected one")
         return picks
 
-    def _known(self, field: str, named: tuple[str, ...], codes: Codes) -> None:
+    def _known(self, field: str, named: tuple[str, ...], scheme: Scheme) -> None:
         for code in named:
-            if code not in codes.ids:
-                hint = suggestion(code, (*codes.ids, NONE)) or f"; it has {_listed(codes.ids)}"
-                self.wrong(field, f"{codes.rubric} has no code {found(code)}{hint}")
+            if code not in scheme.ids:
+                hint = suggestion(code, (*scheme.ids, NONE)) or f"; it has {_listed(scheme.ids)}"
+                self.wrong(field, f"{scheme.id} has no code {found(code)}{hint}")
 
-    def _places(self, primary: tuple[str, ...], secondary: tuple[str, ...], codes: Codes) -> None:
-        twice = sorted({one for one in secondary if secondary.count(one) > 1} & set(codes.ids))
+    def _places(self, primary: tuple[str, ...], secondary: tuple[str, ...], scheme: Scheme) -> None:
+        twice = sorted({one for one in secondary if secondary.count(one) > 1} & set(scheme.ids))
         for code in twice:
             self.wrong("secondary", f"{code!r} stands in it twice")
         for code in sorted({*primary} & {*secondary}):
             self.wrong("secondary", f"{code!r} is the primary code already; write it once")
-        if codes.choice == "many" or not secondary:
+        if scheme.choice == "many" or not secondary:
             return
         if not primary:
             self.wrong("primary", "no code, but secondary ones; the main one goes to primary")
-        elif codes.choice == "one":
-            self.wrong("secondary", f"{codes.rubric} has one code per trace; leave it empty")
+        elif scheme.choice == "one":
+            self.wrong("secondary", f"{scheme.id} has one code per trace; leave it empty")
 
     def confidence(self) -> int | None:
         """Return how sure the annotator was, 1 to 5."""
@@ -258,14 +258,14 @@ class Check:
         self.wrong("inclusion_probability", message)
         return None
 
-    def sha256(self, codes: Codes) -> str | None:
+    def sha256(self, scheme: Scheme) -> str | None:
         """Return the hash of the rubric's version; another version is a problem."""
         value = self.text("rubric_sha256")
-        if value and codes.sha256 and value != codes.sha256:
+        if value and scheme.sha256 and value != scheme.sha256:
             self.wrong(
                 "rubric_sha256",
                 f"labelled with another version of the rubric: {one_line(value, 200)[:12]}, not "
-                f"{codes.sha256[:12]}; use that version, or label again",
+                f"{scheme.sha256[:12]}; use that version, or label again",
             )
         return value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.labels.checking import Problems, checked, found, is_labelled, is_none, trace_of
-from annotator.labels.model import Codes, Passage, Row
-from annotator.rubrics import Rubric
+from annotator.labels.model import Passage, Row
+from annotator.rubrics import Rubric, Scheme
 from annotator.text import one_line, storable
 from annotator.traces import Trace
 
@@ -37,7 +37,7 @@ class Decision:
     seconds: float | None = None
 
 
-def decision_of(row: Row, codes: Codes, problems: Problems) -> Decision | None:
+def decision_of(row: Row, scheme: Scheme, problems: Problems) -> Decision | None:
     """Return the decision in a row; None if there is none yet, or if it is wrong.
 
     What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.
@@ -48,13 +48,13 @@ def decision_of(row: Row, codes: Codes, problems: Problems) -> Decision | None:
             f"{row.where}: seconds: found {found(seconds)}, expected a number of at least 0"
         )
         return None
-    if not is_labelled(row.fields, codes):
-        trace_id = trace_of(row, codes, problems)
+    if not is_labelled(row.fields, scheme):
+        trace_id = trace_of(row, scheme, problems)
         if trace_id is None or row.fields.get("skipped") is not True:
             return None
         note = storable(row.fields.get("note") or "")
         return Decision(trace_id, note=note, skipped=True, seconds=seconds)
-    label = checked(row, codes, problems)
+    label = checked(row, scheme, problems)
     if label is None:
         return None
     return Decision(
@@ -84,13 +84,13 @@ def drawn_in(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
 
-def fields_of(decision: Decision, codes: Codes, drawn: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a decision in a labels file, beside those that say whose it is;
     ``drawn`` as :func:`drawn_in` returns it.
     """
     fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
     codes_ = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
-    if codes.choice == "many":
+    if scheme.choice == "many":
         fields |= {"primary": None, "secondary": codes_}
     else:
         primary = None if is_none(decision.primary) else decision.primary

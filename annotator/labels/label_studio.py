@@ -12,7 +12,8 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, coded, identity, is_code
 from annotator.labels.checking import number_in
-from annotator.labels.model import FIELDS, Codes, Row
+from annotator.labels.model import FIELDS, Row
+from annotator.rubrics import Scheme
 from annotator.traces.document import mapping, text_of
 
 _RATINGS = ("rating", "number", "choices", "text")
@@ -30,7 +31,7 @@ def is_min(value: Mapping[str, Any]) -> bool:
     return "annotation_id" in value and "lead_time" in value
 
 
-def task_rows(task: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row]:
+def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[Row]:
     """Yield a row per annotation of a task, one without an annotator if there is none.
 
     Annotations that were cancelled, or that hold no answer, are not labelled yet.
@@ -39,7 +40,7 @@ def task_rows(task: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row
         AnnotatorError: a part is not what Label Studio writes there.
     """
     where = f"{where} (task {task['id']})" if isinstance(task.get("id"), int) else where
-    ids = identity(mapping(task.get("data"), f"{where}: data"), codes)
+    ids = identity(mapping(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
         yield Row(where, ids)
@@ -49,21 +50,21 @@ def task_rows(task: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row
         annotation = mapping(value, place)
         fields = ids | _annotator(annotation.get("completed_by"))
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
-            fields |= _answers(annotation.get("result") or [], codes, place)
+            fields |= _answers(annotation.get("result") or [], scheme, place)
         yield Row(place, fields)
 
 
-def min_rows(record: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Row]:
+def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[Row]:
     """Yield the row of a record of JSON-MIN, in which answers and the task's data stand together.
 
     A question that has none of the names of the contract is found by its answer: it must be a code.
     A record without such an answer is not labelled yet.
     """
-    named = ("primary", "secondary", codes.rubric)
+    named = ("primary", "secondary", scheme.id)
     picks = {
         name: _min_picks(value)
         for name, value in record.items()
-        if name in named or (name not in FIELDS and _holds_codes(value, codes))
+        if name in named or (name not in FIELDS and _holds_codes(value, scheme))
     }
     evidence = [
         one["text"]
@@ -72,13 +73,13 @@ def min_rows(record: Mapping[str, Any], where: str, codes: Codes) -> Iterator[Ro
         for one in value
         if isinstance(one, dict) and isinstance(one.get("text"), str) and "labels" in one
     ]
-    fields = identity(record, codes) | _annotator(record.get("annotator"))
+    fields = identity(record, scheme) | _annotator(record.get("annotator"))
     beside = {
         "evidence": evidence + _texts(record.get("evidence")),
         "note": "\n".join(_texts(record.get("note"))),
         "confidence": _rating(record.get("confidence")),
     }
-    yield Row(where, fields | _filled(beside) | coded(picks, codes, where))
+    yield Row(where, fields | _filled(beside) | coded(picks, scheme, where))
 
 
 def _annotator(value: Any) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _annotator(value: Any) -> dict[str, Any]:
     return {"annotator": name} if name else {}
 
 
-def _answers(results: Any, codes: Codes, where: str) -> dict[str, Any]:
+def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
     """The answers of one annotation: choices, spans with their text, texts and ratings."""
     picks: dict[str, list[str]] = {}
     beside: dict[str, Any] = {"evidence": [], "note": [], "confidence": None}
@@ -108,7 +109,7 @@ def _answers(results: Any, codes: Codes, where: str) -> dict[str, Any]:
         elif sort.endswith("labels"):
             beside["evidence"].extend(_texts(value))
     beside["note"] = "\n".join(beside["note"])
-    return _filled(beside) | coded(picks, codes, where)
+    return _filled(beside) | coded(picks, scheme, where)
 
 
 def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +133,8 @@ def _nested(item: Any) -> list[str]:
     return [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []
 
 
-def _holds_codes(value: Any, codes: Codes) -> bool:
-    return any(is_code(one, codes) for one in _min_picks(value))
+def _holds_codes(value: Any, scheme: Scheme) -> bool:
+    return any(is_code(one, scheme) for one in _min_picks(value))
 
 
 def _texts(value: Any) -> list[str]:
@@ -155,3 +156,6 @@ def _rating(value: Any) -> Any:
 
 def _first(value: Any) -> Any:
     return (value[0] if value else None) if isinstance(value, list) else value
+
+
+# NOIMPORT

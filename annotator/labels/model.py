@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from annotator.rubrics import Rubric
+from typing import Any
 
 # The fields of the contract's labels file that this package reads; others are ignored.
 FIELDS = (
@@ -24,26 +22,6 @@ FIELDS = (
     "spans",
     "skipped",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """What labels are checked against: a rubric's id, its code ids and its choice.
-
-    It is no :class:`~annotator.rubrics.Rubric`, because a run's ``run.json`` holds no more than
-    this. ``sha256`` is None where the version of the rubric is not known; it is not compared then.
-    """
-
-    rubric: str
-    ids: tuple[str, ...]
-    choice: Literal["one", "primary", "many"]
-    sha256: str | None = None
-
-    @classmethod
-    def of(cls, rubric: Rubric) -> "Codes":
-        """Return what labels by a rubric are checked against."""
-        ids = tuple(code.id for code in rubric.codes)
-        return cls(rubric.id, ids, rubric.choice, rubric.sha256 or None)
 
 
 @dataclass(frozen=True, slots=True)

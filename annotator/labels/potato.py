@@ -23,7 +23,8 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, coded
 from annotator.labels.checking import number_in
-from annotator.labels.model import Codes, Row
+from annotator.labels.model import Row
+from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import mapping, text_of
 
@@ -49,7 +50,7 @@ def is_table(header: list[str]) -> bool:
     return "instance_id" in header and ("user" in header or "user_id" in header)
 
 
-def state_rows(state: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+def state_rows(state: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
     """Yield a row per instance that was assigned to the user.
 
     Raises:
@@ -62,14 +63,14 @@ def state_rows(state: Mapping[str, Any], where: str, path: Path, codes: Codes) -
     for instance, value in labels.items():
         place = f"{where}, instance {one_line(instance, 120)}"
         if not instance.endswith(".html"):
-            yield _row(instance, user, _answers(value, place), [], place, codes)
+            yield _row(instance, user, _answers(value, place), [], place, scheme)
     assigned = state.get("instance_id_ordering")
     for one in map(text_of, assigned if isinstance(assigned, list) else []):
         if one and one not in labels and not one.endswith(".html"):
-            yield Row(where, {"trace_id": one, "rubric": codes.rubric, "annotator": user})
+            yield Row(where, {"trace_id": one, "rubric": scheme.id, "annotator": user})
 
 
-def record_rows(record: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+def record_rows(record: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
     """Yield the row of one instance of one user; without a ``user_id`` it is the folder's name.
 
     Raises:
@@ -81,10 +82,10 @@ def record_rows(record: Mapping[str, Any], where: str, path: Path, codes: Codes)
     user = text_of(record.get("user_id")) or path.absolute().parent.name
     answers = _answers(record.get("label_annotations", record.get("labels")), where)
     if not instance.endswith(".html"):
-        yield _row(instance, user, answers, _quotes(record.get("spans")), where, codes)
+        yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
 
 
-def table_rows(cells: Mapping[str, str], where: str, codes: Codes) -> Iterator[Row]:
+def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[Row]:
     """Yield the row of a line of a table; a label's column is ``schema:::name`` or ``schema.name``.
 
     Raises:
@@ -99,7 +100,7 @@ def table_rows(cells: Mapping[str, str], where: str, codes: Codes) -> Iterator[R
         if found and schema != "span_annotation" and not name.startswith("_"):
             answers.setdefault(schema, {})[name] = value
     user = cells.get("user") or cells.get("user_id") or ""
-    yield _row(cells.get("instance_id", ""), user, answers, [], where, codes)
+    yield _row(cells.get("instance_id", ""), user, answers, [], where, scheme)
 
 
 def _is_machine(record: Mapping[str, Any]) -> bool:
@@ -128,7 +129,7 @@ def _answers(value: Any, where: str) -> Answers:
 
 
 def _row(
-    instance: str, user: str, answers: Answers, quotes: list[str], where: str, codes: Codes
+    instance: str, user: str, answers: Answers, quotes: list[str], where: str, scheme: Scheme
 ) -> Row:
     picks = {
         schema: [name for name, value in names.items() if _picked(value) and name not in _TEXT]
@@ -140,9 +141,9 @@ def _row(
         "note": "\n".join(_written(answers.get("note"))),
         "confidence": _degree(answers.get("confidence")),
     }
-    ids = {"trace_id": instance, "rubric": codes.rubric, "annotator": user}
+    ids = {"trace_id": instance, "rubric": scheme.id, "annotator": user}
     filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
-    return Row(where, ids | filled | coded(picks, codes, where))
+    return Row(where, ids | filled | coded(picks, scheme, where))
 
 
 def _picked(value: Any) -> bool:

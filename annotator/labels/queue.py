@@ -9,7 +9,7 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.labels.checking import Check, Problems, found, number_in
 from annotator.labels.lines import shown
-from annotator.labels.model import Codes, Row
+from annotator.labels.model import Row
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
 from annotator.rubrics import Rubric
@@ -88,17 +88,17 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
 
 def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str, float, Item]]:
     """Yield what is in the rows: where each stands, its number in the order, and its trace."""
-    codes = Codes.of(rubric)
-    for row in rows_in(file, codes, problems):
+    scheme = rubric.scheme()
+    for row in rows_in(file, scheme, problems):
         check = Check(row, problems)
         named = check.name("rubric").strip()
-        if named and named != codes.rubric:
+        if named and named != scheme.id:
             check.wrong(
                 "rubric",
-                f"the sheet is for {one_line(named, 64)!r}, not for {codes.rubric!r}; give that"
+                f"the sheet is for {one_line(named, 64)!r}, not for {scheme.id!r}; give that"
                 " rubric with --rubric",
             )
-        check.sha256(codes)
+        check.sha256(scheme)
         order = _whole(row, "order", check)
         extra = {
             "order": order,

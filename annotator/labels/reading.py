@@ -8,8 +8,9 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, checked, found, is_labelled, trace_of
-from annotator.labels.model import Codes, Label, Labels, Row
+from annotator.labels.model import Label, Labels, Row
 from annotator.labels.tables import table_rows
+from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import kind, parse
 
@@ -27,7 +28,7 @@ _POTATO = (
 _HEAD = 1 << 16
 
 
-def read_labels(files: Sequence[Path], codes: Codes) -> Labels:
+def read_labels(files: Sequence[Path], scheme: Scheme) -> Labels:
     """Return the labels of a rubric from files of any format, and from the files of folders.
 
     Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
@@ -42,9 +43,9 @@ def read_labels(files: Sequence[Path], codes: Codes) -> Labels:
             twice by one annotator, labels by another version of the rubric; or no label at all.
     """
     problems = Problems()
-    reading = _Reading(codes, problems)
+    reading = _Reading(scheme, problems)
     for path in _files(files, problems):
-        for row in rows_in(path, codes, problems):
+        for row in rows_in(path, scheme, problems):
             reading.take(row)
     problems.raise_if_any()
     return reading.done(files)
@@ -59,7 +60,7 @@ def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
         AnnotatorError: no rubric is named because the files cannot be read.
     """
     problems = Problems()
-    anything = Codes("", (), "many")
+    anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
     counts: Counter[str] = Counter()
     for path in _files(files, problems):
         for row in rows_in(path, anything, problems):
@@ -74,8 +75,8 @@ def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
 class _Reading:
     """The labels so far, and where each stands."""
 
-    def __init__(self, codes: Codes, problems: Problems) -> None:
-        self._codes = codes
+    def __init__(self, scheme: Scheme, problems: Problems) -> None:
+        self._scheme = scheme
         self._problems = problems
         self._labels: dict[tuple[str, str], Label] = {}
         self._asked: dict[tuple[str, str], None] = {}
@@ -85,15 +86,15 @@ class _Reading:
         rubric = row.fields.get("rubric")
         if not isinstance(rubric, str) or not rubric.strip():
             what = "missing" if rubric is None else f"found {found(rubric)}"
-            message = f"rubric: {what}; write the rubric's id, {self._codes.rubric} say"
+            message = f"rubric: {what}; write the rubric's id, {self._scheme.id} say"
             self._problems.add(f"{row.where}: {message}")
-        elif rubric.strip() != self._codes.rubric:
+        elif rubric.strip() != self._scheme.id:
             self._others[rubric.strip()] += 1
-        elif is_labelled(row.fields, self._codes):
-            label = checked(row, self._codes, self._problems)
+        elif is_labelled(row.fields, self._scheme):
+            label = checked(row, self._scheme, self._problems)
             if label:
                 self._add(label)
-        elif trace_id := trace_of(row, self._codes, self._problems):
+        elif trace_id := trace_of(row, self._scheme, self._problems):
             annotator = row.fields.get("annotator")
             self._asked[trace_id, annotator if isinstance(annotator, str) else ""] = None
 
@@ -121,7 +122,7 @@ class _Reading:
 
     def _nothing(self, files: Sequence[Path], unlabelled: int) -> str:
         where = ", ".join(_shown(path) for path in files[:3]) + (" ..." if files[3:] else "")
-        reason = f"{where}: no label for the rubric {self._codes.rubric}"
+        reason = f"{where}: no label for the rubric {self._scheme.id}"
         if unlabelled:
             return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
         if self._others:
@@ -171,7 +172,7 @@ def _below(folder: Path, problems: Problems) -> list[Path]:
     return potatoes or own
 
 
-def rows_in(path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
+def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[Row]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     name = _shown(path)
     try:
@@ -185,10 +186,10 @@ def rows_in(path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
         elif not text:
             problems.add(f"{name}: empty; there are no labels in it")
         elif text[0] not in "[{":
-            yield from table_rows(path, name, codes, problems)
+            yield from table_rows(path, name, scheme, problems)
         else:
             for where, value in _values(path, name, text, problems):
-                yield from _rows_of(value, where, path, codes, problems)
+                yield from _rows_of(value, where, path, scheme, problems)
     except OSError as error:
         problems.add(f"{name}: {error.strerror or error}")
 
@@ -240,26 +241,28 @@ def _line_values(path: Path, name: str, problems: Problems) -> Iterator[tuple[st
                 problems.add(str(error))
 
 
-def _rows_of(value: Any, where: str, path: Path, codes: Codes, problems: Problems) -> Iterator[Row]:
+def _rows_of(
+    value: Any, where: str, path: Path, scheme: Scheme, problems: Problems
+) -> Iterator[Row]:
     """Yield the rows in one JSON value, by what it looks like."""
     if not isinstance(value, dict):
         problems.add(f"{where}: found {kind(value)}, expected an object with a label")
         return
     try:
-        yield from _told_apart(value, where, path, codes)
+        yield from _told_apart(value, where, path, scheme)
     except AnnotatorError as error:
         problems.add(str(error))
 
 
-def _told_apart(value: Mapping[str, Any], where: str, path: Path, codes: Codes) -> Iterator[Row]:
+def _told_apart(value: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
     if label_studio.is_min(value):
-        return label_studio.min_rows(value, where, codes)
+        return label_studio.min_rows(value, where, scheme)
     if "trace_id" in value:
         return iter([Row(where, value)])
     if label_studio.is_task(value):
-        return label_studio.task_rows(value, where, codes)
+        return label_studio.task_rows(value, where, scheme)
     if potato.is_state(value):
-        return potato.state_rows(value, where, path, codes)
+        return potato.state_rows(value, where, path, scheme)
     if potato.is_record(value):
-        return potato.record_rows(value, where, path, codes)
+        return potato.record_rows(value, where, path, scheme)
     return iter([Row(where, value)])

@@ -12,7 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, drawn_in, fields_of
 from annotator.labels.lines import LineFile, shown
-from annotator.labels.model import Codes, Row
+from annotator.labels.model import Row
 from annotator.rubrics import Rubric
 from annotator.text import one_line, storable
 from annotator.traces.document import parse
@@ -56,7 +56,7 @@ class LabelStore:
         """Use :meth:`open`."""
         self.annotator = annotator
         self.notes: tuple[str, ...] = ()
-        self._codes = Codes.of(rubric)
+        self._scheme = rubric.scheme()
         self._decisions: dict[str, Decision] = {}
         self._at: dict[str, int] = {}  # trace -> the number of its line
         self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
@@ -139,10 +139,10 @@ class LabelStore:
             return
         fields = {
             "trace_id": trace_id,
-            "rubric": self._codes.rubric,
+            "rubric": self._scheme.id,
             "annotator": self.annotator,
             **drawn_in(extra),
-            "rubric_sha256": self._codes.sha256,
+            "rubric_sha256": self._scheme.sha256,
         }
         line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         self._put(trace_id, line.encode() + b"\n", None)
@@ -212,16 +212,16 @@ class LabelStore:
         """Return the line of a decision, and the decision as it will be read."""
         fields = {
             "trace_id": decision.trace_id,
-            "rubric": self._codes.rubric,
+            "rubric": self._scheme.id,
             "annotator": self.annotator,
-            **fields_of(decision, self._codes, drawn),
-            "rubric_sha256": self._codes.sha256,
+            **fields_of(decision, self._scheme, drawn),
+            "rubric_sha256": self._scheme.sha256,
             "sequence": self._sequence + 1,
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
         row = Row(repr(one_line(decision.trace_id, 120)), fields)
-        written = decision_of(row, self._codes, problems)
+        written = decision_of(row, self._scheme, problems)
         problems.raise_if_any()
         assert written, "a row without a problem holds a decision"  # noqa: S101
         line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
@@ -259,9 +259,9 @@ class LabelStore:
             problems.add(str(error))
             return
         mine = fields.get("annotator") == self.annotator
-        if not mine or fields["rubric"].strip() != self._codes.rubric:
+        if not mine or fields["rubric"].strip() != self._scheme.id:
             return
-        decision = decision_of(Row(where, fields), self._codes, problems)
+        decision = decision_of(Row(where, fields), self._scheme, problems)
         trace_id = storable(fields["trace_id"])
         self._drawn[trace_id] = drawn_in(fields)
         if decision is None:

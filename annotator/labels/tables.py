@@ -10,7 +10,8 @@ from typing import Any, TextIO
 from annotator.errors import AnnotatorError
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, number_in, suggestion
-from annotator.labels.model import FIELDS, Codes, Row
+from annotator.labels.model import FIELDS, Row
+from annotator.rubrics import Scheme
 from annotator.text import one_line, unguarded
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
@@ -19,7 +20,7 @@ _COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 
 
-def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Iterator[Row]:
+def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Iterator[Row]:
     """Yield the rows of a table, one in memory at a time; what is wrong with it is recorded.
 
     Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns. An
@@ -30,7 +31,7 @@ def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Itera
         lines = _lines(file, name, problems)
         start, header = next(lines, (1, []))
         columns = [_column(cell) for cell in header]
-        if not _good(columns, f"{name}, line {start}", codes, problems):
+        if not _good(columns, f"{name}, line {start}", scheme, problems):
             return
         for line, cells in lines:
             where = f"{name}, line {line}"
@@ -46,7 +47,7 @@ def table_rows(path: Path, name: str, codes: Codes, problems: Problems) -> Itera
                     for column, cell in filled
                     if cell.strip()
                 }
-                yield from _rows(row, columns, where, codes, problems)
+                yield from _rows(row, columns, where, scheme, problems)
 
 
 def columns_of(path: Path) -> list[str]:
@@ -87,7 +88,7 @@ def _column(cell: str) -> str:
     return name.lower() if name.lower() in _COLUMNS else name
 
 
-def _good(columns: list[str], where: str, codes: Codes, problems: Problems) -> bool:
+def _good(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
     """Whether the columns are there that a label cannot do without."""
     twice = sorted({one for one in columns if one and columns.count(one) > 1})
     if twice:
@@ -95,8 +96,8 @@ def _good(columns: list[str], where: str, codes: Codes, problems: Problems) -> b
         return False
     if potato.is_table(columns):
         return True
-    needed = [one for one in _NEEDED if one != "primary" or codes.choice != "many"]
-    needed += ["secondary"] if codes.choice == "many" and "primary" not in columns else []
+    needed = [one for one in _NEEDED if one != "primary" or scheme.choice != "many"]
+    needed += ["secondary"] if scheme.choice == "many" and "primary" not in columns else []
     missing = [one for one in needed if one not in columns]
     if len(missing) == len(needed):
         problems.add(
@@ -116,13 +117,13 @@ def _plain(cell: str) -> str:
 
 
 def _rows(
-    row: Mapping[str, str], columns: list[str], where: str, codes: Codes, problems: Problems
+    row: Mapping[str, str], columns: list[str], where: str, scheme: Scheme, problems: Problems
 ) -> Iterator[Row]:
     if not potato.is_table(columns):
         yield Row(where, _fields(row))
         return
     try:
-        yield from potato.table_rows(row, where, codes)
+        yield from potato.table_rows(row, where, scheme)
     except AnnotatorError as error:
         problems.add(str(error))
 

@@ -9,12 +9,12 @@ from annotator.calibration.estimates import (
     by_error_rates,
     by_predictions,
 )
-from annotator.calibration.frame import RubricInfo, found
-from annotator.calibration.join import Pair, human_label
+from annotator.calibration.join import Pair
 from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators
 from annotator.labels import Label
 from annotator.reports.writers import UNDEFINED, limits, percent, ruled
+from annotator.rubrics import Scheme
 from annotator.text import count, one_line
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
@@ -143,12 +143,12 @@ def _foot(one: Calibration) -> Iterator[str]:
             yield f"{name.replace('_', ' ')}: {first}{more}"
 
 
-def disagreements(pairs: Sequence[Pair], rubric: RubricInfo) -> str:
+def disagreements(pairs: Sequence[Pair], rubric: Scheme) -> str:
     """Return every labelled trace on which person and judge differ, with what each rests on."""
     differing = [
         pair
         for pair in pairs
-        if set(human_label(pair.label, rubric)) != set(found(pair.annotation, rubric))
+        if set(rubric.labels_of(pair.label)) != set(rubric.labels_of(pair.annotation))
     ]
     head = f"{len(differing)} of {len(pairs)} labelled traces disagree ({rubric.id})"
     return "\n\n".join([head, *("\n".join(_differing(pair)) for pair in differing)])

@@ -3,20 +3,17 @@
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from annotator.annotations import lone_cluster
 from annotator.calibration.correct import Calibrations
 from annotator.calibration.estimates import Judged, cautions, estimate_code
-from annotator.calibration.frame import RubricInfo, judge_sha256, rubrics_of
-from annotator.calibration.frame import alone as own_cluster
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import partial
 from annotator.reports.sides import JUDGE, RUN, Seen, Sides, Terms, sides_of
-from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifests, run_names
+from annotator.rubrics import NONE, Scheme
+from annotator.runs.run import Run, name_runs
 from validation import (
     Estimate,
     Interval,
@@ -62,7 +59,7 @@ class Compared:
     partner and are left out of a paired comparison.
     """
 
-    rubric: RubricInfo
+    rubric: Scheme
     judges: tuple[tuple[str, str], ...]
     attribute: str
     first: str
@@ -81,7 +78,7 @@ _Shares = Mapping[str, Estimate]  # the corrected share of each code on one side
 
 
 def compare(
-    runs: Sequence[Path],
+    runs: Sequence[Run],
     attribute: str,
     first: str,
     second: str,
@@ -90,7 +87,7 @@ def compare(
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
 
-    ``attribute`` may be ``run`` (see :func:`run_names`) or ``judge``. Traces are paired
+    ``attribute`` may be ``run`` (see :func:`name_runs`) or ``judge``. Traces are paired
     by id between runs and judges, else by task and the last part of the id; where that names a
     trace twice on a side, or leaves most without a partner, the groups are not paired.
 
@@ -100,8 +97,7 @@ def compare(
     """
     if first == second:
         raise AnnotatorError(f"--compare {first} {second}: both sides are the same")
-    known = [rubrics_of(run) for run in runs]
-    manifests = read_manifests(runs)
+    known = [run.schemes for run in runs]
     shared = [
         info
         for name, info in known[0].items()
@@ -109,13 +105,13 @@ def compare(
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
-    judges = tuple(dict.fromkeys((one["judge"]["id"], judge_sha256(one)) for one in manifests))
+    judges = tuple(dict.fromkeys((run.judge, run.judge_sha256) for run in runs))
     names = (attribute, first, second)
-    ids = tuple(one["id"] for one in manifests)
+    ids = tuple(run.id for run in runs)
     parts = [
         f"{name}: {note}"
-        for name, manifest in zip(run_names(runs), manifests, strict=True)
-        for note in partial(manifest)
+        for name, run in zip(name_runs(runs), runs, strict=True)
+        for note in run.manifest.partial
     ]
     found_ = []
     for info in shared:
@@ -130,7 +126,7 @@ def compare(
 
 
 def _compared(
-    info: RubricInfo,
+    info: Scheme,
     judges: tuple[tuple[str, str], ...],
     sides: Sides,
     names: tuple[str, str, str],
@@ -147,7 +143,7 @@ def _compared(
     confidence = terms.confidence
     # The same traces have the same true shares: their labels tell judges apart, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
-    codes = [code for code in info.codes if all(code in one for one in judged)]
+    codes = [code for code in info.ids if all(code in one for one in judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     corrected = _corrected(sides, codes, terms) if calibrated and not same else None
     gaps = [_difference(code, sides, kind, confidence) for code in codes]
@@ -241,7 +237,7 @@ def _corrected(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Share
 def _share(code: str, side: Sequence[Seen], terms: Terms) -> Estimate:
     clusters: dict[str, list[int]] = {}
     for one in side:
-        counts = clusters.setdefault(one.cluster or own_cluster(one.trace_id), [0, 0])
+        counts = clusters.setdefault(one.cluster or lone_cluster(one.trace_id), [0, 0])
         counts[0] += code in one.labels
         counts[1] += 1
     flagged, totals = zip(*clusters.values(), strict=True)
@@ -249,7 +245,7 @@ def _share(code: str, side: Sequence[Seen], terms: Terms) -> Estimate:
     people = [one.person for one in side if one.person]
     if any(person.cluster is not None for person in people):
         people = [
-            replace(person, cluster=person.cluster or own_cluster(person.trace_id))
+            replace(person, cluster=person.cluster or lone_cluster(person.trace_id))
             for person in people
         ]
     return estimate_code(code, judged, people, terms.confidence, 0, terms.population).corrected

@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from annotator.annotations import Annotation
-from annotator.calibration.frame import judge_sha256, read_whole
+from annotator.annotations import Annotation, value_of
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import value_of
 from annotator.reports.out import new_folder
-from annotator.runs.manifest import read_manifest, read_manifests
+from annotator.runs.run import Run
 from annotator.text import one_line, storable
 
 # The attributes that have a column each, besides passed; all of them stand in attributes.
@@ -24,21 +22,20 @@ _COUNTS = (
 )
 
 
-def write_dataset(runs: Sequence[Path], folder: Path) -> None:
+def write_dataset(runs: Sequence[Run], folder: Path) -> None:
     """Save the annotations of all ``runs`` so that ``datasets.load_from_disk(folder)`` reads them.
 
     Every data set has the same columns. Nothing of it grows in memory with the annotations. A data
     set that is there already is replaced.
 
     Raises:
-        AnnotatorError: a run is damaged or given twice, or the folder cannot be written, or is
+        AnnotatorError: a run is damaged, or the folder cannot be written, or is
             there already and no data set.
     """
     import datasets
 
-    read_manifests(runs)
     features = _features()
-    empty = all(next(read_whole(run), None) is None for run in runs)
+    empty = all(next(run.annotations(), None) is None for run in runs)
     with new_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
             if empty:
@@ -129,17 +126,16 @@ def _features() -> Any:
     )
 
 
-def _rows(runs: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def _rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for run in runs:
-        manifest = read_manifest(run)
-        versions = {one["id"]: one["version"] for one in manifest["rubrics"]}
+        versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}
         common = {
-            "run": storable(manifest["id"]),
-            "run_status": storable(manifest["status"]),
-            "limit": manifest.get("limit"),
-            "judge_sha256": judge_sha256(manifest),
+            "run": storable(run.id),
+            "run_status": storable(run.manifest.status),
+            "limit": run.manifest.limit,
+            "judge_sha256": run.judge_sha256,
         }
-        for annotation in read_whole(run):
+        for annotation in run.annotations():
             yield common | _row(annotation, versions)
 
 

@@ -1,35 +1,22 @@
 """How often each code was found in a run: counts, shares and Wilson intervals."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from annotator.annotations import Annotation
-from annotator.calibration.frame import (
-    DEFAULT_CLUSTER,
-    Frame,
-    RubricInfo,
-    cluster_of,
-    empty_frame,
-    found,
-    judge_sha256,
-    read_whole,
-    rubrics_of,
-)
+from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
 from annotator.errors import AnnotatorError
 from annotator.reports.votes import VoteCounts, Votes
-from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifest, run_names
+from annotator.rubrics import NONE, Scheme, SchemeCode
+from annotator.runs.run import Run, name_runs
 from validation import Interval, wilson
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
     from annotator.calibration.correct import Calibrations, Correction, Stored
     from annotator.calibration.estimates import CodeEstimates
+    from annotator.calibration.frame import Frame
 
-UNKNOWN = "-"  # the group of traces without the attribute
 SAMPLING_ONLY = (
     "Intervals: Wilson 95 %, sampling error only; the judge's errors are not measured"
     " (no calibration)."
@@ -138,7 +125,7 @@ class FrequencyTable:
 
 @dataclass(slots=True)
 class _Counts:
-    rubric: RubricInfo
+    rubric: Scheme
     of_labelled: bool = False
     status: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
@@ -176,7 +163,7 @@ class _Counts:
         self.rejected_traces += bool(annotation.rejected)
         self.emptied += bool(annotation.rejected) and annotation.status == "none"
         if annotation.status in ("labelled", "none"):
-            labels = found(annotation, self.rubric)
+            labels = self.rubric.labels_of(annotation)
             self.labels.update(set(labels))
             groups = self.rubric.groups.items()
             self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
@@ -189,14 +176,14 @@ class _Counts:
 
 
 def frequency_tables(
-    folder: Path,
+    run: Run,
     calibrations: "Calibrations | None" = None,
     *,
     transfer: bool = False,
     by: str | None = None,
     of_labelled: bool = False,
 ) -> list[FrequencyTable]:
-    """Return the tables of the run in ``folder``, one per rubric; annotations are read as a stream.
+    """Return the tables of a run, one per rubric; annotations are read as a stream.
 
     ``calibrations`` correct the shares for the judge's errors. One of another judge or
     of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
@@ -204,64 +191,52 @@ def frequency_tables(
     calibration corrects.
 
     Raises:
-        AnnotatorError: the run is not there or damaged, as :func:`read_whole` says; a calibration
-            does not fit; no trace has the attribute.
+        AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
+            fit; no trace has the attribute.
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
-    manifest = read_manifest(folder)
-    known = rubrics_of(folder)
     counts: dict[tuple[str, str | None], _Counts] = {
-        (name, None): _Counts(info, of_labelled) for name, info in known.items()
+        (name, None): _Counts(scheme, of_labelled) for name, scheme in run.schemes.items()
     }
-    frames = _Frames(folder, known, calibrations or {})
+    frames = _Frames(run, calibrations or {})
     attributes: set[str] = set()
-    for annotation in read_whole(folder):
+    for annotation in run.annotations():
         group = None
         if by:
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
         key = annotation.rubric, group
-        counts.setdefault(key, _Counts(known[annotation.rubric], of_labelled)).add(annotation)
+        counts.setdefault(key, _Counts(run.schemes[annotation.rubric], of_labelled)).add(annotation)
         frames.add(annotation, group)
     if by and by not in attributes:
         there = ", ".join(sorted(attributes)) or "none at all"
-        raise AnnotatorError(f"--by {by}: no trace of {folder} has this attribute, only {there}")
+        raise AnnotatorError(f"--by {by}: no trace of {run} has this attribute, only {there}")
     return [
         _table(
-            manifest,
-            rubric,
-            counts[rubric["id"], group],
+            run,
+            counts[name, group],
             (by, group) if by and group is not None else None,
-            frames.correction(rubric["id"], group, transfer=transfer),
+            frames.correction(name, group, transfer=transfer),
         )
-        for rubric in manifest["rubrics"]
-        for group in _groups(counts, rubric["id"], by)
+        for name in run.schemes
+        for group in _groups(counts, name, by)
     ]
 
 
-def told_apart(tables: Iterable[FrequencyTable], runs: Sequence[Path]) -> list[FrequencyTable]:
+def told_apart(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
     """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
     is, by its name.
     """
     tables = list(tables)
     alike = Counter((one.rubric_sha256, one.judge, one.group) for one in tables)
-    named = zip(runs, run_names(runs), strict=True)
-    names = {read_manifest(run)["id"]: name for run, name in named}
+    names = {run.id: name for run, name in zip(runs, name_runs(runs), strict=True)}
     return [
         replace(one, run_name=names.get(one.run, one.run))
         if alike[one.rubric_sha256, one.judge, one.group] > 1
         else one
         for one in tables
     ]
-
-
-def value_of(attributes: Mapping[str, Any], attribute: str) -> str:
-    """Return the value of one of a trace's attributes as text; "-" where it has none."""
-    value = attributes.get(attribute)
-    if value is None:
-        return UNKNOWN
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _groups(
@@ -277,22 +252,20 @@ def _groups(
 class _Frames:
     """The frames that a correction needs, filled while annotations pass by."""
 
-    def __init__(
-        self, folder: Path, known: Mapping[str, RubricInfo], calibrations: "Calibrations"
-    ) -> None:
-        if calibrations and not calibrations.keys() & known.keys():
+    def __init__(self, run: Run, calibrations: "Calibrations") -> None:
+        if calibrations and not calibrations.keys() & run.schemes.keys():
             raise AnnotatorError(
-                f"the calibration is for {', '.join(calibrations)}, {folder} was judged by"
-                f" {', '.join(known)}"
+                f"the calibration is for {', '.join(calibrations)}, {run} was judged by"
+                f" {', '.join(run.schemes)}"
             )
-        self._folder = folder
+        self._run = run
         self._stored: dict[str, Stored] = {}
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
-        for name in calibrations.keys() & known.keys():
+        for name in calibrations.keys() & run.schemes.keys():
             from annotator.calibration.correct import own
 
-            frame = self._frames[name, None] = empty_frame(folder, name)
+            frame = self._frames[name, None] = self._empty(name)
             stored = self._stored[name] = own(calibrations[name], frame)
             self._wanted[name] = {pair.trace_id for pair in stored.joined}
 
@@ -302,13 +275,18 @@ class _Frames:
         if name not in self._stored:
             return
         if (name, group) not in self._frames:
-            self._frames[name, group] = empty_frame(self._folder, name)
+            self._frames[name, group] = self._empty(name)
         frame = self._frames[name, group]
         frame.add(annotation, cluster_of(annotation.attributes, self._stored[name].cluster_by))
         if annotation.trace_id in self._wanted[name]:
             frame.wanted[annotation.trace_id] = annotation
 
-    def _whole(self, name: str) -> Frame:
+    def _empty(self, name: str) -> "Frame":
+        from annotator.calibration.frame import empty_frame
+
+        return empty_frame(self._run, name)
+
+    def _whole(self, name: str) -> "Frame":
         """Return the frame of all that the run judged."""
         whole = self._frames[name, None]
         if not whole.total:
@@ -323,21 +301,20 @@ class _Frames:
             return None
         from annotator.calibration.correct import correction_of
 
-        frame = self._frames.get((name, group)) or empty_frame(self._folder, name)
+        frame = self._frames.get((name, group)) or self._empty(name)
         whole = self._whole(name)
-        return correction_of(self._stored[name], frame, whole, self._folder, transfer=transfer)
+        return correction_of(self._stored[name], frame, whole, self._run, transfer=transfer)
 
 
 def _table(
-    manifest: dict[str, Any],
-    rubric: dict[str, Any],
+    run: Run,
     counts: _Counts,
     group: tuple[str, str] | None,
     correction: "Correction | None",
 ) -> FrequencyTable:
-    info = counts.rubric
-    rows = [_code_row(code, counts, correction) for code in rubric["codes"]]
-    screen = info.only_screens
+    scheme = counts.rubric
+    rows = [_code_row(code, counts, correction) for code in scheme.codes]
+    screen = scheme.only_screens
     why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else _selected(counts)
     rows.append(
         Row(
@@ -352,17 +329,17 @@ def _table(
         )
     )
     table = FrequencyTable(
-        rubric=rubric["id"],
-        version=rubric["version"],
-        rubric_sha256=rubric["sha256"],
-        choice=rubric["choice"],
-        judge=manifest["judge"]["id"],
-        judge_sha256=judge_sha256(manifest),
-        run=manifest["id"],
-        status=manifest["status"],
-        limit=manifest.get("limit"),
+        rubric=scheme.id,
+        version=scheme.version,
+        rubric_sha256=scheme.sha256,
+        choice=scheme.choice,
+        judge=run.judge,
+        judge_sha256=run.judge_sha256,
+        run=run.id,
+        status=run.manifest.status,
+        limit=run.manifest.limit,
         rows=tuple(rows),
-        code_groups=tuple(_group_row(*group, counts) for group in info.groups.items()),
+        code_groups=tuple(_group_row(*group, counts) for group in scheme.groups.items()),
         screen=screen,
         labelled=counts.status["labelled"],
         none=counts.status["none"],
@@ -374,11 +351,9 @@ def _table(
         emptied=counts.emptied,
         outcome_unknown=counts.outcome_unknown,
         truncated=counts.truncated,
-        votes=counts.votes.summary(
-            [code["id"] for code in rubric["codes"]], labelled=info.choice != "many"
-        ),
+        votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         failures=tuple(counts.failures),
-        notes=tuple(_notes(manifest, rubric, counts, correction)),
+        notes=tuple(_notes(run, counts, correction)),
         group=group,
         correction=correction,
         of_labelled=counts.of_labelled,
@@ -387,24 +362,21 @@ def _table(
     return table
 
 
-def _code_row(code: Mapping[str, Any], counts: _Counts, correction: "Correction | None") -> Row:
-    name, info = code["id"], counts.rubric
-    known, screen = name in info.judged, name in info.screens
-    why = NO_RULE if not known else SCREEN if screen else _selected(counts)
-    count = counts.labels[name]
-    seen = known and (count > 0 or not screen)  # that a screen finds none is no count
-    anywhere = counts.anywhere[name]
+def _code_row(code: SchemeCode, counts: _Counts, correction: "Correction | None") -> Row:
+    name, known = code.id, code.judged
+    why = NO_RULE if not known else SCREEN if code.screen else _selected(counts)
+    count, anywhere = counts.labels[name], counts.anywhere[name]
+    screen = code.screen
+    counts_anywhere = counts.rubric.choice == "primary" and known
     return Row(
         "code",
         name,
-        code["name"],
-        count if seen else None,
+        code.name,
+        count if known and (count or not screen) else None,  # that a screen finds none is no count
         None if why else wilson(count, counts.n),
         unknown=why,
         bounds=_bounds(count, counts, screen=screen) if known else None,
-        anywhere=anywhere
-        if info.choice == "primary" and known and (anywhere or not screen)
-        else None,
+        anywhere=anywhere if counts_anywhere and (anywhere or not screen) else None,
         labels=correction.codes[name] if correction else None,
     )
 
@@ -440,18 +412,14 @@ def _bounds(count: int, counts: _Counts, *, screen: bool = False) -> tuple[float
     return count / total, 1.0 if screen else (count + counts.open) / total
 
 
-def _notes(
-    manifest: dict[str, Any],
-    rubric: dict[str, Any],
-    counts: _Counts,
-    correction: "Correction | None",
-) -> Iterable[str]:
-    if manifest["judge"]["id"] == "rules":
+def _notes(run: Run, counts: _Counts, correction: "Correction | None") -> Iterable[str]:
+    scheme = counts.rubric
+    if run.judge == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
-    unknown = [code["id"] for code in rubric["codes"] if not code["judged"]]
+    unknown = [code.id for code in scheme.codes if not code.judged]
     if unknown:
         yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
-    if screens := [code["id"] for code in rubric["codes"] if code["id"] in counts.rubric.screens]:
+    if screens := [code.id for code in scheme.codes if code.screen]:
         yield (
             f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
             " so there is no share, only the bounds."
@@ -479,20 +447,20 @@ def _notes(
             f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
             " treat traces of one task as independent."
         )
-    if rubric["choice"] == "many":
+    if scheme.choice == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
     if counts.emptied:
         yield (
             f"{counts.emptied} of the traces counted as none had findings, all rejected because"
             " their quotes do not stand in the trace."
         )
-    if rubric["applies_to"].get("passed") is not None and counts.outcome_unknown:
-        which = "passed" if rubric["applies_to"]["passed"] else "failed"
+    if scheme.applies_to.passed is not None and counts.outcome_unknown:
+        which = "passed" if scheme.applies_to.passed else "failed"
         yield (
             f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
             f" is for {which} runs."
         )
-    if counts.votes.ties and rubric["choice"] == "many":
+    if counts.votes.ties and scheme.choice == "many":
         yield (
             f"{counts.votes.ties} traces had codes that exactly half of the votes have (tie); these"
             " are not counted, and a trace with no others is undecided."
@@ -508,15 +476,7 @@ def _notes(
             f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
             " out is in their annotations (truncated)."
         )
-    yield from partial(manifest)
-
-
-def partial(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why the annotations of a run are not of all its traces, a sentence each."""
-    if manifest.get("limit") is not None:
-        yield f"Only the first {manifest['limit']} traces were read (--limit)."
-    if manifest["status"] != "finished":
-        yield f"The run is not finished (status: {manifest['status']}): this is a part of it."
+    yield from run.manifest.partial
 
 
 def _check(table: FrequencyTable) -> None:

@@ -3,22 +3,14 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
-from annotator.annotations import Annotation
+from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
 from annotator.calibration.correct import Stored, fitted, labelled_in
 from annotator.calibration.estimates import Labelled
-from annotator.calibration.frame import (
-    DEFAULT_CLUSTER,
-    RubricInfo,
-    cluster_of,
-    found,
-    read_checked,
-)
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import value_of
-from annotator.runs.manifest import run_names
+from annotator.rubrics import Scheme
+from annotator.runs.run import Run, name_runs
 
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 
@@ -51,8 +43,8 @@ Sides = tuple[list[Seen], list[Seen]]
 
 
 def sides_of(
-    runs: Sequence[Path],
-    info: RubricInfo,
+    runs: Sequence[Run],
+    info: Scheme,
     names: tuple[str, str, str],
     calibrations: Sequence[Stored],
 ) -> tuple[Sides, Terms]:
@@ -67,12 +59,12 @@ def sides_of(
     sides: dict[str, list[Seen]] = {value: [] for value in values}
     there: Counter[str] = Counter()
     terms: Terms | None = None
-    for run, name in zip(runs, run_names(runs), strict=True):
+    for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, Labelled] = {}
         if calibrations:
             people, own_terms = _people(run, info, calibrations)
             terms = _common(terms, own_terms)
-        for annotation in read_checked(run, info):
+        for annotation in run.annotations(info.id):
             if annotation.status not in ("labelled", "none"):
                 continue
             value = _value(annotation, attribute, name)
@@ -116,7 +108,7 @@ def _common(before: Terms | None, terms: Terms) -> Terms:
 
 
 def _people(
-    run: Path, info: RubricInfo, calibrations: Sequence[Stored]
+    run: Run, info: Scheme, calibrations: Sequence[Stored]
 ) -> tuple[dict[str, Labelled], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
     stored, frame, why = fitted(run, info.id, calibrations)
@@ -142,7 +134,7 @@ def _value(annotation: Annotation, attribute: str, run: str) -> str:
 
 def _seen(
     annotation: Annotation,
-    info: RubricInfo,
+    info: Scheme,
     attribute: str,
     person: Labelled | None,
     cluster: str | None,
@@ -151,4 +143,4 @@ def _seen(
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return Seen(annotation.trace_id, key, task, found(annotation, info), person, cluster)
+    return Seen(annotation.trace_id, key, task, info.labels_of(annotation), person, cluster)

@@ -6,14 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from pathlib import Path
 
-from annotator.calibration.frame import judge_sha256, read_checked, rubrics_of
 from annotator.reports import latex
-from annotator.reports.frequency import partial
 from annotator.reports.markdown import escape, piped
 from annotator.reports.writers import UNDEFINED, dumped, ruled
-from annotator.runs.manifest import read_manifest, run_names
+from annotator.runs.run import Run, name_runs
 from annotator.text import harmless, one_line
 
 
@@ -39,42 +36,40 @@ class CoOccurrence:
     notes: tuple[str, ...]
 
 
-def co_occurrence(*runs: Path) -> list[CoOccurrence]:
+def co_occurrence(*runs: Run) -> list[CoOccurrence]:
     """Count the pairs of codes in each run, for each of its rubrics that allows more than one.
 
     Raises:
         AnnotatorError: there is no run, or a line of it is damaged.
     """
-    named = zip(runs, run_names(runs), strict=True)
+    named = zip(runs, name_runs(runs), strict=True)
     return [one for run, name in named for one in _counted(run, name)]
 
 
-def _counted(run: Path, name: str) -> list[CoOccurrence]:
-    manifest = read_manifest(run)
-    judge = manifest["judge"]["id"], judge_sha256(manifest)
+def _counted(run: Run, name: str) -> list[CoOccurrence]:
     counted = []
-    for info in rubrics_of(run).values():
+    for info in run.schemes.values():
         if info.choice == "one":
             continue
         pairs: Counter[tuple[str, str]] = Counter()
         judged = 0
-        for annotation in read_checked(run, info):
+        for annotation in run.annotations(info.id):
             if annotation.status in ("labelled", "none"):
                 judged += 1
                 pairs.update(combinations_with_replacement(sorted(set(annotation.codes)), 2))
         counts = tuple(
             tuple(
                 pairs[min(one, other), max(one, other)] if {one, other} <= info.judged else None
-                for other in info.codes
+                for other in info.ids
             )
-            for one in info.codes
+            for one in info.ids
         )
-        about = manifest["id"], name, info.id, info.version, info.sha256, *judge
-        counted.append(CoOccurrence(*about, info.codes, counts, judged, tuple(partial(manifest))))
+        about = run.id, name, info.id, info.version, info.sha256, run.judge, run.judge_sha256
+        counted.append(CoOccurrence(*about, info.ids, counts, judged, run.manifest.partial))
     return counted
 
 
-def left_out(*runs: Path) -> list[str]:
+def left_out(*runs: Run) -> list[str]:
     """Return which rubrics of the runs :func:`co_occurrence` does not count, a line each.
 
     Raises:
@@ -82,8 +77,8 @@ def left_out(*runs: Path) -> list[str]:
     """
     return [
         f"{info.id} ({name}): a trace has one code at most, nothing to count"
-        for run, name in zip(runs, run_names(runs), strict=True)
-        for info in rubrics_of(run).values()
+        for run, name in zip(runs, name_runs(runs), strict=True)
+        for info in run.schemes.values()
         if info.choice == "one"
     ]
 

@@ -1,7 +1,7 @@
 """How far several votes agree: between judges, of one judge with itself, and code by code."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from annotator.annotations import Annotation, Vote
@@ -72,7 +72,7 @@ class VoteCounts:
         for names, labels in _compared(annotation.votes):
             self.pairs.setdefault(names, Counter())[labels] += 1
 
-    def summary(self, codes: list[str], *, labelled: bool) -> Votes | None:
+    def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
         """Return what was counted, or None if there were no votes.
 
         ``labelled``: whether a vote has one label that another can be held against.

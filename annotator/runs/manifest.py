@@ -1,59 +1,89 @@
 """``run.json``: what a run was asked to do, by whom, and how it went."""
 
+import hashlib
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Judge
-from annotator.rubrics import Rubric
+from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 
 
-class _Code(BaseModel):
-    id: str
-    name: str
-    group: str | None = None
-    judged: bool
-    screen: bool = False
+class JudgeRecord(BaseModel):
+    """Who judged: the judge's id, and its settings as further fields."""
 
-
-class _Rubric(BaseModel):
-    id: str
-    version: int
-    sha256: str
-    title: str
-    choice: Literal["one", "primary", "many"]
-    applies_to: dict[str, Any]
-    codes: list[_Code]
-
-
-class _Judge(BaseModel):
-    id: str
-
-
-class _Manifest(BaseModel):
-    """The parts of ``run.json`` that are read again."""
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     id: str
-    status: str
-    rubrics: list[_Rubric]
-    judge: _Judge
-    sources: list[str] = []
-    format: str = "auto"
+
+
+class Manifest(BaseModel):
+    """``run.json``. Fields that this version does not know are kept as they are.
+
+    ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
+    ``learned`` what it found out; ``totals`` count annotations by status and what they used.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str
+    tool: str | None = None
+    command: str | None = None
+    rubrics: tuple[Scheme, ...]
     prompt_sha256: str | None = None
+    judge: JudgeRecord
+    sources: tuple[str, ...] = ()
+    format: str = "auto"
+    only: str | None = None
     limit: int | None = None
-    overhead: dict[str, float | None] = {}
-    learned: dict[str, Any] = {}
-    resumed: list[str] = []
-    totals: dict[str, Any] = {}
+    concurrency: int | None = None
+    cwd: str | None = None
+    started: str | None = None
+    ended: str | None = None
+    status: str
+    resumed: tuple[str, ...] = ()
+    totals: Mapping[str, Any] = {}
+    overhead: Mapping[str, Any] = {}
+    learned: Mapping[str, Any] = {}
+    traces: int | None = None
+    ignored: int | None = None
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def judge_sha256(self) -> str:
+        """The hash of what makes a judge: its model and settings, and the prompt."""
+        makes = [self.judge.model_dump(), self.prompt_sha256]
+        return hashlib.sha256(json.dumps(makes, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """Why the annotations of the run are not of all its traces, a sentence each."""
+        reasons = []
+        if self.limit is not None:
+            reasons.append(f"Only the first {self.limit} traces were read (--limit).")
+        if self.status != "finished":
+            reasons.append(
+                f"The run is not finished (status: {self.status}): this is a part of it."
+            )
+        return tuple(reasons)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values: the fields that are set."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def changed(self, changes: Mapping[str, Any]) -> "Manifest":
+        """Return the manifest with other values of some fields."""
+        return Manifest.model_validate({**self.as_dict(), **changes})
 
 
 def now() -> str:
@@ -61,7 +91,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """Return ``run.json`` of a run directory.
 
     Raises:
@@ -69,53 +99,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     file = folder / "run.json"
     try:
-        value = json.loads(file.read_bytes())
+        return Manifest.model_validate(json.loads(file.read_bytes()))
     except FileNotFoundError as error:
         raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
-    try:
-        _Manifest.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise AnnotatorError(
             f"{file}: not the manifest of a run: {where}: {first['msg']}"
         ) from error
-    manifest: dict[str, Any] = value
-    return manifest
-
-
-def read_manifests(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the manifests of several runs.
-
-    Raises:
-        AnnotatorError: as :func:`read_manifest`; or a run (or a copy of it) is given twice, and
-            would count as often.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for folder in folders:
-        manifest = read_manifest(folder)
-        if manifest["id"] in found:
-            raise AnnotatorError(f"{folder}: this run was given twice")
-        found[manifest["id"]] = manifest
-    return list(found.values())
-
-
-def run_names(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each run: its folder's, or as much of its path as tells it from others."""
-    paths = [folder.resolve() for folder in folders]
-    return [_name(path, [other for other in paths if other != path]) for path in paths]
-
-
-def _name(path: Path, others: Sequence[Path]) -> str:
-    for depth in range(1, len(path.parts)):
-        end = path.parts[-depth:]
-        if all(other.parts[-depth:] != end for other in others):
-            return "/".join(end)
-    return str(path)
+    except (ValueError, RecursionError) as error:
+        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
 
 
 def new_manifest(
@@ -128,52 +124,30 @@ def new_manifest(
     limit: int | None,
     concurrency: int,
     command: str,
-) -> dict[str, Any]:
+) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets."""
     settings = dict(judge.settings)
-    return {
-        "id": uuid.uuid4().hex,
-        "tool": f"failure-annotator {__version__}",
-        "command": storable(without_url_secrets(command)),
-        "rubrics": [
-            {
-                "id": rubric.id,
-                "version": rubric.version,
-                "sha256": rubric.sha256,
-                "title": rubric.title,
-                "choice": rubric.choice,
-                "applies_to": rubric.applies_to.model_dump(),
-                "codes": _codes(rubric, judge),
-            }
-            for rubric in rubrics
-        ],
-        "prompt_sha256": settings.pop("prompt_sha256", None),
-        "judge": {"id": judge.id, **settings},
-        "sources": [absolute(source) for source in sources],
-        "format": format,
-        "only": only,
-        "limit": limit,
-        "concurrency": concurrency,
-        "cwd": storable(str(Path.cwd())),
-        "started": now(),
-        "ended": None,
-        "status": "running",
-    }
-
-
-def _codes(rubric: Rubric, judge: Judge) -> list[dict[str, Any]]:
-    """Return the codes of a rubric, and which of them the judge can find, or only screens for."""
-    judged, screens = judge.codes(rubric), judge.screens(rubric)
-    return [
+    return Manifest.model_validate(
         {
-            "id": code.id,
-            "name": code.name,
-            "group": code.group,
-            "judged": code.id in judged,
-            "screen": code.id in screens,
+            "id": uuid.uuid4().hex,
+            "tool": f"failure-annotator {__version__}",
+            "command": storable(without_url_secrets(command)),
+            "rubrics": [
+                rubric.scheme(judge.codes(rubric), judge.screens(rubric)) for rubric in rubrics
+            ],
+            "prompt_sha256": settings.pop("prompt_sha256", None),
+            "judge": {"id": judge.id, **settings},
+            "sources": [absolute(source) for source in sources],
+            "format": format,
+            "only": only,
+            "limit": limit,
+            "concurrency": concurrency,
+            "cwd": storable(str(Path.cwd())),
+            "started": now(),
+            "ended": None,
+            "status": "running",
         }
-        for code in rubric.codes
-    ]
+    )
 
 
 def absolute(source: str) -> str:

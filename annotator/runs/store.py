@@ -13,7 +13,7 @@ from typing import Any
 
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
-from annotator.runs.manifest import now, read_manifest
+from annotator.runs.manifest import Manifest, now, read_manifest
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
@@ -32,7 +32,7 @@ class RunDirectory:
     is closed.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], lock: int) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, lock: int) -> None:
         self.folder = folder
         self.manifest = manifest
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
@@ -41,7 +41,7 @@ class RunDirectory:
         self._priced = 0.0  # dollars for the annotations, as far as they are known
         self._unpriced = 0  # calls whose cost is not known
         self._aside = Usage()  # of failures that wait to be judged again
-        self._before = _usage(manifest.get("overhead"))
+        self._before = Usage(**manifest.overhead)
         self._overhead = Usage()
         self._lock = lock
         self._fd = os.open(folder / _ANNOTATIONS, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -49,7 +49,7 @@ class RunDirectory:
         self._done: set[bytes] = set()
 
     @classmethod
-    def create(cls, folder: Path, manifest: dict[str, Any]) -> "RunDirectory":
+    def create(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
         """Start a new run in ``folder``, which must not hold one.
 
         Raises:
@@ -68,13 +68,13 @@ class RunDirectory:
             raise AnnotatorError(f"{folder} holds {what}; {do}")
         with _writing(folder):
             # The manifest first: without it nothing can be resumed.
-            _write_json(folder / "run.json", manifest)
+            _write_json(folder / "run.json", manifest.as_dict())
             run = cls(folder, manifest, lock)
         run.save()
         return run
 
     @classmethod
-    def resume(cls, folder: Path, manifest: dict[str, Any]) -> "RunDirectory":
+    def resume(cls, folder: Path, manifest: Manifest) -> "RunDirectory":
         """Go on with the run in ``folder``.
 
         Raises:
@@ -90,13 +90,17 @@ class RunDirectory:
             raise AnnotatorError(
                 f"{folder} cannot be resumed, its settings were others: {'; '.join(differences)}"
             )
-        if manifest["limit"] is not None and manifest["limit"] < (before.get("limit") or math.inf):
-            limit = before.get("limit")
-            was = "had no --limit" if limit is None else f"had --limit {limit}"
+        if manifest.limit is not None and manifest.limit < (before.limit or math.inf):
+            was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
-        kept = ("id", "started", "overhead")
-        merged = manifest | {key: before[key] for key in kept if key in before}
-        merged["resumed"] = [*before.get("resumed", []), now()]
+        merged = manifest.changed(
+            {
+                "id": before.id,
+                "started": before.started,
+                "overhead": dict(before.overhead),
+                "resumed": [*before.resumed, now()],
+            }
+        )
         with _writing(folder):
             lock = _locked(folder)
             _set_failures_aside(folder)
@@ -151,7 +155,7 @@ class RunDirectory:
     @property
     def id(self) -> str:
         """The id of the run; a resumed one keeps it."""
-        return str(self.manifest["id"])
+        return self.manifest.id
 
     def _remember(self, annotation: Annotation) -> None:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
@@ -179,11 +183,10 @@ class RunDirectory:
         Raises:
             AnnotatorError: it cannot be written.
         """
-        self.manifest.update(changes)
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
-        self.manifest["totals"] = totals
+        self.manifest = self.manifest.changed({**changes, "totals": totals})
         with _writing(self.folder):
-            _write_json(self.folder / "run.json", self.manifest)
+            _write_json(self.folder / "run.json", self.manifest.as_dict())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
@@ -241,16 +244,13 @@ def recorded(folder: Path) -> Callable[[str, str], bool]:
     return lambda trace_id, rubric: _key(trace_id, rubric) in done
 
 
-def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
+def _settings(manifest: Manifest) -> dict[str, Any]:
     """Return what a resumed run must have in common with the run that it resumes."""
     rubrics = {
-        one["id"]: f"version {one['version']}, {one['sha256']}" for one in manifest["rubrics"]
+        scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
     }
-    return {key: manifest.get(key) for key in _SAME} | {"rubrics": rubrics}
-
-
-def _usage(value: Any) -> Usage:
-    return Usage(**value) if isinstance(value, dict) else Usage()
+    fields = manifest.as_dict()
+    return {key: fields.get(key) for key in _SAME} | {"rubrics": rubrics}
 
 
 def _key(trace_id: str, rubric: str) -> bytes:
@@ -259,7 +259,7 @@ def _key(trace_id: str, rubric: str) -> bytes:
 
 def _is_finished(folder: Path) -> bool:
     with suppress(AnnotatorError):
-        return read_manifest(folder).get("status") == "finished"
+        return read_manifest(folder).status == "finished"
     return False
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 from urllib.parse import quote
 
+from annotator.annotations import value_of
 from annotator.errors import AnnotatorError
-from annotator.reports.frequency import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, Row

@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, annotated_lines, annotations_file
-from annotator.calibration.frame import Checks, RubricInfo, found, rubrics_of
-from annotator.calibration.join import human_label
+from annotator.annotations import Annotation, annotated_lines, annotations_file, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
-from annotator.reports.frequency import value_of
-from annotator.rubrics import NONE
-from annotator.runs.manifest import read_manifest
+from annotator.rubrics import NONE, Scheme
+from annotator.runs.run import Check, Run
 from annotator.web.base import Base
 
 _FIRST, _BATCH = 100, 2_000  # annotations written at once: a page soon, then many
@@ -37,12 +34,10 @@ of an attribute that has too many. A kind is shorter if attributes were seen aft
 class RunFile:
     """The annotations of a run as they were at the start: ``size`` bytes of an open file."""
 
-    folder: Path
+    run: Run
     path: Path
     descriptor: int
     size: int
-    manifest: Mapping[str, Any]
-    rubrics: Mapping[str, RubricInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +56,27 @@ class Progress:
     unlisted: int = 0
 
 
-def open_runs(folders: Sequence[Path], opened: ExitStack) -> list[RunFile]:
+def open_files(runs: Sequence[Run], opened: ExitStack) -> list[RunFile]:
     """Open the annotations of runs, to be closed with ``opened``.
 
     The files stay open because a resumed run is written anew: the old lines are read to the end.
 
     Raises:
-        AnnotatorError: there is no run, or its annotations cannot be opened.
+        AnnotatorError: the annotations of one cannot be opened.
     """
-    runs = []
-    for folder in folders:
-        manifest, rubrics = read_manifest(folder), rubrics_of(folder)
-        path = annotations_file(folder)
+    files = []
+    for run in runs:
+        if run.folder is None:
+            raise AnnotatorError("a run in memory has no pages: save it first")
+        path = annotations_file(run.folder)
         try:
             descriptor = os.open(path, os.O_RDONLY)
             opened.callback(os.close, descriptor)
             size = os.fstat(descriptor).st_size
         except OSError as error:
             raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-        runs.append(RunFile(folder, path, descriptor, size, manifest, rubrics))
-    return runs
+        files.append(RunFile(run, path, descriptor, size))
+    return files
 
 
 def searched_text(annotation: Annotation) -> str:
@@ -146,11 +142,11 @@ class Filling:
             self.progress = replace(self.progress, done=True, error=error)
 
     def _read(self, n: int, run: RunFile) -> None:
-        checks = Checks(run.rubrics)
+        check = Check(run.run)
         offset = 0
         with os.fdopen(os.dup(run.descriptor), "rb") as file:
             for line, data, annotation in annotated_lines(_until(file, run.size), run.path):
-                rubric = checks.hold(annotation, f"{run.path}, line {line}")
+                rubric = check.hold(annotation, f"{run.path}, line {line}")
                 self._add(n, annotation, rubric, offset, len(data))
                 offset += len(data)
                 if len(self._rows) >= (_BATCH if self.progress.annotations else _FIRST):
@@ -159,9 +155,9 @@ class Filling:
                     self._base.give_way()
                     if self._stopped.is_set():
                         return
-        checks.end(run.manifest, run.folder)
+        check.end()
 
-    def _add(self, n: int, one: Annotation, rubric: RubricInfo, offset: int, size: int) -> None:
+    def _add(self, n: int, one: Annotation, rubric: Scheme, offset: int, size: int) -> None:
         self._number += 1
         self._bytes += size
         values = {
@@ -205,13 +201,13 @@ class Filling:
             return ()
         return known.setdefault(value, value)
 
-    def _agreement(self, one: Annotation, rubric: RubricInfo) -> str | None:
+    def _agreement(self, one: Annotation, rubric: Scheme) -> str | None:
         if one.status not in ("labelled", "none"):
             return None
         label = self._labels.get(one.rubric, {}).get(one.trace_id)
         if label is None:
             return "unlabelled"
-        same = set(found(one, rubric)) == set(human_label(label, rubric))
+        same = set(rubric.labels_of(one)) == set(rubric.labels_of(label))
         return "agrees" if same else "differs"
 
     def _column(self, name: str) -> str:

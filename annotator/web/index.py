@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
 from annotator.rubrics import NONE
+from annotator.runs.run import Run
 from annotator.text import storable
 from annotator.web.base import Base
 from annotator.web.counting import Facets, Part, condition, count_facets
@@ -21,7 +21,7 @@ from annotator.web.filling import (
     Filling,
     Progress,
     RunFile,
-    open_runs,
+    open_files,
     searched_text,
 )
 
@@ -35,7 +35,7 @@ class Filter:
 
     ``run`` is the number of a run, from 0; ``code`` a code of the annotation or ``none``, which is
     a judged trace without a finding; ``rejected`` whether it has rejected findings; ``attributes``
-    names and values, these as :func:`annotator.reports.frequency.value_of` writes them. ``text`` is
+    names and values, these as :func:`annotator.annotations.value_of` writes them. ``text`` is
     looked for in the trace's id, in quotes, accepted and rejected, and in rationales, in any case.
     """
 
@@ -112,11 +112,11 @@ class Index:
     """
 
     def __init__(
-        self, runs: Sequence[Path], labels: Mapping[str, Mapping[str, Label]] | None = None
+        self, runs: Sequence[Run], labels: Mapping[str, Mapping[str, Label]] | None = None
     ) -> None:
         self._labels = labels or {}
         with ExitStack() as opened:
-            self._runs: list[RunFile] = open_runs(runs, opened)
+            self._runs: list[RunFile] = open_files(runs, opened)
             self._base = opened.enter_context(Base())
             self._filling = Filling(self._base, self._runs, self._labels)
             self._opened = opened.pop_all()

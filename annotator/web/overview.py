@@ -1,15 +1,14 @@
 """The first page of a report: tables, codes that stand together, and what the runs are."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotator.calibration.frame import judge_sha256
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.together import CoOccurrence, co_occurrence
 from annotator.reports.writers import cells, header, heading, votes_lines
 from annotator.rubrics import built_in, load_rubric
-from annotator.runs.manifest import read_manifest, run_names
+from annotator.runs.manifest import Manifest
+from annotator.runs.run import Run, name_runs
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -17,63 +16,60 @@ if TYPE_CHECKING:
     from validation import Estimate, Interval
 
 
-def names_of(runs: Sequence[Path]) -> list[str]:
+def names_of(runs: Sequence[Run]) -> list[str]:
     """Return a name for each run: its folder's, or as much of its path as tells it from others."""
-    return [one_line(name, 120) for name in run_names(runs)]
+    return [one_line(name, 120) for name in name_runs(runs)]
 
 
-def frame_value(runs: Sequence[Path]) -> dict[str, Any]:
+def frame_value(runs: Sequence[Run]) -> dict[str, Any]:
     """Return what is known of runs before anything is counted: their manifests, and the codes."""
     names = names_of(runs)
-    manifests = [read_manifest(run) for run in runs]
-    judges = {manifest["judge"]["id"] for manifest in manifests}
+    judges = {run.judge for run in runs}
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
     return {
         "title": f"{title}: {', '.join(sorted(one_line(judge, 80) for judge in judges))}",
-        "runs": [
-            _run_value(name, manifest) for name, manifest in zip(names, manifests, strict=True)
-        ],
-        "codes": _codes(manifests),
+        "runs": [_run_value(name, run.manifest) for name, run in zip(names, runs, strict=True)],
+        "codes": _codes(runs),
     }
 
 
-def _run_value(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    judge = f"{manifest['judge']['id']} ({judge_sha256(manifest)[:12]})"
-    totals = manifest.get("totals", {})
+def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
+    judge = f"{manifest.judge.id} ({manifest.judge_sha256[:12]})"
+    totals = manifest.totals
     counts = ("annotations", "labelled", "none", "undecided", "skipped", "failed")
     facts = [
-        ("Run", manifest["id"]),
+        ("Run", manifest.id),
         ("Judge", judge),
         *(
-            ("Rubric", f"{one['id']} v{one['version']} ({one['sha256'][:12]})")
-            for one in manifest["rubrics"]
+            ("Rubric", f"{scheme.id} v{scheme.version} ({scheme.sha256[:12]})")
+            for scheme in manifest.rubrics
         ),
-        ("Prompt", (manifest.get("prompt_sha256") or "none")[:12]),
-        ("Status", manifest["status"]),
+        ("Prompt", (manifest.prompt_sha256 or "none")[:12]),
+        ("Status", manifest.status),
         ("Recorded", ", ".join(f"{key} {totals[key]}" for key in counts if key in totals) or "-"),
-        ("Sources", ", ".join(map(str, manifest.get("sources", ()))) or "-"),
-        ("Command", manifest.get("command") or "-"),
-        ("Started", manifest.get("started") or "-"),
-        ("Ended", manifest.get("ended") or "-"),
-        ("Tool", manifest.get("tool") or "-"),
+        ("Sources", ", ".join(manifest.sources) or "-"),
+        ("Command", manifest.command or "-"),
+        ("Started", manifest.started or "-"),
+        ("Ended", manifest.ended or "-"),
+        ("Tool", manifest.tool or "-"),
     ]
     return {
         "name": name,
-        "short": f"{name} ({one_line(manifest['judge']['id'], 60)})",
+        "short": f"{name} ({one_line(manifest.judge.id, 60)})",
         "facts": facts,
     }
 
 
-def _codes(manifests: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return each rubric's codes in order, with definitions where the very rubric is at hand."""
     found: dict[str, dict[str, Any]] = {}
-    for manifest in manifests:
-        for rubric in manifest["rubrics"]:
-            definitions = _definitions(rubric["id"], rubric["sha256"])
-            own = found.setdefault(rubric["id"], {})
-            for code in rubric["codes"]:
-                about = {"name": code["name"], "definition": definitions.get(code["id"])}
-                own.setdefault(code["id"], about)
+    for run in runs:
+        for scheme in run.manifest.rubrics:
+            definitions = _definitions(scheme.id, scheme.sha256)
+            codes = found.setdefault(scheme.id, {})
+            for code in scheme.codes:
+                about = {"name": code.name, "definition": definitions.get(code.id)}
+                codes.setdefault(code.id, about)
     return found
 
 

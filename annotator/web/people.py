@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from annotator.calibration.frame import RubricInfo, rubrics_of
 from annotator.calibration.join import in_split, reference
-from annotator.calibration.session import codes_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, read_labels, rubrics_in
+from annotator.rubrics import Scheme
+from annotator.runs.run import Run
 
 
 def read_person_labels(
-    files: Sequence[Path], runs: Sequence[Path], annotators: Sequence[str] = ()
+    files: Sequence[Path], runs: Sequence[Run], annotators: Sequence[str] = ()
 ) -> dict[str, dict[str, Label]]:
     """Return people's labels for the rubrics of some runs, by rubric and trace.
 
@@ -23,9 +23,9 @@ def read_person_labels(
         AnnotatorError: the labels cannot be read, are for none of the rubrics or for another
             version of one, or are of several annotators and none was named.
     """
-    known: dict[str, dict[str, RubricInfo]] = {}
+    known: dict[str, dict[str, Scheme]] = {}
     for run in runs:
-        for name, rubric in rubrics_of(run).items():
+        for name, rubric in run.schemes.items():
             known.setdefault(name, {})[rubric.sha256] = rubric
     there = rubrics_in(files)
     wanted = [name for name in known if name in there or not there]
@@ -40,10 +40,8 @@ def read_person_labels(
     return labels
 
 
-def _chosen(
-    files: Sequence[Path], rubric: RubricInfo, annotators: Sequence[str]
-) -> dict[str, Label]:
-    chosen, _ = reference(read_labels(files, codes_of(rubric)), annotators)
+def _chosen(files: Sequence[Path], rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
+    chosen, _ = reference(read_labels(files, rubric), annotators)
     if {label.split for label in chosen.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are all of the test split: they are for the final look of"

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.labels import Label
-from annotator.runs.manifest import read_manifest
+from annotator.runs.run import Run
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
@@ -32,7 +31,7 @@ class Shown:
     ``traces``: where the traces are now; empty: where the runs read them.
     """
 
-    runs: Sequence[Path]
+    runs: Sequence[Run]
     calibrations: "Calibrations | None" = None
     transfer: bool = False
     by: str | None = None
@@ -47,10 +46,8 @@ class Reading:
         self._labels = shown.labels
         wanted: dict[tuple[tuple[str, ...], str], None] = {}
         for run in shown.runs:
-            manifest = read_manifest(run)
-            sources = tuple(shown.traces) or tuple(manifest.get("sources", ()))
-            own = (sources, manifest.get("format", "auto"))
-            wanted[own] = None
+            sources = tuple(shown.traces) or run.manifest.sources
+            wanted[sources, run.manifest.format] = None
         self._libraries = [Library(sources, format) for sources, format in wanted]
         self._sources = [source for sources, _ in wanted for source in sources]
         self.index = Index(shown.runs, shown.labels)

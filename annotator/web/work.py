@@ -7,7 +7,7 @@ from pathlib import Path
 
 from annotator.calibration.design import sheet_sources
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, Label, read_labels
+from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
     Compared,
     Disagreement,
@@ -131,7 +131,7 @@ def _compared(request: Request, pair: tuple[str, str], rubric: Rubric) -> Compar
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
         )
-    return compare(read_labels(request.given or (request.file,), Codes.of(rubric)), *pair)
+    return compare(read_labels(request.given or (request.file,), rubric.scheme()), *pair)
 
 
 def _adjudication(

@@ -91,7 +91,7 @@ def make_run(
         limit=None,
         concurrency=1,
         command="annotate logs",
-    )
+    ).as_dict()
     manifest["judge"]["id"] = judge
     for one in manifest["rubrics"]:
         for code in one["codes"]:

@@ -10,6 +10,7 @@ from scipy.stats import beta as beta_distribution
 from annotator.calibration.estimates import Judged, Labelled, estimate_code
 from annotator.calibration.session import Request, calibrate_run
 from annotator.reports.calibration import screen
+from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
@@ -790,7 +791,7 @@ def test_an_impossible_bar(annotate_cli, golden, bar):
 
 def test_the_screen_never_prints_what_is_undefined(tmp_path, rubric):
     run, file = simple(tmp_path, rubric, [("alpha", "alpha")])
-    [done] = calibrate_run(run, Request(files=(file,)))
+    [done] = calibrate_run(open_run(run), Request(files=(file,)))
     text = screen(done.calibration)
     assert "nan" not in text.lower()
     assert "None" not in text

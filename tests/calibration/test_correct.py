@@ -6,6 +6,7 @@ import pytest
 
 from annotator.calibration.correct import correct, read_calibrations
 from annotator.calibration.frame import read_frame
+from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
@@ -36,7 +37,9 @@ def made(annotate_cli, tmp_path, rubric):
 
 def frame_of(run, file):
     [stored] = read_calibrations([file])["faults"]
-    return stored, read_frame(run, "faults", wanted={one.trace_id for one in stored.joined})
+    return stored, read_frame(
+        open_run(run), "faults", wanted={one.trace_id for one in stored.joined}
+    )
 
 
 def test_correcting_gives_the_numbers_of_calibrate(made):

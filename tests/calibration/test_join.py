@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from annotator.annotations import Annotation
-from annotator.calibration.frame import cluster_of, read_frame
-from annotator.calibration.join import human_label, in_split, one_label, reference
+from annotator.annotations import Annotation, cluster_of
+from annotator.calibration.frame import read_frame
+from annotator.calibration.join import in_split, one_label, reference
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, read_labels
+from annotator.labels import read_labels
+from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
@@ -18,6 +19,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
+from tests.conftest import make_scheme
 
 # The second part sets a window title; click would strip colours alone, where nobody watches.
 ESC = "\x1b[31mred\x1b[0m\x1b]0;title\x07"
@@ -163,7 +165,7 @@ def test_an_annotator_without_labels_is_an_error(annotate_cli, tmp_path, rubric,
 def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
     rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
     file = write_two(tmp_path, rubric, *rows)
-    labels = read_labels([file], Codes("faults", rubric_codes(rubric), "primary"))
+    labels = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary"))
     assert reference(labels, ())[1] == whose
 
 
@@ -238,7 +240,7 @@ def test_a_split_that_cannot_be_looked_at_is_refused(
 
 def test_in_split_keeps_nothing_of_the_other(tmp_path, rubric):
     file = split_labels(tmp_path, rubric, ["dev", "test"] * 5)
-    chosen = read_labels([file], Codes("faults", rubric_codes(rubric), "primary")).of("ann")
+    chosen = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary")).of("ann")
     dev, _ = in_split(chosen, final=False)
     test, _ = in_split(chosen, final=True)
     assert dev.keys() | test.keys() == chosen.keys()
@@ -394,11 +396,11 @@ def test_a_trace_without_a_task_is_a_cluster_of_its_own(annotate_cli, tmp_path, 
 def test_what_is_counted(tmp_path, choice, codes, counted):
     rubric = make_rubric(tmp_path, choice)
     run = make_run(tmp_path / "run", rubric, [said("t1", *codes)])
-    frame = read_frame(run, "faults", wanted={"t1"})
+    frame = read_frame(open_run(run), "faults", wanted={"t1"})
     assert {code: n for code, n in frame.with_code.items() if n} == dict.fromkeys(counted, 1)
     file = labels_of(tmp_path, label("t1", rubric, *codes))
-    labels = read_labels([file], Codes("faults", rubric_codes(rubric), choice))
-    assert human_label(labels.of("ann")["t1"], frame.rubric) == counted
+    labels = read_labels([file], make_scheme("faults", rubric_codes(rubric), choice))
+    assert frame.rubric.labels_of(labels.of("ann")["t1"]) == counted
 
 
 def test_one_label_does_not_depend_on_the_order():
@@ -494,7 +496,7 @@ def test_ids_and_notes_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_
 
 
 def test_the_joined_annotation_is_the_one_of_the_run(tmp_path, rubric, ten):
-    frame = read_frame(ten, "faults", wanted={"t3", "broken", "gone"})
+    frame = read_frame(open_run(ten), "faults", wanted={"t3", "broken", "gone"})
     assert isinstance(frame.wanted["t3"], Annotation)
     assert frame.wanted["broken"].status == "failed"
     assert "gone" not in frame.wanted
@@ -503,4 +505,4 @@ def test_the_joined_annotation_is_the_one_of_the_run(tmp_path, rubric, ten):
 
 def test_no_such_rubric_in_the_run(ten):
     with pytest.raises(AnnotatorError, match="only faults"):
-        read_frame(ten, "other")
+        read_frame(open_run(ten), "other")

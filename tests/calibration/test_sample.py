@@ -28,7 +28,8 @@ from annotator.calibration.draw import Draw, draw_sheet
 from annotator.calibration.session import Request, calibrate_run
 from annotator.calibration.sheets import Split
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, read_labels
+from annotator.labels import read_labels
+from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
     label,
@@ -39,6 +40,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
+from tests.conftest import make_scheme
 from tests.growth import FACTOR, LIMIT, growth
 
 ALL = Split("all", "annotator", 0.33)
@@ -554,13 +556,15 @@ def test_a_sheet_comes_back_as_labels(annotate_cli, tmp_path, rubric, run, name)
     annotate_cli("sample", run, "-n", 60, "--out", name, "--double", 10)
     file = tmp_path / name
     with pytest.raises(AnnotatorError, match="none is labelled yet"):
-        read_labels([file], Codes("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256))
+        read_labels(
+            [file], make_scheme("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256)
+        )
     said_in_words(annotate_cli("calibrate", run, "--labels", file, "--final"))
     truth = {f"r/{n}": "alpha" if n % 20 < 10 else "gamma" if n % 20 < 12 else None
              for n in range(400)}  # fmt: skip
     fill(file, truth)
     labels = read_labels(
-        [file], Codes("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256)
+        [file], make_scheme("faults", ("alpha", "beta", "gamma"), "primary", rubric.sha256)
     )
     assert (len(labels.labels), labels.unlabelled, labels.annotators) == (70, (), ("ann", "bob"))
     assert annotate_cli("calibrate", run, "--labels", file).code == 2  # all of it is test
@@ -749,7 +753,7 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
             [said(one, *([code] if code != "none" else [])) for one, code in traces],
         )
         file = tmp_path / f"s{seed}.jsonl"
-        sheet = draw_sheet([str(run)], Draw(split=ALL, n=300, double=0, seed=seed), file)
+        sheet = draw_sheet(open_run(run), Draw(split=ALL, n=300, double=0, seed=seed), file)
         assert sheet.traces == 300
         rows = sheet_of(file)
         write_labels(
@@ -763,7 +767,7 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
                 for row in rows
             ],
         )
-        [done] = calibrate_run(run, Request(files=(tmp_path / f"l{seed}.jsonl",)))
+        [done] = calibrate_run(open_run(run), Request(files=(tmp_path / f"l{seed}.jsonl",)))
         for row in done.calibration.rows:
             labels += 1
             held += row.corrected.low <= shares[row.code] <= row.corrected.high
@@ -783,5 +787,5 @@ def test_label_rows_of_the_builder_are_what_the_sheet_expects(tmp_path, rubric):
     """The tests' own rows, so that a mistake in them is not one of the package."""
     row = label("t", rubric, "alpha", by="x")
     file = write_labels(tmp_path / "l.jsonl", [row])
-    [read] = read_labels([file], Codes("faults", ("alpha",), "primary")).labels
+    [read] = read_labels([file], make_scheme("faults", ("alpha",), "primary")).labels
     assert (read.trace_id, read.annotator, read.codes) == ("t", "x", ("alpha",))

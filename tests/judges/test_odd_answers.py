@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from annotator.rubrics import Rubric
-from annotator.runs.manifest import read_manifest
+from annotator.runs.run import open_run
 from annotator.traces import Trace
 from tests.conftest import TALK, Done, run_name, write_run
 from tests.judges.test_llm import RIGHT, judged, scripted
@@ -153,4 +153,4 @@ def test_no_password_of_a_url_is_recorded(
     recorded = "".join(file.read_text() for file in tmp_path.glob("out/*.json*"))
     assert "SECRET" not in recorded
     if recorded:
-        assert read_manifest(tmp_path / "out")["judge"]["base_url"].endswith("/v1")
+        assert open_run(tmp_path / "out").manifest.judge.base_url.endswith("/v1")

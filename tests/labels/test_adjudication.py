@@ -4,7 +4,7 @@ import pytest
 
 from annotator.calibration.join import GOLD
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, read_labels
+from annotator.labels import read_labels
 from annotator.labels.adjudication import (
     compare,
     decided_otherwise,
@@ -39,7 +39,7 @@ def span(quote, source="message:1", start=0, code=None):
 
 
 def labels_of(tmp_path, rubric, *rows):
-    return read_labels([write_labels(tmp_path / "l.jsonl", rows)], Codes.of(rubric))
+    return read_labels([write_labels(tmp_path / "l.jsonl", rows)], rubric.scheme())
 
 
 def pair_of(tmp_path, rubric, ann, bob):
@@ -186,7 +186,7 @@ def test_columns_are_carried_over(tmp_path, rubric):
 def test_columns_must_not_contradict_each_other(tmp_path, rubric, name, other, said):
     """Nothing is shown or written before it is known how the traces were drawn."""
     first, second = pair_of(tmp_path, rubric, DRAWN, DRAWN | {name: other})
-    labels = read_labels([tmp_path / "l.jsonl"], Codes.of(rubric))
+    labels = read_labels([tmp_path / "l.jsonl"], rubric.scheme())
     for act in (lambda: extra_of(first, second), lambda: compare(labels, "ann", "bob")):
         with pytest.raises(AnnotatorError, match=f"^{name} of 't1': {said}"):
             act()
@@ -201,7 +201,7 @@ def test_gold_is_all_that_two_agree_on_and_what_was_settled(annotate_cli, tmp_pa
     ]
     file = write_labels(tmp_path / "l.jsonl", rows)
     before = file.read_bytes()
-    compared = compare(read_labels([file], Codes.of(rubric)), "ann", "bob")
+    compared = compare(read_labels([file], rubric.scheme()), "ann", "bob")
     with LabelStore.open(file, GOLD, rubric) as store:
         assert write_agreed(store, compared.agreed) == 3
         (open_,) = compared.differing

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotator.errors import AnnotatorError
-from annotator.labels import Codes, read_labels
+from annotator.labels import read_labels
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.store import LabelStore, Undone
@@ -78,7 +78,7 @@ def test_a_label_changed_without_the_sheet_keeps_how_its_trace_was_drawn(file, r
     store.close()
     (line,) = lines(file)
     assert {name: line[name] for name in SHEET} == SHEET | {"rater": 1}
-    (found,) = read_labels([file], Codes.of(rubric)).labels
+    (found,) = read_labels([file], rubric.scheme()).labels
     assert (found.primary, found.inclusion_probability, found.split) == ("gamma", 0.25, "dev")
 
 
@@ -88,7 +88,7 @@ def test_what_waits_is_in_the_file_and_is_no_label(file, rubric):
         store.wait("t1")
         store.wait("t2", SHEET)
         store.wait("t2")
-    labels = read_labels([file], Codes.of(rubric))
+    labels = read_labels([file], rubric.scheme())
     assert [one.trace_id for one in labels.labels] == ["t1"]
     assert labels.unlabelled == ("t2",)
     with opened(file, rubric) as store:
@@ -96,7 +96,7 @@ def test_what_waits_is_in_the_file_and_is_no_label(file, rubric):
         assert store.undoes() == ("t2", False)
         store.undo()
         assert store.undoes() == ("t1", True)
-    assert read_labels([file], Codes.of(rubric)).unlabelled == ("t2",)
+    assert read_labels([file], rubric.scheme()).unlabelled == ("t2",)
 
 
 # What is written
@@ -127,7 +127,7 @@ def test_a_decision_is_a_line_of_the_contract(file, rubric):
         "seconds": 1.5,
         **SHEET,
     }
-    (read,) = read_labels([file], Codes.of(rubric)).labels
+    (read,) = read_labels([file], rubric.scheme()).labels
     assert read.spans == (PASSAGE,)
     assert (read.task, read.split, read.inclusion_probability) == ("p/1", "dev", 0.25)
 
@@ -157,7 +157,7 @@ def test_a_skipped_trace_is_not_labelled_yet(file, rubric):
         store.decide(Decision("t1", "alpha"))
         store.decide(Decision("t2", note="ask bob", skipped=True, seconds=2))
     assert "primary" not in lines(file)[1]
-    labels = read_labels([file], Codes.of(rubric))
+    labels = read_labels([file], rubric.scheme())
     assert [one.trace_id for one in labels.labels] == ["t1"]
     assert labels.unlabelled == ("t2",)
     with opened(file, rubric) as store:
@@ -258,7 +258,7 @@ def test_two_annotators_and_rubrics_share_a_file(tmp_path, file, rubric):
     ]:
         with opened(file, which, who) as store:
             store.decide(Decision("t1", code))
-    labels = read_labels([file], Codes.of(rubric))
+    labels = read_labels([file], rubric.scheme())
     assert {one.annotator: one.primary for one in labels.labels} == {"ann": "alpha", "bob": "beta"}
     assert labels.other_rubrics == {"causes": 1}
 
@@ -271,7 +271,7 @@ def test_long_and_odd_texts(file, rubric):
         (read,) = store.decisions.values()
     assert (read.trace_id, read.quotes) == ("t\u2028\x1b[1m", ("a\ufffdb",))
     assert read.note == note
-    (label_,) = read_labels([file], Codes.of(rubric)).labels
+    (label_,) = read_labels([file], rubric.scheme()).labels
     assert label_.note == note
 
 
@@ -448,7 +448,7 @@ def test_what_is_written_can_be_read(tmp_path_factory, choice, steps):
         assert store.decisions == expected
     with opened(file, rubric) as store:
         assert store.decisions == expected
-    labels = read_labels([file], Codes.of(rubric))
+    labels = read_labels([file], rubric.scheme())
     assert len(labels.of("bob")) == 1
     read = {one.trace_id: (one.primary, one.secondary) for one in labels.of("ann").values()}
     assert read == {
@@ -502,7 +502,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, file, rubric):
         assert all(found[trace] >= n for trace, n in last.items())
         assert json.loads(file.read_bytes().split(b"\n")[0]) == other
         start = max(found.values()) + 1
-    assert len(read_labels([file], Codes.of(rubric)).of("ann")) == len(found)
+    assert len(read_labels([file], rubric.scheme()).of("ann")) == len(found)
 
 
 def test_a_torn_end_is_mended_and_told(file, rubric):
@@ -707,7 +707,7 @@ def test_calibrate_reads_what_was_stored(annotate_cli, tmp_path):
     done = annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "run", "--judge", "rules")
     assert done.code == 0, done.err
     rubric = load_rubric("symptoms")
-    given = read_labels([ROOT / "examples" / "labels.jsonl"], Codes.of(rubric)).labels
+    given = read_labels([ROOT / "examples" / "labels.jsonl"], rubric.scheme()).labels
     assert len(given) == 17  # two of them of traces that the rubric is not for
     file = tmp_path / "mine.jsonl"
     with LabelStore.open(file, "author", rubric) as store:

@@ -15,9 +15,9 @@ import datasets
 import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
-from annotator.calibration.frame import judge_sha256
 from annotator.errors import AnnotatorError
 from annotator.reports.out import new_folder
+from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
 
@@ -63,7 +63,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"run": manifest["id"], "run_status": "finished", "limit": None},
         **{"rubric": "faults", "rubric_version": 1},
         **{"rubric_sha256": rubric.sha256, "judge": "llm:m"},
-        **{"judge_sha256": judge_sha256(manifest), "trace_id": "t/1", "status": "labelled"},
+        **{"judge_sha256": open_run(run).judge_sha256, "trace_id": "t/1", "status": "labelled"},
         **{"primary": "alpha", "secondary": ["beta"]},
         "findings": [
             {"code": "alpha", "rationale": "why\nso", "votes": 2, "evidence": [evidence] * 2},

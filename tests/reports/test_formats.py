@@ -16,11 +16,11 @@ import pytest
 from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
-from annotator.calibration.frame import judge_sha256
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.parquet import write_parquet
 from annotator.reports.screen import as_screen
 from annotator.reports.writers import WRITERS
+from annotator.runs.run import open_run
 from annotator.text import one_line
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import ROOT
@@ -278,7 +278,7 @@ def test_several_codes_in_a_trace(annotate_cli, tmp_path):
 )
 def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no):
     run = make_run(tmp_path / "run", make_rubric(tmp_path, "many", id="many"), [said("t", "alpha")])
-    [small] = frequency_tables(run)
+    [small] = frequency_tables(open_run(run))
     counts = {"alpha": n, "beta": 1, "gamma": 0, "none": 0}
     rows = tuple(
         replace(row, count=counts[row.code], share=wilson(counts[row.code], n))
@@ -314,7 +314,7 @@ def test_parquet_has_the_full_precision(annotate_cli, tmp_path, first):
 
 def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
-    judge = judge_sha256(json.loads((run / "run.json").read_text()))
+    judge = open_run(run).judge_sha256
     short = [f"llm:m ({judge[:12]})", f"first v1 ({first.sha256[:12]})"]
     shown = {name: annotate_cli("report", run, "--format", name).out for name in TEXT}
     shown["screen"] = on_screen("report", run)
@@ -333,7 +333,7 @@ def test_the_judge_and_the_rubric_are_told_in_every_format(annotate_cli, tmp_pat
 @pytest.mark.parametrize("kind", [("--co-occurrence",), ("--by", "model", "--compare", "m1", "m2")])
 def test_the_judge_and_the_rubric_of_the_other_reports(annotate_cli, tmp_path, first, kind):
     run = make_run(tmp_path / "run", first, traces())
-    judge = judge_sha256(json.loads((run / "run.json").read_text()))
+    judge = open_run(run).judge_sha256
     for name in TEXT:
         out = annotate_cli("report", run, *kind, "--format", name).out
         full = name in ("csv", "json")

@@ -18,6 +18,7 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
+from annotator.runs.run import open_run
 from tests.conftest import ROOT, Done
 from validation import wilson
 
@@ -53,7 +54,7 @@ def write(folder: Path, annotations: list[Annotation], **changes: object) -> Pat
         limit=None,
         concurrency=1,
         command="annotate logs --rubric symptoms",
-    )
+    ).as_dict()
     [rubric] = manifest["rubrics"]
     known = changes.pop("known", {code["id"] for code in rubric["codes"]})
     for code in rubric["codes"]:
@@ -81,7 +82,7 @@ def fifty(tmp_path: Path) -> Path:
 
 def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
     """Wilson for 48 of 50: [0.8654, 0.9890] (CooperBench, arXiv 2601.13295, prints 86 to 99)."""
-    [table] = frequency_tables(fifty)
+    [table] = frequency_tables(open_run(fifty))
     row = next(row for row in table.rows if row.code == "work_overlap")
     text = WRITERS["table"]([table])
     assert (table.judged, table.skipped, table.failed) == (50, 5, 3)
@@ -98,7 +99,7 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
 
 def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:
     """49 are labelled, 48 of them with work_overlap; 3 failed ones may hold anything."""
-    [table] = frequency_tables(fifty, of_labelled=True)
+    [table] = frequency_tables(open_run(fifty), of_labelled=True)
     rows = {row.code: row for row in table.all_rows}
     share = rows["work_overlap"].share
     assert share is not None
@@ -133,7 +134,7 @@ def test_shares_of_labelled_traces_go_with_tables_only(
 
 
 def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
-    [table] = frequency_tables(fifty)
+    [table] = frequency_tables(open_run(fifty))
     assert [row.code for row in table.rows] == [
         *(code.id for code in load_rubric("symptoms").codes),
         "none",
@@ -144,7 +145,7 @@ def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
 
 
 def test_all_formats_print_the_same_digits(fifty: Path) -> None:
-    [table] = frequency_tables(fifty)
+    [table] = frequency_tables(open_run(fifty))
     shown: dict[str, list[list[str]]] = {}
     rows = list(csv.DictReader(io.StringIO(WRITERS["csv"]([table]))))
     shown["csv"] = [
@@ -172,7 +173,7 @@ def test_all_formats_print_the_same_digits(fifty: Path) -> None:
 
 def test_a_code_without_a_rule_is_unknown_in_every_format(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, "work_overlap")], known={"work_overlap"})
-    [table] = frequency_tables(run)
+    [table] = frequency_tables(open_run(run))
     [value] = json.loads(WRITERS["json"]([table]))
     row = next(row for row in value["rows"] if row["code"] == "repetition")
     assert (row["k"], row["value"], row["low"], row["n"]) == (None, None, None, 1)
@@ -190,7 +191,7 @@ def test_a_code_without_a_rule_is_unknown_in_every_format(tmp_path: Path) -> Non
 
 def test_nothing_judged_gives_no_share(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, None, status="skipped")])
-    [table] = frequency_tables(run)
+    [table] = frequency_tables(open_run(run))
     text = WRITERS["table"]([table])
     assert "nan" not in text.lower()
     assert "0.0" not in text
@@ -200,7 +201,9 @@ def test_nothing_judged_gives_no_share(tmp_path: Path) -> None:
 def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     rejected = (Rejected("work_overlap", "not found", ("made up",)),)
     run = write(tmp_path / "run", [annotation(1, None, rejected=rejected)])
-    assert "1 of the traces counted as none had findings" in WRITERS["table"](frequency_tables(run))
+    assert "1 of the traces counted as none had findings" in WRITERS["table"](
+        frequency_tables(open_run(run))
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,7 +264,7 @@ def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> 
 def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, None)], limit=5, status="interrupted")
     for name, writer in WRITERS.items():
-        text = writer(frequency_tables(run))
+        text = writer(frequency_tables(open_run(run)))
         assert "Only the first 5 traces" in text, name
         assert "not finished" in text, name
 

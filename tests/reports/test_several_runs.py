@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.runs.manifest import run_names
+from annotator.runs.run import Run, name_runs, open_run
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 
 
@@ -44,8 +44,9 @@ def calibrated(annotate_cli, tmp_path: Path, rubric, runs: list[Path]) -> list[o
         (["/run", "/x/run", "/"], ["/run", "x/run", "/"]),
     ],
 )
-def test_names_of_runs(tmp_path, folders, names):
-    assert run_names([tmp_path / one for one in folders]) == names
+def test_names_of_runs(tmp_path, rubric, folders, names):
+    manifest = open_run(make_run(tmp_path / "made", rubric, [said("t1")])).manifest
+    assert name_runs([Run(manifest, tmp_path / folder) for folder in folders]) == names
 
 
 @pytest.mark.parametrize("format_", ["table", "md", "latex"])

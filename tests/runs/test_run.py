@@ -597,8 +597,8 @@ class TestWhatReviewersFound:
             concurrency=1,
             command=f"annotate logs --base-url '{url}' --model m",
         )
-        assert re.search(r"--base-url '?https?://h(:1)?/v1'? --model m", manifest["command"])
-        assert "secret" not in json.dumps(manifest)
+        assert re.search(r"--base-url '?https?://h(:1)?/v1'? --model m", manifest.command or "")
+        assert "secret" not in json.dumps(manifest.as_dict())
 
     def test_its_own_run_directory_is_not_read_as_traces(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path

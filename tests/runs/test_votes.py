@@ -14,6 +14,7 @@ from annotator.annotations import Annotation, Evidence, Finding, Rejected, Usage
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.writers import WRITERS
 from annotator.rubrics import load_rubric
+from annotator.runs.run import open_run
 from annotator.runs.votes import elect
 from tests.conftest import TALK, Done, annotations
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
@@ -301,7 +302,7 @@ def ten(tmp_path: Path) -> Path:
 
 
 def test_kappa_and_flips_by_hand(ten: Path) -> None:
-    [table] = frequency_tables(ten)
+    [table] = frequency_tables(open_run(ten))
     assert table.votes is not None
     kappas = {pair.name: (pair.kappa.value, pair.kappa.n) for pair in table.votes.pairs}
     assert kappas == {"llm:x again": (1.0, 10), "llm:x, llm:y": (pytest.approx(0.4), 10)}
@@ -332,7 +333,7 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path: Path)
     down = Vote("llm:y", 1, "failed", error="down")
     ones = [judged_by_two(1, "A", "A"), judged_by_two(2, "A", "A")]
     ones[1] = replace(ones[1], votes=(*ones[1].votes[:2], down))
-    [table] = frequency_tables(write(tmp_path / "run", ones))
+    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
     assert table.votes is not None
     assert (table.votes.failed, table.votes.unanimous.k) == (1, 2)
     assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1

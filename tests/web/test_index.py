@@ -9,6 +9,7 @@ import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, read_annotations
 from annotator.errors import AnnotatorError
+from annotator.runs.run import open_run, open_runs
 from annotator.web.base import Base
 from annotator.web.filling import Filling
 from annotator.web.index import Filter, Index
@@ -26,7 +27,7 @@ def opened():
     indexes = []
 
     def open_(runs, labels=None):
-        index = Index(runs, labels)
+        index = Index(open_runs(runs), labels)
         indexes.append(index)
         index.wait()
         return index
@@ -83,7 +84,7 @@ def index(two_runs, opened, tmp_path):
         label("t4", rubric, "alpha"),
         label("t5", rubric, "alpha"),
     ]
-    labels = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], runs)
+    labels = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], open_runs(runs))
     return opened(runs, labels)
 
 
@@ -130,7 +131,7 @@ def test_undecided_is_a_status_of_its_own(tmp_path, opened):
     traces = [said("a", "alpha"), said("b"), said("c", status="undecided")]
     run = make_run(tmp_path / "run", rubric, traces)
     rows = [label("c", rubric, "alpha")]
-    people = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], [run])
+    people = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], [open_run(run)])
     index = opened([run], people)
     facets = index.facets(Filter())
     assert dict(facets.status) == {"labelled": 1, "none": 1, "undecided": 1}
@@ -143,7 +144,7 @@ def test_agreement_of_many_codes_is_that_of_the_sets(tmp_path, opened):
     rubric = make_rubric(tmp_path, "many")
     run = make_run(tmp_path / "run", rubric, [said("a", "alpha", "beta"), said("b", "alpha")])
     rows = [label("a", rubric, "beta", "alpha"), label("b", rubric, "alpha", "beta")]
-    labels = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], [run])
+    labels = read_person_labels([write_labels(tmp_path / "labels.jsonl", rows)], [open_run(run)])
     found = all_rows(opened([run], labels))
     assert [one.agreement for one in found] == ["agrees", "differs"]
 
@@ -383,7 +384,7 @@ def test_damage_is_told_with_its_line_and_what_is_before_it_stays(two_runs, what
     file = two_runs[1][0] / "annotations.jsonl"
     lines = damage(file.read_text().splitlines(), what)
     file.write_text("\n".join(lines) + "\n")
-    with Index(two_runs[1]) as index:
+    with Index(open_runs(two_runs[1])) as index:
         with pytest.raises(AnnotatorError) as error:
             index.wait()
         assert str(error.value) == index.progress.error
@@ -396,7 +397,7 @@ def test_damage_is_told_with_its_line_and_what_is_before_it_stays(two_runs, what
 def test_lines_lost_from_a_finished_run(two_runs):
     file = two_runs[1][1] / "annotations.jsonl"
     file.write_text(file.read_text().splitlines()[0] + "\n")
-    with Index(two_runs[1]) as index:
+    with Index(open_runs(two_runs[1])) as index:
         with pytest.raises(AnnotatorError, match="recorded 2 annotations, 1 are left"):
             index.wait()
         assert len(all_rows(index)) == 7
@@ -424,14 +425,14 @@ def test_a_run_that_is_written_anew_meanwhile_is_read_as_it_was(two_runs, opened
 def test_no_run(two_runs, missing):
     (two_runs[1][1] / missing).unlink()
     with pytest.raises(AnnotatorError, match=str(two_runs[1][1])):
-        Index(two_runs[1])
+        Index(open_runs(two_runs[1]))
 
 
 def test_temporary_file_is_removed(two_runs, tmp_path, monkeypatch):
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    index = Index(two_runs[1])
+    index = Index(open_runs(two_runs[1]))
     index.wait()
     assert list(place.iterdir())
     index.close()
@@ -468,7 +469,7 @@ def test_many_threads_read_while_it_is_filled(tmp_path, monkeypatch):
         looks.acquire(timeout=NET)
 
     monkeypatch.setattr(Base, "give_way", wait_for_a_look)
-    with Index([run]) as index, ThreadPoolExecutor(4) as pool:
+    with Index([open_run(run)]) as index, ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(look, [index] * 4)) >= 80  # one for each hundred annotations
         index.wait()
         assert index.facets(Filter()).omitted == (("number", 8_000),)
@@ -481,7 +482,7 @@ def test_closing_does_not_wait_for_the_end(tmp_path, monkeypatch):
     stop = Filling.stop
     monkeypatch.setattr(Base, "give_way", lambda base: stopped.wait(NET))
     monkeypatch.setattr(Filling, "stop", lambda filling: (stop(filling), stopped.set()))
-    index = Index([run])
+    index = Index([open_run(run)])
     index.close()
     assert index.progress.annotations < 1_000
 
@@ -493,7 +494,7 @@ def test_labels_of_rubrics_of_the_runs_only(two_runs, tmp_path):
     rubric, runs = two_runs
     other = make_rubric(tmp_path, id="others")
     rows = [label("t1", rubric, "alpha"), label("t1", other, "beta")]
-    labels = read_person_labels([write_labels(tmp_path / "l.jsonl", rows)], runs)
+    labels = read_person_labels([write_labels(tmp_path / "l.jsonl", rows)], open_runs(runs))
     assert {name: list(own) for name, own in labels.items()} == {"faults": ["t1"]}
     with pytest.raises(AnnotatorError, match="labels are for others, the runs judged by faults"):
         read_person_labels([write_labels(tmp_path / "l.jsonl", rows[1:])], runs)
@@ -504,27 +505,27 @@ def test_gold_decides_and_several_without_it_are_refused(two_runs, tmp_path):
     people = [label("t1", rubric, "alpha", by="A"), label("t1", rubric, "beta", by="B")]
     file = write_labels(tmp_path / "l.jsonl", people)
     with pytest.raises(AnnotatorError, match="several annotators: A, B"):
-        read_person_labels([file], runs)
-    assert read_person_labels([file], runs, ["B"])["faults"]["t1"].primary == "beta"
+        read_person_labels([file], open_runs(runs))
+    assert read_person_labels([file], open_runs(runs), ["B"])["faults"]["t1"].primary == "beta"
     write_labels(file, [*people, label("t1", rubric, "gamma", by="gold")])
-    assert read_person_labels([file], runs)["faults"]["t1"].primary == "gamma"
+    assert read_person_labels([file], open_runs(runs))["faults"]["t1"].primary == "gamma"
 
 
 def test_labels_of_the_test_split_are_not_looked_at(two_runs, tmp_path):
     rubric, runs = two_runs
     rows = [label("t1", rubric, "alpha", split="dev"), label("t2", rubric, "beta", split="test")]
     file = write_labels(tmp_path / "l.jsonl", rows)
-    assert list(read_person_labels([file], runs)["faults"]) == ["t1"]
+    assert list(read_person_labels([file], open_runs(runs))["faults"]) == ["t1"]
     write_labels(file, rows[1:])
     with pytest.raises(AnnotatorError, match="all of the test split"):
-        read_person_labels([file], runs)
+        read_person_labels([file], open_runs(runs))
 
 
 def test_labels_for_another_version_of_a_rubric(two_runs, tmp_path):
     rubric, runs = two_runs
     rows = [label("t1", rubric, "alpha", rubric_sha256="0" * 64)]
     with pytest.raises(AnnotatorError, match="another version"):
-        read_person_labels([write_labels(tmp_path / "l.jsonl", rows)], runs)
+        read_person_labels([write_labels(tmp_path / "l.jsonl", rows)], open_runs(runs))
 
 
 # --- runs made by the command
@@ -542,7 +543,7 @@ def test_real_runs(tmp_path, shared_data, opened):
     out = tmp_path / "run"
     logs = shared_data / "cooperbench" / "logs"
     tool(logs, "--rubric", "symptoms", "--out", out, cwd=tmp_path)
-    labels = read_person_labels([shared_data / "labels" / "cooperbench_dev.jsonl"], [out])
+    labels = read_person_labels([shared_data / "labels" / "cooperbench_dev.jsonl"], [open_run(out)])
     index = opened([out], labels)
     assert len(all_rows(index)) == 263
     for one in (

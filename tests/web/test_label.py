@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from annotator.labels import Codes, Label, read_labels
-from annotator.rubrics import load_rubric
+from annotator.labels import Label, read_labels
+from annotator.rubrics import Scheme, load_rubric
 from annotator.traces import Trace, read_traces
 from tests.conftest import EXAMPLES
 from tests.web.conftest import Launched, Served, Visit, tool, until
 
 RUBRIC = load_rubric("comm_errors")
-CODES = Codes.of(RUBRIC)
+CODES = RUBRIC.scheme()
 SYMPTOMS = load_rubric("symptoms")
 Serve = Callable[..., Served]
 Launch = Callable[..., Launched]
@@ -26,7 +26,7 @@ def traces(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES, tmp_path / "traces"))
 
 
-def labels_in(file: Path, codes: Codes = CODES) -> list[Label]:
+def labels_in(file: Path, codes: Scheme = CODES) -> list[Label]:
     return list(read_labels([file], codes).labels)
 
 
@@ -113,7 +113,7 @@ def test_primary_secondary_note_skip_and_undo(
     page.wait_for_selector('#main[data-item="2"]')
     assert lines_of(file)[1]["skipped"] is True
     assert page.inner_text("#count") == "1 of 15 labelled, 1 skipped"
-    assert len(labels_in(file, Codes.of(SYMPTOMS))) == 1  # skipped is not labelled
+    assert len(labels_in(file, SYMPTOMS.scheme())) == 1  # skipped is not labelled
 
     page.keyboard.press("u")  # the skip
     page.wait_for_selector('#main[data-item="1"]')
@@ -187,7 +187,7 @@ def test_a_sheet_is_labelled_in_its_order_and_calibrates(
         saved(page)
         if n + 1 < len(drawn):
             go_on(page, n + 1)
-    found = labels_in(tmp_path / "labels.jsonl", Codes.of(load_rubric("symptoms")))
+    found = labels_in(tmp_path / "labels.jsonl", load_rubric("symptoms").scheme())
     assert [label.trace_id for label in found] == drawn
     assert len(drawn) == 4  # of the 15 failed ones the rules decide 4
     assert {label.inclusion_probability for label in found} == {1.0}

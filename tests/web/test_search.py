@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from annotator.errors import AnnotatorError
+from annotator.runs.run import open_run
 from annotator.traces.library import Library
 from annotator.web.index import Index
 from annotator.web.search import search
@@ -35,7 +36,7 @@ def searching(tmp_path):
         names = [f"t{n}" for n in order or range(len(texts))]
         rubric = make_rubric(tmp_path)
         run = make_run(tmp_path / "run", rubric, [said(one) for one in (*names, *missing)])
-        index = Index([run])
+        index = Index([open_run(run)])
         opened.append(index)
         index.wait()
         return Library([str(file)]).trace, index
@@ -100,7 +101,8 @@ def test_messages_patches_and_outcome_are_searched(tmp_path):
     (folder / "eval.json").write_text(json.dumps(value))
     library = Library([str(tmp_path / "logs")])
     (own,) = library.ids()
-    with Index([make_run(tmp_path / "run", make_rubric(tmp_path), [said(own)])]) as index:
+    run = make_run(tmp_path / "run", make_rubric(tmp_path), [said(own)])
+    with Index([open_run(run)]) as index:
         index.wait()
         found = search(library.trace, index, "needle", seconds=FAR)
         assert texts_of(library.trace, found.hits) == ["needle", "needle", "NEEDLE", "Needle"]

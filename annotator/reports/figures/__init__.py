@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.stats import Stats
     from annotator.reports.together import CoOccurrence
+    from annotator.runs.run import Run
 
 # Kind -> its module here; each has figure(Source) -> Drawn.
 PLOTS = {
@@ -38,7 +39,7 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 class Source:
     """What figures are drawn from; each kind takes its own part."""
 
-    runs: Sequence[Path] = ()
+    runs: "Sequence[Run]" = ()
     tables: "Sequence[FrequencyTable]" = ()
     calibrations: "Calibrations | None" = None
     together: "Sequence[CoOccurrence]" = ()

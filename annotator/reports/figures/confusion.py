@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from annotator.calibration.correct import Calibrations, Stored, described, fitted, labelled_in
-from annotator.calibration.frame import RubricInfo, rubrics_of
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.matrix import Matrix
 from annotator.reports.figures.style import shown, stacked
-from annotator.rubrics import NONE
-from annotator.runs.manifest import run_names
+from annotator.rubrics import NONE, Scheme
+from annotator.runs.run import Run, name_runs
 from annotator.text import one_line
 from validation import confusion_matrix
 
@@ -23,7 +21,7 @@ class _Confusion:
     """
 
     run: str
-    rubric: RubricInfo
+    rubric: Scheme
     stored: Stored
     counts: Sequence[Sequence[int | None]]
     n: int
@@ -40,8 +38,8 @@ def figure(source: Source) -> Drawn:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
     found: list[_Confusion] = []
     left = []
-    for run, name in zip(source.runs, run_names(source.runs), strict=True):
-        for rubric in rubrics_of(run).values():
+    for run, name in zip(source.runs, name_runs(source.runs), strict=True):
+        for rubric in run.schemes.values():
             if rubric.id not in source.calibrations:
                 left.append(f"{rubric.id} ({name}): not calibrated, not drawn")
             elif rubric.choice == "many":
@@ -59,7 +57,7 @@ def figure(source: Source) -> Drawn:
     return Drawn(stacked(panels, width), f"confusion: {', '.join(names)}", about, left)
 
 
-def _count(run: Path, name: str, rubric: RubricInfo, calibrations: Calibrations) -> _Confusion:
+def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
     stored, frame, why = fitted(run, rubric.id, calibrations[rubric.id])
     if why:
         raise AnnotatorError(

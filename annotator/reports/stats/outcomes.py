@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from annotator.reports.frequency import UNKNOWN
 from annotator.reports.stats.model import Merge, MergeSuccess, Sizes, Success
 from annotator.reports.stats.tally import NO_UNION, Key, Tally
 from annotator.traces import Trace
@@ -29,7 +28,7 @@ def setting_of(trace: Trace) -> str:
 
 def model_of(trace: Trace) -> str:
     """Return the name of a run's model, "-" if it tells none."""
-    return str(trace.attributes.get("model") or UNKNOWN)
+    return str(trace.attributes.get("model") or "-")
 
 
 def counts_of(trace: Trace) -> Counter[Key]:
@@ -48,8 +47,8 @@ def counts_of(trace: Trace) -> Counter[Key]:
             counts["agents", size, "k"] = int(outcome.passed)
     if outcome.merge:
         counts["merged", setting] = 1
-        counts.update(_merge_counts(setting, outcome.merge, outcome.strategy or UNKNOWN))
-        counts.update(_passed_counts(trace, setting, outcome.merge, outcome.strategy or UNKNOWN))
+        counts.update(_merge_counts(setting, outcome.merge, outcome.strategy or "-"))
+        counts.update(_passed_counts(trace, setting, outcome.merge, outcome.strategy or "-"))
     return counts
 
 

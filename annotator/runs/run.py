@@ -1,0 +1,168 @@
+"""A run that can be read: what was asked for, by whom, and what was decided about each trace."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from annotator.annotations import Annotation, annotated_lines, annotations_file
+from annotator.errors import AnnotatorError
+from annotator.rubrics import Scheme
+from annotator.runs.manifest import Manifest, read_manifest
+
+IN_MEMORY = "the run in memory"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run: its manifest, as it was when the run was opened, and its annotations.
+
+    They are in the directory ``folder``; where that is None, ``held`` in memory.
+    """
+
+    manifest: Manifest
+    folder: Path | None = None
+    held: Sequence[Annotation] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        return str(self.folder or IN_MEMORY)
+
+    @property
+    def id(self) -> str:
+        """The id of the run, which its copies share."""
+        return self.manifest.id
+
+    @property
+    def judge(self) -> str:
+        """The id of its judge."""
+        return self.manifest.judge.id
+
+    @property
+    def judge_sha256(self) -> str:
+        """The hash of what makes its judge."""
+        return self.manifest.judge_sha256
+
+    @cached_property
+    def schemes(self) -> Mapping[str, Scheme]:
+        """What it was judged by, by rubric."""
+        return {scheme.id: scheme for scheme in self.manifest.rubrics}
+
+    def scheme(self, rubric: str) -> Scheme:
+        """Return the scheme of a rubric. Raises :class:`AnnotatorError` if the run has none."""
+        if rubric not in self.schemes:
+            names = ", ".join(self.schemes)
+            raise AnnotatorError(f"{self}: no rubric {rubric!r} in this run, only {names}")
+        return self.schemes[rubric]
+
+    def annotations(self, rubric: str | None = None) -> Iterator[Annotation]:
+        """Yield the annotations, or those by one rubric, one in memory at a time.
+
+        All are held against the run, whichever are asked for. A last line without an end is what a
+        killed run leaves; it is not an annotation yet and is left out.
+
+        Raises:
+            AnnotatorError: the file is missing, a line is damaged, is by no rubric of the run or
+                another version of one, or has a code that the rubric does not have; a trace stands
+                twice; or lines of a finished run are lost.
+        """
+        check = Check(self)
+        for annotation in self._read():
+            check.hold(annotation, str(self))
+            if rubric is None or annotation.rubric == rubric:
+                yield annotation
+        check.end()
+
+    def _read(self) -> Iterator[Annotation]:
+        if self.folder is None:
+            yield from self.held
+            return
+        file = annotations_file(self.folder)
+        try:
+            with file.open("rb") as lines:
+                for _, _, annotation in annotated_lines(lines, file):
+                    yield annotation
+        except OSError as error:
+            raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+
+
+class Check:
+    """What the annotations of a run must be, held against one after another."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._seen: set[int] = set()
+
+    def hold(self, annotation: Annotation, where: str) -> Scheme:
+        """Return the scheme of the next annotation, which stands at ``where``.
+
+        Raises:
+            AnnotatorError: it is by no rubric of the run, by another version of one, or has a code
+                that the rubric does not have; or the trace stands twice.
+        """
+        trace_id, scheme = annotation.trace_id, self._run.schemes.get(annotation.rubric)
+        if scheme is None:
+            raise AnnotatorError(
+                f"{where}: {trace_id}: rubric {annotation.rubric!r} is not one of the run"
+            )
+        key = hash((trace_id, scheme.id))
+        if key in self._seen:
+            raise AnnotatorError(f"{where}: {trace_id!r} stands twice for {scheme.id}")
+        self._seen.add(key)
+        if annotation.rubric_sha256 != scheme.sha256:
+            raise AnnotatorError(
+                f"{where}: {trace_id} was judged by another version of {scheme.id}"
+            )
+        if unknown := [code for code in annotation.codes if code not in scheme.ids]:
+            raise AnnotatorError(f"{where}: {trace_id}: {min(unknown)!r} is no code of {scheme.id}")
+        return scheme
+
+    def end(self) -> None:
+        """Raise :class:`AnnotatorError` if a finished run has recorded another number of them."""
+        manifest = self._run.manifest
+        recorded = manifest.totals.get("annotations")
+        if manifest.status == "finished" and len(self._seen) != recorded:
+            raise AnnotatorError(
+                f"{self._run}: the finished run recorded {recorded} annotations,"
+                f" {len(self._seen)} are left"
+            )
+
+
+def open_run(path: Path | str) -> Run:
+    """Return the run in a directory.
+
+    Raises:
+        AnnotatorError: there is none, or its ``run.json`` is not what this tool writes.
+    """
+    return Run(read_manifest(Path(path)), Path(path))
+
+
+def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
+    """Return several runs, each opened once.
+
+    Raises:
+        AnnotatorError: as :func:`open_run`; or a run (or a copy of it) is given twice, and would
+            count as often.
+    """
+    runs: dict[str, Run] = {}
+    for path in paths:
+        run = open_run(path)
+        if run.id in runs:
+            raise AnnotatorError(f"{path}: this run was given twice")
+        runs[run.id] = run
+    return tuple(runs.values())
+
+
+def name_runs(runs: Sequence[Run]) -> list[str]:
+    """Return a name for each run: its folder's, or as much of its path as tells it from others; of
+    one in memory the beginning of its id.
+    """
+    paths = [run.folder.resolve() if run.folder else Path(run.id[:12]) for run in runs]
+    return [_name_path(path, [other for other in paths if other != path]) for path in paths]
+
+
+def _name_path(path: Path, others: Sequence[Path]) -> str:
+    for depth in range(1, len(path.parts) + (not path.is_absolute())):
+        end = path.parts[-depth:]
+        if all(other.parts[-depth:] != end for other in others):
+            return "/".join(end)
+    return str(path)
