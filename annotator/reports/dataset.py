@@ -11,8 +11,8 @@ from typing import Any
 from annotator.annotations import Annotation
 from annotator.calibration.frame import judge_sha256, read_whole
 from annotator.errors import AnnotatorError
+from annotator.files import replace_folder
 from annotator.reports.frequency import value_of
-from annotator.reports.out import new_folder
 from annotator.runs.manifest import read_manifest, read_manifests
 from annotator.text import one_line, storable
 
@@ -39,7 +39,7 @@ def write_dataset(runs: Sequence[Path], folder: Path) -> None:
     read_manifests(runs)
     features = _features()
     empty = all(next(read_whole(run), None) is None for run in runs)
-    with new_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
+    with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
             if empty:
                 made = datasets.Dataset.from_dict({name: [] for name in features}, features)

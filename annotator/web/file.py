@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from annotator.errors import AnnotatorError
 from annotator.reports.frequency import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
@@ -27,7 +26,8 @@ def write_report(out: TextIO, shown: Shown) -> int:
     page is there at once.
 
     Raises:
-        AnnotatorError: a run cannot be read, or ``out`` cannot be written.
+        AnnotatorError: a run cannot be read.
+        OSError: ``out`` cannot be written.
     """
     overview = frame_value(shown.runs) | tables_value(shown)
     overview |= {"ready": True, "problem": None, "labelled": bool(shown.labels)}
@@ -39,8 +39,6 @@ def write_report(out: TextIO, shown: Shown) -> int:
         out.write(_json("overview", overview))
         total = _write_traces(out, reading)
         out.write(tail)
-    except OSError as error:
-        raise AnnotatorError(f"cannot write the report: {error.strerror or error}") from error
     finally:
         reading.close()
     return total
