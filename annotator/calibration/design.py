@@ -13,7 +13,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
-from annotator.text import one_line, storable
+from annotator.files import write_file
+from annotator.text import one_line
 from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample
@@ -201,13 +202,7 @@ def write_design(file: Path, design: Design) -> None:
         AnnotatorError: the file is there already, or cannot be written.
     """
     text = json.dumps(asdict(design), ensure_ascii=False, indent=1)
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(storable(text) + "\n")
-    except FileExistsError as error:
-        raise AnnotatorError(f"{file} is there already; name another sheet") from error
-    except OSError as error:
-        raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
+    write_file(file, f"{text}\n", exclusive=True)
 
 
 def read_design(file: Path) -> Design:

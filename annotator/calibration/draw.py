@@ -113,7 +113,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     write_design(beside, design)  # first: a sheet without its design is worth nothing
     try:
         write_sheet(out, sheet)
-    except AnnotatorError:
+    except BaseException:  # Ctrl-C too
         beside.unlink()
         raise
     tasks = len({one.task for one in chosen}) if population.tasks_known else None

@@ -4,17 +4,16 @@ A test set that is looked at until a judge does well on it measures nothing any 
 stands beside the labels, so that it goes where they go.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from annotator.errors import AnnotatorError
+from annotator.files import LineLog
 
 LEDGER = ".looks.jsonl"
 
@@ -52,40 +51,21 @@ def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, An
     """
     with ExitStack() as opened:
         before: dict[str, dict[str, Any]] = {}
-        files: list[tuple[Path, IO[bytes], bytes]] = []
+        logs: list[tuple[LineLog, bytes]] = []
         for ledger in ledgers:
-            file, data = _locked(ledger, opened)
-            files.append((ledger, file, data))
-            for one in _read(data, ledger):
+            # Looks at the same moment wait for each other, and have their own numbers.
+            log = opened.enter_context(LineLog(ledger))
+            logs.append((log, log.read()))
+            for one in _read(logs[-1][1], ledger):
                 if _same(one, entry):
                     before[str(one.get("id") or one)] = one
         judges = {one.get("judge_sha256") for one in before.values()} | {entry["judge_sha256"]}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
-        for ledger, file, data in files:
+        for log, data in logs:
             # An editor may have taken the last line's end off.
             begin = b"" if not data or data.endswith(b"\n") else b"\n"
-            try:
-                file.write(begin + json.dumps(noted).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError as error:
-                raise _cannot(ledger, error) from error
+            log.append(begin + json.dumps(noted).encode() + b"\n")
     return noted
-
-
-def _locked(ledger: Path, opened: ExitStack) -> tuple[IO[bytes], bytes]:
-    """Open a ledger; looks at the same moment wait for each other, and have their own numbers."""
-    try:
-        file = opened.enter_context(ledger.open("a+b"))
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        return file, file.read()
-    except OSError as error:
-        raise _cannot(ledger, error) from error
-
-
-def _cannot(ledger: Path, error: OSError) -> AnnotatorError:
-    return AnnotatorError(f"cannot write {ledger}: {error.strerror or error}")
 
 
 def _same(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:

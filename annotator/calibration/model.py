@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from annotator import __version__
-from annotator.errors import AnnotatorError
+from annotator.files import write_file
 from annotator.runs.manifest import now
-from annotator.text import storable
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 SCHEMA = "calibration/1"
@@ -115,7 +114,4 @@ def written(calibrations: Sequence[Calibration]) -> dict[str, Any]:
 def write_calibrations(file: Path, value: Mapping[str, Any]) -> None:
     """Write ``calibration.json``. Raises :class:`AnnotatorError` if it cannot be written."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
-    try:
-        file.write_text(storable(text) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
+    write_file(file, f"{text}\n")

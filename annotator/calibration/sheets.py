@@ -12,10 +12,10 @@ from typing import Any
 from annotator.annotations import Annotation, cluster_of
 from annotator.calibration.design import EVERYTHING, Candidate, Design, split_of
 from annotator.calibration.frame import read_frame
-from annotator.errors import AnnotatorError
+from annotator.files import write_file
 from annotator.rubrics import NONE, Rubric
 from annotator.runs.run import Run
-from annotator.text import harmless, storable
+from annotator.text import harmless
 from annotator.traces import Trace, Unreadable, read_traces
 
 FIELDS = (
@@ -153,16 +153,7 @@ def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         AnnotatorError: the file is there already (it may hold labels), or cannot be written.
     """
-    text = _csv(sheet) if file.suffix == ".csv" else _jsonl(sheet)
-    try:
-        with file.open("x", encoding="utf-8", newline="") as out:
-            out.write(storable(text))
-    except FileExistsError as error:
-        raise AnnotatorError(
-            f"{file} is there already and may hold labels; name another"
-        ) from error
-    except OSError as error:
-        raise AnnotatorError(f"cannot write {file}: {error.strerror or error}") from error
+    write_file(file, _csv(sheet) if file.suffix == ".csv" else _jsonl(sheet), exclusive=True)
 
 
 def _jsonl(sheet: Iterable[Mapping[str, Any]]) -> str:

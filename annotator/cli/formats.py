@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -81,10 +82,10 @@ def _dataset(asked: Asked, path: Path) -> None:
 
 
 def _html(asked: Asked, path: Path) -> None:
-    from annotator.reports.out import new_file
+    from annotator.files import NewFile
     from annotator.web.file import COMFORTABLE, write_report
 
-    with new_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
+    with NewFile(path) as file, TextIOWrapper(file, "utf-8", newline="") as out:
         total = write_report(out, asked.shown())
     if total > COMFORTABLE:
         click.echo(

@@ -288,8 +288,9 @@ class Chosen:
             if cache.problem and cache.problem != self.said:
                 notice(f"{cache.problem}; answers since then are not kept")
             cache.close()
-        if self.outbox:
-            self.outbox.close()
+        for member in self.members:
+            if member.outbox:
+                member.outbox.close()
 
 
 def _cache_file() -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from annotator.errors import AnnotatorError
+from annotator.files import explain_errors
 from annotator.text import storable
 
 
@@ -20,15 +20,15 @@ def say(text: str) -> bool:
     Raises:
         AnnotatorError: stdout cannot be written, a full disk say.
     """
-    try:
-        click.echo(storable(text))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise AnnotatorError(f"cannot write the output: {error.strerror or error}") from error
+    with explain_errors("the output"):
+        try:
+            click.echo(storable(text))
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                raise
+            return False
     return True
 
 

@@ -10,9 +10,9 @@ from annotator.cli.drawing import drawn
 from annotator.cli.formats import FORMATS, check_together
 from annotator.cli.output import say
 from annotator.cli.tables import say_tables
+from annotator.files import write_file
 from annotator.reports import figures
 from annotator.reports.frequency import told_apart
-from annotator.reports.out import write_text
 from annotator.reports.writers import WRITERS
 from annotator.runs.run import Run, open_runs
 from annotator.text import one_line
@@ -147,7 +147,7 @@ def _tables(asked: Asked, format_: str, place: Path | None, plot: str, figure: P
 
 def _put(text: str, place: Path | None) -> None:
     if place:
-        write_text(place, text)
+        write_file(place, f"{text}\n")
         _written(place)
     else:
         say(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from annotator.cli.output import say
-from annotator.errors import AnnotatorError
+from annotator.files import write_file
 from annotator.rubrics import Rubric, built_in, load_rubric
 
 
@@ -52,13 +52,8 @@ def check(rubrics: tuple[str, ...]) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def new(file: Path) -> None:
     """Write a rubric to start from to FILE, which must not exist."""
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(_TEMPLATE.format(id=re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")))
-    except FileExistsError as error:
-        raise AnnotatorError(f"{file}: exists already") from error
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    id_ = re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")
+    write_file(file, _TEMPLATE.format(id=id_), exclusive=True)
     load_rubric(str(file))
     say(f"{file}: written; edit it, and try it with: annotate rubric check {file}")
 

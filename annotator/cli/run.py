@@ -129,7 +129,7 @@ def command(
     if dry_run:
         _forecast(plan, chosen, out if resume else None, as_json)
         return
-    folder = out or _new_folder(rubrics)
+    folder = out or _replace_folder(rubrics)
     manifest = new_manifest(
         rubrics=rubrics,
         judge=judge,
@@ -175,6 +175,8 @@ def _execute(
         with Progress(quiet, count, lambda: plan.judge.state) as progress:
             work = execute_in_batches(plan, run, lambda _: progress.show(run), chosen.settle)
             seen = asyncio.run(work)
+        if chosen.outbox:
+            chosen.outbox.keep()
         ended = {
             "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
@@ -272,7 +274,7 @@ def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     return rubrics
 
 
-def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
+def _replace_folder(rubrics: tuple[Rubric, ...]) -> Path:
     stamp = now().replace("-", "").replace(":", "").replace("T", "-")[:15]
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1

@@ -8,7 +8,6 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.labels.checking import Check, Problems, found, number_in
-from annotator.labels.lines import shown
 from annotator.labels.model import Row
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
@@ -82,7 +81,7 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
     problems.raise_if_any()
     if not ordered:
         others = f"only for rater {min(raters)}" if raters else "nor for anybody"
-        raise AnnotatorError(f"{shown(file)}: no rows for rater {rater}, {others}")
+        raise AnnotatorError(f"{one_line(str(file))}: no rows for rater {rater}, {others}")
     return [item for _, item in sorted(ordered, key=lambda pair: pair[0])]
 
 

@@ -9,9 +9,9 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from annotator.errors import AnnotatorError
+from annotator.files import LineLog
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, drawn_in, fields_of
-from annotator.labels.lines import LineFile, shown
 from annotator.labels.model import Row
 from annotator.rubrics import Rubric
 from annotator.text import one_line, storable
@@ -62,7 +62,10 @@ class LabelStore:
         self._drawn: dict[str, Mapping[str, Any]] = {}  # how a trace with a line was drawn
         self._history: list[_Change] = []
         self._sequence = 0  # of the latest decision
-        self._lines = LineFile(file)
+        self._name = one_line(str(file))
+        self._count = 0  # lines in the file
+        busy = "another process labels into this file; close it, or label into another file"
+        self._lines = LineLog(file, busy=f"{self._name}: {busy}")
         try:
             self._load()
         except BaseException:
@@ -85,7 +88,7 @@ class LabelStore:
             )
         if file.suffix.lower() not in _SUFFIXES:
             raise AnnotatorError(
-                f"{shown(file)}: labels are written as JSON lines; label into a .jsonl file"
+                f"{one_line(str(file))}: labels are written as JSON lines; label into a .jsonl file"
             )
         return cls(file, annotator, rubric)
 
@@ -198,10 +201,13 @@ class LabelStore:
         if trace_id in self._at:
             before = replace(before, line=self._lines.replace(self._at[trace_id], line))
             if line is None:
+                self._count -= 1
                 gone = self._at.pop(trace_id)
                 self._at = {one: at - (at > gone) for one, at in self._at.items()}
         elif line is not None:
-            self._at[trace_id] = self._lines.append(line)
+            self._lines.append(line)
+            self._at[trace_id] = self._count
+            self._count += 1
         if decision is None:
             self._decisions.pop(trace_id, None)
         else:
@@ -240,21 +246,23 @@ class LabelStore:
         self._history = [_Change(trace_id) for trace_id in sorted(made, key=made.__getitem__)]
         self._sequence = max((sequence for sequence, _ in made.values()), default=0)
         self._earlier = len(self._history)  # the first so many are of earlier sessions
-        where = f"{self._lines.name}, line {len(lines) + 1}"
+        where = f"{self._name}, line {len(lines) + 1}"
+        self._count = len(lines)
         if torn:
-            self._lines.cut(len(last))
+            self._lines.cut_torn()
             self.notes = (f"{where}: cut off while it was written, {len(last)} bytes; taken out",)
         elif last.strip():
             self._lines.append(b"\n")
+            self._count += 1
             self.notes = (f"{where}: had no line end; it has one now",)
 
     def _take(
         self, n: int, line: bytes, made: dict[str, tuple[int, str]], problems: Problems
     ) -> None:
         """Take note of a line of this annotator and rubric, and of when it was ``made``."""
-        where = f"{self._lines.name}, line {n + 1}"
+        where = f"{self._name}, line {n + 1}"
         try:
-            fields = _label(line, self._lines.name, n + 1)
+            fields = _label(line, self._name, n + 1)
         except AnnotatorError as error:
             problems.add(str(error))
             return

@@ -10,7 +10,7 @@ from typing import Any
 
 from annotator.annotations import Annotation, value_of
 from annotator.errors import AnnotatorError
-from annotator.reports.out import new_folder
+from annotator.files import replace_folder
 from annotator.runs.run import Run
 from annotator.text import one_line, storable
 
@@ -36,7 +36,7 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
 
     features = _features()
     empty = all(next(run.annotations(), None) is None for run in runs)
-    with new_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
+    with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
             if empty:
                 made = datasets.Dataset.from_dict({name: [] for name in features}, features)

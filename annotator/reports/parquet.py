@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError
+from annotator.files import NewFile
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.out import new_file
 from annotator.reports.writers import between, flips, limits, percent
 from annotator.text import storable
 from validation import Interval
@@ -52,8 +52,8 @@ def write_parquet(tables: Sequence[FrequencyTable], path: Path) -> None:
     )
     rows = [_about(table) | _row(row, table) for table in tables for row in table.all_rows]
     try:
-        with new_file(path) as part:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), part)
+        with NewFile(path) as out:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
     except pyarrow.ArrowException as error:
         raise AnnotatorError(f"cannot write {path}: {error}") from error
 

@@ -1,23 +1,22 @@
 """The run directory: ``run.json`` and the append-only ``annotations.jsonl``."""
 
-import fcntl
 import hashlib
 import json
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
+from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
-_LOCK = ".lock"
+_MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 # What a resumed run must have in common with the run that it resumes.
 _SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "only")
@@ -27,12 +26,13 @@ class RunDirectory:
     """A run being written. One process at a time holds it; a second one is refused.
 
     An annotation is one write of one whole line, so that a process killed at any moment leaves
-    whole lines and at most one torn end, which is cut off when the run is resumed. What failed is
-    set aside at that moment and judged again; whatever then was not reached comes back when the run
-    is closed.
+    whole lines and at most one torn end, which is cut off when the run is resumed. The lines are
+    brought to the disk when the run is closed, not one by one: only a crash of the machine loses
+    the latest ones, which are then judged again. What failed is set aside at that moment and judged
+    again; whatever then was not reached comes back when the run is closed.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, lock: int) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, log: LineLog) -> None:
         self.folder = folder
         self.manifest = manifest
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
@@ -43,9 +43,7 @@ class RunDirectory:
         self._aside = Usage()  # of failures that wait to be judged again
         self._before = Usage(**manifest.overhead)
         self._overhead = Usage()
-        self._lock = lock
-        self._fd = os.open(folder / _ANNOTATIONS, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        self._size = os.fstat(self._fd).st_size
+        self._log = log
         self._done: set[bytes] = set()
 
     @classmethod
@@ -55,22 +53,19 @@ class RunDirectory:
         Raises:
             AnnotatorError: the folder holds a run already, or cannot be written.
         """
-        try:
+        with explain_errors(f"in {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _locked(folder)
-        except OSError as error:
-            raise AnnotatorError(f"cannot write in {folder}: {error.strerror or error}") from error
-        if (folder / "run.json").exists() or (folder / _ANNOTATIONS).exists():
-            os.close(lock)
-            finished = _is_finished(folder)
-            what = "a finished run" if finished else "an unfinished run"
-            do = "name another folder with --out" if finished else "add --resume to go on with it"
-            raise AnnotatorError(f"{folder} holds {what}; {do}")
-        with _writing(folder):
-            # The manifest first: without it nothing can be resumed.
-            _write_json(folder / "run.json", manifest.as_dict())
-            run = cls(folder, manifest, lock)
-        run.save()
+            _check_free(folder)
+        with ExitStack() as opened, explain_errors(f"in {folder}"):
+            log = opened.enter_context(_open_log(folder))
+            _check_free(folder)  # another process may have been faster
+            run = cls(folder, manifest, log)
+            try:
+                run.save()
+            except BaseException:
+                run._remove()
+                raise
+            opened.pop_all()
         return run
 
     @classmethod
@@ -101,17 +96,18 @@ class RunDirectory:
                 "resumed": [*before.resumed, now()],
             }
         )
-        with _writing(folder):
-            lock = _locked(folder)
-            _set_failures_aside(folder)
-            run = cls(folder, merged, lock)
-        if (folder / _ASIDE).exists():
-            for annotation in read_annotations(folder / _ASIDE):
-                run._aside += annotation.usage
-                run._learn(annotation.usage)
-        for annotation in read_annotations(folder):
-            run._remember(annotation)
-        run.save()
+        with ExitStack() as opened:
+            log = opened.enter_context(_open_log(folder))
+            _set_failures_aside(folder, log)
+            run = cls(folder, merged, log)
+            if (folder / _ASIDE).exists():
+                for annotation in read_annotations(folder / _ASIDE):
+                    run._aside += annotation.usage
+                    run._learn(annotation.usage)
+            for annotation in read_annotations(folder):
+                run._remember(annotation)
+            run.save()
+            opened.pop_all()
         return run
 
     def is_done(self, trace_id: str, rubric: str) -> bool:
@@ -124,17 +120,7 @@ class RunDirectory:
         Raises:
             AnnotatorError: it cannot be written (a full disk, say); the file is as it was before.
         """
-        line = annotation.to_json().encode() + b"\n"
-        with _writing(self.folder):
-            try:
-                written = os.write(self._fd, line)
-                while written < len(line):  # a full disk may take a part
-                    written += os.write(self._fd, line[written:])
-            except OSError:
-                with suppress(OSError):
-                    os.ftruncate(self._fd, self._size)
-                raise
-        self._size += len(line)
+        self._log.append(annotation.to_json().encode() + b"\n")
         self._remember(annotation)
 
     @property
@@ -185,8 +171,9 @@ class RunDirectory:
         """
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
         self.manifest = self.manifest.changed({**changes, "totals": totals})
-        with _writing(self.folder):
-            _write_json(self.folder / "run.json", self.manifest.as_dict())
+        text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
+        with NewFile(self.folder / "run.json", advice=_MENDED) as out:
+            out.write(f"{text}\n".encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.
@@ -196,22 +183,26 @@ class RunDirectory:
         kept.
         """
         try:
-            with _writing(self.folder):
-                self._settle()
-                self.save(**changes)
-                os.fsync(self._fd)
-                ours = (_ANNOTATIONS, "run.json", _LOCK)
-                empty = {one.name for one in self.folder.iterdir()} <= set(ours)
-                finished = changes.get("status") == "finished"
-                keep = keep or bool(self.usage.calls)
-                if self._size == 0 and not finished and not keep and empty:
-                    for name in ours:
-                        (self.folder / name).unlink(missing_ok=True)
-                    with suppress(OSError):
-                        self.folder.rmdir()
+            self._settle()
+            self.save(**changes)
+            self._log.sync()
+            if not keep and changes.get("status") != "finished" and not self.usage.calls:
+                self._remove()
         finally:
-            os.close(self._fd)
-            os.close(self._lock)
+            self._log.close()
+
+    def _remove(self) -> None:
+        """Remove a run in which nothing is recorded, unless something else stands beside it."""
+        ours = {_ANNOTATIONS, "run.json"}
+        with explain_errors(f"in {self.folder}", _MENDED):
+            names = {file.name for file in self.folder.iterdir()}
+            if self._log.size or not names <= ours | {self._log.lock_file.name}:
+                return
+            for name in ours & names:
+                (self.folder / name).unlink()
+        self._log.close()
+        with suppress(OSError):
+            self.folder.rmdir()
 
     def _settle(self) -> None:
         """Bring back the failures set aside that were not judged again; count the others' cost."""
@@ -226,7 +217,8 @@ class RunDirectory:
             else:
                 self.append(annotation)
         self.save(overhead=asdict(self._before + self._overhead))
-        aside.unlink()
+        with explain_errors(aside, _MENDED):
+            aside.unlink()
 
 
 def recorded(folder: Path) -> Callable[[str, str], bool]:
@@ -257,6 +249,16 @@ def _key(trace_id: str, rubric: str) -> bytes:
     return hashlib.blake2b(f"{rubric}\0{trace_id}".encode(), digest_size=12).digest()
 
 
+def _check_free(folder: Path) -> None:
+    """Raise an error if a folder holds a run. Without a manifest an empty log is none."""
+    log = folder / _ANNOTATIONS
+    if (folder / "run.json").exists() or (log.exists() and log.stat().st_size):
+        finished = _is_finished(folder)
+        what = "a finished run" if finished else "an unfinished run"
+        do = "name another folder with --out" if finished else "add --resume to go on with it"
+        raise AnnotatorError(f"{folder} holds {what}; {do}")
+
+
 def _is_finished(folder: Path) -> bool:
     with suppress(AnnotatorError):
         return read_manifest(folder).status == "finished"
@@ -274,66 +276,31 @@ def _difference(before: Any, after: Any) -> str:
     return f"was {json.dumps(before)}, is now {json.dumps(after)}"
 
 
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise AnnotatorError(
-            f"cannot write in {folder}: {error.strerror or error}; what is judged is kept,"
-            " go on with --resume when this is mended"
-        ) from error
+def _open_log(folder: Path) -> LineLog:
+    busy = f"{folder}: another process is writing this run"
+    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, advice=_MENDED)
 
 
-def _locked(folder: Path) -> int:
-    fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
-        raise AnnotatorError(f"{folder}: another process is writing this run") from error
-    return fd
-
-
-def _write_json(file: Path, value: dict[str, Any]) -> None:
-    """Write a file anew in one step."""
-    part = file.with_name(f".{file.name}.part")
-    with part.open("wb") as out:
-        out.write((json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode())
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
-
-
-def _set_failures_aside(folder: Path) -> None:
+def _set_failures_aside(folder: Path, log: LineLog) -> None:
     """Move ``failed`` lines into a file of their own and drop a torn last line.
 
     The file of failures is whole before a line is taken out; one that a killed process has already
     moved is not moved twice.
     """
-    file, aside = folder / _ANNOTATIONS, folder / _ASIDE
-    if not file.exists():
+    log.cut_torn()
+    failed = dict.fromkeys(_lines(log.file, failed=True))
+    if not failed:
         return
+    aside = folder / _ASIDE
     waiting = dict.fromkeys(_lines(aside)) if aside.exists() else {}
-    failed = waiting | dict.fromkeys(_lines(file, failed=True))
-    if len(failed) > len(waiting):
-        _rewrite(aside, failed)
-    _rewrite(file, _lines(file, failed=False))
+    if len(waiting | failed) > len(waiting):
+        with NewFile(aside, advice=_MENDED) as out:
+            out.writelines(waiting | failed)
+    log.rewrite(_lines(log.file, failed=False))
 
 
-def _lines(file: Path, failed: bool | None = None) -> Iterator[str]:
+def _lines(file: Path, failed: bool | None = None) -> Iterator[bytes]:
     """Yield the lines of a file of annotations: all, those that failed, or the others."""
     for annotation in read_annotations(file):
         if failed is None or failed == (annotation.status == "failed"):
-            yield annotation.to_json()
-
-
-def _rewrite(file: Path, lines: Iterable[str]) -> None:
-    """Write a file of lines anew in one step."""
-    part = file.with_name(f"{file.name}.part")
-    with part.open("wb") as out:
-        for line in lines:
-            out.write(line.encode() + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
+            yield annotation.to_json().encode() + b"\n"

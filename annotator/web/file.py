@@ -8,7 +8,6 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from annotator.annotations import value_of
-from annotator.errors import AnnotatorError
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, Row
@@ -27,7 +26,8 @@ def write_report(out: TextIO, shown: Shown) -> int:
     page is there at once.
 
     Raises:
-        AnnotatorError: a run cannot be read, or ``out`` cannot be written.
+        AnnotatorError: a run cannot be read.
+        OSError: ``out`` cannot be written.
     """
     overview = frame_value(shown.runs) | tables_value(shown)
     overview |= {"ready": True, "problem": None, "labelled": bool(shown.labels)}
@@ -39,8 +39,6 @@ def write_report(out: TextIO, shown: Shown) -> int:
         out.write(_json("overview", overview))
         total = _write_traces(out, reading)
         out.write(tail)
-    except OSError as error:
-        raise AnnotatorError(f"cannot write the report: {error.strerror or error}") from error
     finally:
         reading.close()
     return total

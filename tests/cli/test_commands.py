@@ -33,7 +33,7 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
     assert load_rubric(str(tmp_path / "my own.yaml")).id == "my_own"
     assert annotate_cli("rubric", "check", "my own.yaml", "symptoms").code == 0
     again = annotate_cli("rubric", "new", "my own.yaml")
-    assert (again.code, "exists already" in again.err) == (2, True)
+    assert (again.code, "is there already" in again.err) == (2, True)
     assert annotate_cli("rubric", "new", "nowhere/x.yaml").code == 2
 
 

@@ -75,6 +75,17 @@ def test_writing_a_file_needs_no_key(annotate_cli: Cli, runs: Runs) -> None:
     assert (done.code, len(requests_in(Path("asked.jsonl")))) == (0, 1), done.err
 
 
+def test_a_run_that_stops_leaves_the_file_that_was_there(annotate_cli: Cli, runs: Runs) -> None:
+    runs(1)
+    Path("ask.jsonl").write_text("before")
+    Path("empty").mkdir()
+    more = ("--rubric", "comm_errors", "--model", "m", "--batch-file", "ask.jsonl", "--out", "out")
+    done = annotate_cli("empty", *more)
+    assert (done.code, "no traces in empty" in done.err) == (2, True), done.err
+    assert Path("ask.jsonl").read_text() == "before"
+    assert sorted(path.name for path in Path().iterdir() if path.name[0] == ".") == []
+
+
 @pytest.mark.parametrize("vllm", [False, True], ids=["OpenAI", "vLLM"])
 def test_a_run_by_files_equals_a_plain_run(annotate_cli: Cli, runs: Runs, vllm: bool) -> None:
     """The wrong quotes come back in a second file; what nobody answers is a failure."""

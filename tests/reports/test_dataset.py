@@ -16,7 +16,7 @@ import pytest
 
 from annotator.annotations import Evidence, Finding, Rejected, Usage, Vote
 from annotator.errors import AnnotatorError
-from annotator.reports.out import new_folder
+from annotator.files import replace_folder
 from annotator.runs.run import open_run
 from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
@@ -201,7 +201,7 @@ def test_what_is_replaced_comes_back_if_it_is_not(tmp_path, monkeypatch, error, 
     monkeypatch.setattr(Path, "rename", failing)
     with (
         pytest.raises((KeyboardInterrupt, AnnotatorError)),
-        new_folder(place, lambda _: True) as part,
+        replace_folder(place, lambda _: True) as part,
     ):
         part.mkdir()
     assert [one.name for one in place.iterdir()] == ["old"]
@@ -298,36 +298,6 @@ def test_what_cannot_be_written_is_said_in_a_line(annotate_cli, tmp_path, rubric
         assert done.err.count("\n") == 1
         assert str(place) in done.err
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-
-
-@pytest.mark.parametrize("format_", ["json", "parquet", "dataset"])
-def test_a_full_disk_leaves_what_was_there(tmp_path, rubric, format_):
-    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(400)])
-    place = tmp_path / "out"
-    if format_ != "dataset":
-        place.write_text("before")
-    command = f"ulimit -f 1; exec {sys.executable} -m annotator report {run}"
-    done = subprocess.run(
-        ["bash", "-c", f"{command} --format {format_} --out {place}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: cannot write")
-    assert done.stderr.count("\n") == 1
-    assert (place.read_text() == "before") if format_ != "dataset" else not place.exists()
-    assert not list(tmp_path.glob(".report*"))
-
-
-def test_a_link_is_followed(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said("t", "alpha")])
-    (tmp_path / "real").write_text("before")
-    (tmp_path / "link").symlink_to("real")
-    annotate_cli("report", run, "--format", "csv", "--out", tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text().startswith("rubric,")
 
 
 @pytest.mark.parametrize(

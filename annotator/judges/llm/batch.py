@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped, Pending
+from annotator.files import NewFile, explain_errors, write_file
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.failures import CallFailed, Unanswered
@@ -37,7 +38,7 @@ def request_line(key: str, body: Mapping[str, Any]) -> bytes:
 
 
 class FileOutbox:
-    """Writes questions into one file, or, without one, takes none.
+    """Writes questions into one file, which is there once it is kept, or, without one, takes none.
 
     Raises:
         AnnotatorError: the file cannot be written.
@@ -51,12 +52,7 @@ class FileOutbox:
         self.written = 0
         self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
-        self._out = None
-        if file:
-            try:
-                self._out = file.open("wb")
-            except OSError as error:
-                raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        self._out = NewFile(file) if file else None
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
@@ -64,17 +60,23 @@ class FileOutbox:
             raise Unanswered(self.errors.get(key, "there is no answer to it in the batch results"))
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
-            try:
-                self._out.write(request_line(key, body))
-            except OSError as error:
-                raise AnnotatorError(f"{self.file}: {error.strerror or error}") from error
+            self._out.write(request_line(key, body))
             self.written += 1
         raise Pending("asked in a file")
 
-    def close(self) -> None:
-        """Bring the file to the disk."""
+    def keep(self) -> None:
+        """Bring the file to its place: every question is in it.
+
+        Raises:
+            AnnotatorError: it cannot be written.
+        """
         if self._out:
-            self._out.close()
+            self._out.keep()
+
+    def close(self) -> None:
+        """Drop a file that was not kept."""
+        if self._out:
+            self._out.drop()
 
 
 async def _created(client: Any, mark: Mapping[str, str]) -> str:
@@ -218,11 +220,12 @@ class BatchOutbox:
         self._jobs: list[Job] = []
         self.spent = Usage()
         self._missed: dict[str, tuple[int, str]] = {}  # how often a question was not answered
-        self._out: Any = None
+        self._out: NewFile | None = None
         self._asked: set[bytes] = set()
         self._size = 0
         self._most = 0.0
-        folder.mkdir(parents=True, exist_ok=True)
+        with explain_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         try:
             state = json.loads((folder / _STATE).read_bytes())
             self._jobs = [Job(**job) for job in state["jobs"]]
@@ -236,9 +239,7 @@ class BatchOutbox:
 
     def _save(self) -> None:
         state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
-        part = self.folder / f".{_STATE}.part"
-        part.write_text(json.dumps(state))
-        part.replace(self.folder / _STATE)
+        write_file(self.folder / _STATE, json.dumps(state))
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
@@ -250,23 +251,29 @@ class BatchOutbox:
             line = request_line(key, body)
             full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
             if self._out is None or full or self._size + len(line) > _MOST_BYTES:
-                self._next_file()
-            try:
-                self._out.write(line)
-            except OSError as error:
-                raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
+                self._keep()
+                self._out = self._next_file()
+            self._out.write(line)
             self._size += len(line)
             self._most += most
             self._jobs[-1].questions += 1
         raise Pending("asked in a batch")
 
-    def _next_file(self) -> None:
+    def close(self) -> None:
+        """Drop what was not sent."""
         if self._out:
-            self._out.close()
+            self._out.drop()
+
+    def _keep(self) -> None:
+        if self._out:
+            self._out.keep()
+            self._out = None
+
+    def _next_file(self) -> NewFile:
         last = max((job.n for job in self._jobs), default=0)
         self._jobs.append(Job(last + 1, uuid.uuid4().hex))
-        self._out = self._questions(self._jobs[-1]).open("wb")
         self._size = 0
+        return NewFile(self._questions(self._jobs[-1]))
 
     def _questions(self, job: Job) -> Path:
         return self.folder / f"{job.n}.jsonl"
@@ -278,9 +285,7 @@ class BatchOutbox:
             BudgetReached: the questions may cost more than is left; none was sent.
             JudgeStopped: the server refuses a batch.
         """
-        if self._out:
-            self._out.close()
-            self._out = None
+        self._keep()
         most, self._most = self._most, 0.0
         if self._budget and most:
             self._budget.check(most)
@@ -366,7 +371,9 @@ class BatchOutbox:
             if file_id:
                 file = self.folder / f"{job.n}-{name}.jsonl"
                 async with client.files.with_streaming_response.content(file_id) as content:
-                    await content.stream_to_file(file)
+                    with NewFile(file) as out:
+                        async for chunk in content.iter_bytes():
+                            out.write(chunk)
                 found = ingest(file, self._cache, self._options.model, self._price)
                 errors |= found.errors
                 self.spent += found.lost

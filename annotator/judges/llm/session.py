@@ -27,6 +27,9 @@ class Outbox(Protocol):
         Raises Pending, or CallFailed if it will not be answered.
         """
 
+    def close(self) -> None:
+        """Drop the questions that are neither kept nor sent."""
+
 
 @dataclass
 class Session:

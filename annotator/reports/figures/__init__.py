@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError
-from annotator.reports.out import new_file
+from annotator.files import write_file
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def draw(kind: str, source: Source, file: Path) -> tuple[str, ...]:
     with settings():
         drawn: Drawn = module.figure(source)
         data = _rendered(drawn, file.suffix.lower()[1:])
-    with new_file(file) as part:
-        part.write_bytes(data)
+    write_file(file, data)
     return tuple(drawn.left_out)
 
 

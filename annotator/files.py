@@ -1,0 +1,429 @@
+"""Every write to a disk: whole files and folders, which take their place in one step, and logs of
+lines. Whatever happens on the way (a full disk, Ctrl-C, ``kill -9``), what was there before stays.
+
+``advice`` is what the error says when something cannot be written, after the reason.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from annotator.errors import AnnotatorError
+from annotator.text import one_line, storable
+
+_Stamp = tuple[int, int, int]
+
+_REMEDIES = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room within the quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
+
+
+@contextmanager
+def explain_errors(place: Path | str, advice: str = "") -> Iterator[None]:
+    """Say in one sentence why a place cannot be written.
+
+    Raises:
+        AnnotatorError: in the place of an :class:`OSError`, with its reason and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _explain(place, error, advice) from error
+
+
+def _explain(place: Path | str, error: OSError, advice: str = "") -> AnnotatorError:
+    reason = str(error.strerror or error)
+    parts = filter(None, (reason, _REMEDIES.get(error.errno or 0), advice))
+    return AnnotatorError(f"cannot write {one_line(str(place))}: {'; '.join(parts)}")
+
+
+def write_file(path: Path, content: str | bytes, *, exclusive: bool = False) -> None:
+    """Write a whole file. Raises :class:`AnnotatorError` as :class:`NewFile`."""
+    data = storable(content).encode() if isinstance(content, str) else content
+    with NewFile(path, exclusive=exclusive) as out:
+        out.write(data)
+
+
+class NewFile:
+    """A file in the making: written beside its place, on the disk when it takes the place, in one
+    step, at the end of the ``with`` block (or by :meth:`keep`). It has the permissions of the file
+    whose place it takes; where that is a link, the link stays.
+
+    An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves
+    (``.NAME.part``) is written over when the file is written again; who writes the same file at the
+    same time waits. ``exclusive``: a file that is there already is not replaced.
+
+    Raises:
+        AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
+            is a folder or a device, or is there at all and this is ``exclusive``.
+    """
+
+    def __init__(self, path: Path, *, exclusive: bool = False, advice: str = "") -> None:
+        self._path = path
+        self._exclusive = exclusive
+        if exclusive and os.path.lexists(path):
+            raise _explain_taken(path)
+        self._target = _resolve(path)
+        before = self._target.exists()
+        self._advice = advice or ("what was there is unchanged" if before else "")
+        self._part = self._target.with_name(f".{self._target.name}.part")
+        self._lock: BinaryIO | None = None
+        self._out: BinaryIO
+        with explain_errors(path, self._advice):
+            if before and not os.access(self._target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            lock = _open_locked(self._part, wait=True)
+            self._lock = self._out = lock
+            try:
+                os.ftruncate(lock.fileno(), 0)
+                if before:
+                    _make_like(self._target, lock.fileno())
+                # Whoever writes may close it; the lock stays.
+                self._out = os.fdopen(os.dup(lock.fileno()), "wb")
+            except BaseException:
+                self._let_go()
+                raise
+
+    def __enter__(self) -> BinaryIO:
+        return self._out
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.keep()
+            return
+        self.drop()
+        if isinstance(error, OSError):
+            raise _explain(self._path, error, self._advice) from error
+
+    def write(self, data: bytes) -> None:
+        """Write more. Raises :class:`AnnotatorError` if that cannot be done."""
+        with explain_errors(self._path, self._advice):
+            self._out.write(data)
+
+    def keep(self) -> None:
+        """Let the file take its place, unless it was kept or dropped before.
+
+        Raises:
+            AnnotatorError: it cannot be written; then it is dropped.
+        """
+        if self._lock is None:
+            return
+        try:
+            with explain_errors(self._path, self._advice):
+                self._out.close()
+                os.fsync(self._lock.fileno())
+                self._move()
+        finally:
+            self._let_go()
+        _sync_folder(self._target.parent)
+
+    def drop(self) -> None:
+        """Leave nothing of the file, unless it was kept."""
+        self._let_go()
+
+    def _move(self) -> None:
+        if self._exclusive:
+            try:
+                self._target.touch(exist_ok=False)
+            except FileExistsError:
+                raise _explain_taken(self._path) from None
+        try:
+            self._part.replace(self._target)
+        except BaseException:
+            if self._exclusive:
+                self._target.unlink()
+            raise
+
+    def _let_go(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        with suppress(OSError):  # not there any more: it has taken its place
+            if os.path.samestat(os.fstat(lock.fileno()), self._part.lstat()):
+                self._part.unlink()
+        with suppress(OSError):  # what does not fit is not wanted any more
+            self._out.close()
+        lock.close()
+
+
+@contextmanager
+def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Give a path to make a folder at, which then becomes ``path``.
+
+    What is at ``path`` is replaced only if ``ours`` says that this tool made it. An error leaves
+    nothing beside; a process killed while it writes leaves a folder ``.NAME-...``.
+
+    Raises:
+        AnnotatorError: it cannot be written, or ``path`` is something else already.
+    """
+    if path.exists() and not ours(path):
+        raise AnnotatorError(f"{path} is there already and is something else; name another --out")
+    target = path.resolve()
+    with (
+        explain_errors(path),
+        TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside,
+    ):
+        part, before = Path(aside) / "part", Path(aside) / "before"
+        yield part
+        _sync_tree(part)
+        try:
+            if target.exists():
+                target.rename(before)
+            part.rename(target)
+        except BaseException:  # Ctrl-C too: what is left aside goes with it
+            if before.exists() and not target.exists():
+                before.rename(target)
+            raise
+        _sync_folder(target.parent)
+
+
+class LineLog:
+    """A file of lines to which lines are appended, locked for this process until it is closed.
+
+    A line is one write of one whole line: a process killed at any moment leaves whole lines and at
+    most one torn end (:attr:`torn`), for who opens the log again to cut off. A write that fails is
+    taken back. Lines are taken out or changed by writing the file anew (:class:`NewFile`).
+
+    ``durable``: what returned is on the disk, and a log that another program has changed meanwhile
+    is refused; else lines are on the disk after :meth:`sync`, and only a crash of the machine, not
+    one of the process, loses those since. ``busy``: what is said where another process has the log;
+    without it, this one waits for its turn. ``size``: of the log, in bytes.
+
+    Raises:
+        AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
+    """
+
+    def __init__(
+        self, file: Path, *, busy: str = "", durable: bool = True, advice: str = ""
+    ) -> None:
+        self.file = file
+        self._advice = advice
+        self._durable = durable
+        self._target = _resolve(file)
+        self.lock_file = self._target.with_name(f".{self._target.name}.lock")
+        self._fd = -1
+        with explain_errors(file, advice):
+            try:
+                self._lock: BinaryIO | None = _open_locked(self.lock_file, wait=not busy)
+            except BlockingIOError as error:
+                raise AnnotatorError(busy) from error
+            try:
+                self._open()
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._lock is not None:
+            with suppress(OSError):
+                self.lock_file.unlink()
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> "LineLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def torn(self) -> bytes:
+        """What stands after the end of the last line: nothing, or a line that lacks its end."""
+        end = b""
+        with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
+            while b"\n" not in end and len(end) < self.size:
+                start = max(0, self.size - 2 * len(end) - 4096)
+                lines.seek(start)
+                end = lines.read(self.size - start)
+        return end[end.rfind(b"\n") + 1 :]
+
+    def read(self) -> bytes:
+        """Return all that is in the log. Raises :class:`AnnotatorError` if it cannot be read."""
+        with explain_errors(self.file, self._advice):
+            return self._target.read_bytes()
+
+    def append(self, line: bytes) -> None:
+        """Write a line, with its end, after the last one.
+
+        Raises:
+            AnnotatorError: it cannot be written (a full disk, say): the log is as before; or
+                another program has changed a durable log.
+        """
+        try:
+            self._check()
+            try:
+                written = os.write(self._fd, line)
+                while written < len(line):  # a full disk may take a part
+                    written += os.write(self._fd, line[written:])
+                if self._durable:
+                    os.fsync(self._fd)
+            except BaseException:
+                with suppress(OSError):
+                    self._cut(self.size)
+                raise
+            self.size += len(line)
+            self._note()
+        except OSError as error:
+            raise _explain(self.file, error, self._advice) from error
+
+    def cut_torn(self) -> bytes:
+        """Take off what stands after the end of the last line, and return it.
+
+        Raises:
+            AnnotatorError: as :meth:`append`.
+        """
+        if torn := self.torn:
+            with explain_errors(self.file, self._advice):
+                self._check()
+                self._cut(self.size - len(torn))
+                os.fsync(self._fd)
+        return torn
+
+    def replace(self, at: int, new: bytes | None) -> bytes:
+        """Put another line in the place of line ``at``, from 0, or none; return the one that stood
+        there.
+
+        Raises:
+            AnnotatorError: as :meth:`append`.
+        """
+        old = b""
+
+        def changed() -> Iterator[bytes]:
+            nonlocal old
+            with self._target.open("rb") as lines:
+                for n, line in enumerate(lines):
+                    if n == at:
+                        old = line
+                    yield (new or b"") if n == at else line
+
+        self.rewrite(changed())
+        return old
+
+    def rewrite(self, lines: Iterable[bytes]) -> None:
+        """Write the log anew, in one step; ``lines`` may be read from it meanwhile.
+
+        Raises:
+            AnnotatorError: as :meth:`append`.
+        """
+        with explain_errors(self.file, self._advice):
+            self._check()
+            with NewFile(self.file, advice=self._advice) as out:
+                out.writelines(lines)
+            os.close(self._fd)
+            self._open()
+
+    def sync(self) -> None:
+        """Bring the log to the disk. Raises :class:`AnnotatorError` if that cannot be done."""
+        with explain_errors(self.file, self._advice):
+            os.fsync(self._fd)
+
+    def _open(self) -> None:
+        new = not self._target.exists()
+        self._fd = -1
+        self._fd = os.open(self._target, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        if new:
+            _sync_folder(self._target.parent)
+        self.size = os.fstat(self._fd).st_size
+        self._note()
+
+    def _cut(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self.size = size
+        self._note()
+
+    def _note(self) -> None:
+        """Take note of how the file was left."""
+        if self._durable:
+            self._stamp = _read_stamp(os.fstat(self._fd))
+
+    def _check(self) -> None:
+        """Raise an error where the log is closed or, if it is durable, not as it was left."""
+        if self._fd < 0:
+            raise AnnotatorError(f"{self.file}: closed")
+        if self._durable and _read_stamp(self._target.stat()) != self._stamp:
+            raise AnnotatorError(
+                f"{one_line(str(self.file))} was changed by another program; start again to go on"
+                " with what is in it now"
+            )
+
+
+def _explain_taken(path: Path) -> AnnotatorError:
+    return AnnotatorError(f"{one_line(str(path))} is there already; name another")
+
+
+def _resolve(path: Path) -> Path:
+    """Return where a file is, or will be. Raises :class:`AnnotatorError` if it can be none."""
+    name = one_line(str(path))
+    if "\0" in str(path):
+        raise AnnotatorError(f"cannot write {name}: a NUL in its name")
+    with explain_errors(path):
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
+    return target
+
+
+def _open_locked(file: Path, *, wait: bool) -> BinaryIO:
+    """Open a file, make it if it is not there, and lock it until it is closed.
+
+    Raises:
+        BlockingIOError: another process has it, and this one does not ``wait``.
+        OSError: it cannot be opened.
+    """
+    while True:
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        lock = os.fdopen(fd, "r+b", buffering=0)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Who had it before may have taken it away between the two calls.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), file.lstat()):
+                    return lock
+        except BaseException:
+            lock.close()
+            raise
+        lock.close()
+
+
+def _make_like(old: Path, new: int) -> None:
+    """Give an open file the owner, as far as possible, and the permissions of another."""
+    info = old.stat()
+    with suppress(OSError):
+        os.fchown(new, info.st_uid, info.st_gid)
+    os.fchmod(new, stat.S_IMODE(info.st_mode))
+
+
+def _read_stamp(info: os.stat_result) -> _Stamp:
+    return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the file system can do so."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Bring a folder and all below it to the disk."""
+    for name in folder.rglob("*"):
+        if name.is_file():
+            with name.open("rb") as file:
+                os.fsync(file.fileno())
+    for name in (folder, *filter(Path.is_dir, folder.rglob("*"))):
+        _sync_folder(name)
