@@ -129,7 +129,7 @@ def command(
     if dry_run:
         _forecast(plan, chosen, out if resume else None, as_json)
         return
-    folder = out or _replace_folder(rubrics)
+    folder = out or _new_folder(rubrics)
     manifest = new_manifest(
         rubrics=rubrics,
         judge=judge,
@@ -274,7 +274,7 @@ def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     return rubrics
 
 
-def _replace_folder(rubrics: tuple[Rubric, ...]) -> Path:
+def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
     stamp = now().replace("-", "").replace(":", "").replace("T", "-")[:15]
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1
