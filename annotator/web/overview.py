@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.calibration.frame import judge_sha256
 from annotator.reports.frequency import FrequencyTable, frequency_tables
+from annotator.reports.tables.frequency import cells, header, heading, votes_lines
 from annotator.reports.together import CoOccurrence, co_occurrence
-from annotator.reports.writers import cells, header, heading, votes_lines
 from annotator.rubrics import built_in, load_rubric
 from annotator.runs.manifest import read_manifest, run_names
 from annotator.text import one_line
