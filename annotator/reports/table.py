@@ -34,6 +34,15 @@ def columns_of(*keys: str) -> list[Column]:
     return [Column(key, key) for key in keys]
 
 
+def flat(value: Record, prefix: str = "") -> dict[str, Any]:
+    """Return a mapping with none in it: the keys of those that it has are put after theirs."""
+    record: dict[str, Any] = {}
+    for key, cell in value.items():
+        name = prefix + key
+        record |= flat(cell, f"{name}_") if isinstance(cell, Mapping) else {name: cell}
+    return record
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A title, the names of the columns, rows of cells as they are printed, and notes.
@@ -46,10 +55,9 @@ class Table:
 
     ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
 
-    ``records`` are for machines, in full precision: mappings of the keys of ``schema``, which tells
-    their types, and for a share the reason where there is none. ``columns``: those of CSV, if not
-    the keys of the schema. ``document``: what JSON holds; that of prose which opens a report holds
-    all of the report.
+    ``records`` are for machines, in full precision, and for a share have the reason where there is
+    none. ``columns`` are those of CSV; ``schema``: the keys that a file with types has, and their
+    types. ``document``: what JSON holds; that of prose which opens a report holds all of it.
     """
 
     title: str = ""
@@ -110,8 +118,8 @@ class Table:
             pandas: Any = import_module("pandas")
         except ImportError as error:
             raise AnnotatorError("to_pandas needs pandas: pip install pandas") from error
-        if self.schema:
-            return pandas.DataFrame(list(self.records), columns=list(self.schema))
+        if self.columns:
+            return pandas.DataFrame(list(self.records), columns=list(self.schema) or None)
         return pandas.DataFrame(list(self.rows), columns=list(self.header))
 
     def __str__(self) -> str:

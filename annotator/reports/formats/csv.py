@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.table import Table, columns_of
+from annotator.reports.table import Table
 from annotator.text import harmless, one_line
 
 
@@ -14,13 +14,13 @@ def render(tables: Sequence[Table]) -> str:
     """Return the records of all tables under one header; of tables without, the cells."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    recorded = [table for table in tables if table.schema]
+    recorded = [table for table in tables if table.columns]
     for table in recorded:
-        columns = table.columns or columns_of(*table.schema)
         if table is recorded[0]:
-            writer.writerow([column.name for column in columns])
+            writer.writerow([column.name for column in table.columns])
         for record in table.records:
-            writer.writerow([_cell(record.get(column.key), column.part) for column in columns])
+            cells = [_cell(record.get(column.key), column.part) for column in table.columns]
+            writer.writerow(cells)
     for table in () if recorded else tables:
         for name, *digits in (table.header, *table.rows):
             writer.writerow([_cell(name), *("" if cell == UNDEFINED else cell for cell in digits)])

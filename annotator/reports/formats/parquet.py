@@ -21,10 +21,8 @@ def write(tables: Sequence[Table], path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    types = tables[0].schema
-    schema = pyarrow.schema(
-        [(name, pyarrow.type_for_alias(_TYPES[kind])) for name, kind in types.items()]
-    )
+    types = tables[0].schema.items()
+    schema = pyarrow.schema([(key, pyarrow.type_for_alias(_TYPES[kind])) for key, kind in types])
     rows = [
         {key: storable(cell) if isinstance(cell, str) else cell for key, cell in record.items()}
         for table in tables

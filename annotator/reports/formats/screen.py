@@ -54,7 +54,7 @@ def _show_rows(table: Table, console: Console) -> None:
     names, *body = _padded(table.cells)
     room = min(_BAR, console.width - cell_len(names) - 2)
     rule = Text("-" * cell_len(names), "dim")
-    records = table.records if "value" in table.schema else [{}] * len(body)
+    records = table.records if len(table.records) == len(body) else [{}] * len(body)
     lines = []
     for line, record in zip(body, records, strict=True):
         bar = _bar(record.get("value"), room) if room >= _LEAST else ""

@@ -3,22 +3,20 @@
 from collections.abc import Sequence
 
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.table import Table
+from annotator.reports.table import Table, columns_of
 from annotator.reports.together import CoOccurrence
 from annotator.text import one_line
 
 NOTHING = "no rubric of this run allows more than one code"
-SCHEMA: dict[str, type] = {
-    **dict.fromkeys(("run", "rubric", "rubric_sha256", "judge", "judge_sha256"), str),
-    **{"code": str, "other": str, "count": int, "n": int, "notes": str},
-}
+_ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
+_COLUMNS = columns_of(*_ABOUT, "code", "other", "count", "n", "notes")
 
 
 def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:
     """Return the counts as tables, with a record for each pair of codes; a sentence where there are
     none.
     """
-    return [_table(pairs) for pairs in counted] or [Table(notes=(NOTHING,), schema=SCHEMA)]
+    return [_table(pairs) for pairs in counted] or [Table(notes=(NOTHING,), columns=_COLUMNS)]
 
 
 def _table(pairs: CoOccurrence) -> Table:
@@ -30,8 +28,7 @@ def _table(pairs: CoOccurrence) -> Table:
     )
     names = [one_line(code, 64) for code in pairs.codes]
     shown = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
-    about = {key: getattr(pairs, key) for key in ("run", "rubric", "rubric_sha256")}
-    about |= {"judge": pairs.judge, "judge_sha256": pairs.judge_sha256}
+    about = {key: getattr(pairs, key) for key in _ABOUT}
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
     return Table(
         title=title,
@@ -45,7 +42,7 @@ def _table(pairs: CoOccurrence) -> Table:
             for code, row in zip(pairs.codes, pairs.counts, strict=True)
             for other, count in zip(pairs.codes, row, strict=True)
         ],
-        schema=SCHEMA,
+        columns=_COLUMNS,
         document={
             "run": pairs.run,
             "rubric": pairs.rubric,

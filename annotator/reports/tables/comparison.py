@@ -6,37 +6,22 @@ from typing import Any
 
 from annotator.reports.compare import Compared, Difference
 from annotator.reports.digits import UNDEFINED, percent, points
-from annotator.reports.table import Column, Line, Table, columns_of
+from annotator.reports.table import Column, Line, Table, columns_of, flat
 from annotator.rubrics import NONE
 from annotator.text import one_line
 
-# The keys of the records; a share of a side is its count and n, a difference is first minus second.
-SCHEMA: dict[str, type] = {
-    **dict.fromkeys(("rubric", "rubric_sha256"), str),
-    "judges": list,
-    **dict.fromkeys(("attribute", "first", "second", "kind", "code"), str),
-    **dict.fromkeys(("first_count", "first_n", "second_count", "second_n"), int),
-    **dict.fromkeys(("difference", "low", "high"), float),
-    **dict.fromkeys(("difference_points", "interval_points", "method", "reason"), str),
-    **dict.fromkeys(("corrected_difference", "corrected_low", "corrected_high"), float),
-    **dict.fromkeys(("corrected_points", "corrected_interval_points"), str),
-    **dict.fromkeys(("corrected_method", "corrected_reason", "test"), str),
-    **dict.fromkeys(("p", "p_holm", "confidence"), float),
-    **{"runs": list, "notes": str},
-}
-
 _COLUMNS = (
-    *columns_of(
-        "rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind", "code"
-    ),
-    *columns_of("first_count", "first_n", "second_count", "second_n"),
+    *columns_of("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),
+    *columns_of("code", "first_count", "first_n", "second_count", "second_n"),
     Column("difference", "difference_points", "value"),
-    Column("low", "interval_points", "low"),
-    Column("high", "interval_points", "high"),
+    Column("low", "difference_interval", "low"),
+    Column("high", "difference_interval", "high"),
     Column("corrected_difference", "corrected_points", "value"),
-    Column("corrected_low", "corrected_interval_points", "low"),
-    Column("corrected_high", "corrected_interval_points", "high"),
-    *columns_of("method", "test", "p", "p_holm", "confidence", "corrected_method", "runs", "notes"),
+    Column("corrected_low", "corrected_interval", "low"),
+    Column("corrected_high", "corrected_interval", "high"),
+    *(Column("method", "difference_method"), Column("test", "test_name")),
+    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *columns_of("confidence")),
+    *columns_of("corrected_method", "runs", "notes"),
 )
 
 
@@ -48,8 +33,12 @@ def tabulate(comparisons: Sequence[Compared]) -> list[Table]:
 def _table(compared: Compared) -> Table:
     title = _title(compared)
     header, rows = _rows(compared)
+    about: dict[str, Any] = {
+        "rubric": compared.rubric.id,
+        "rubric_sha256": compared.rubric.sha256,
+    }
     judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
-    about = {"rubric": compared.rubric.id, "rubric_sha256": compared.rubric.sha256}
+    names = [compared.attribute, compared.first, compared.second]
     return Table(
         title=title,
         header=header,
@@ -57,50 +46,25 @@ def _table(compared: Compared) -> Table:
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
         caption=f"{title}; differences in percentage points.",
-        name="-".join((compared.rubric.id, compared.attribute, compared.first, compared.second)),
+        name="-".join((compared.rubric.id, *names)),
         records=[about | _record(row, compared) for row in compared.rows],
-        schema=SCHEMA,
         columns=_COLUMNS,
         document=asdict(compared) | about | {"judges": judges},
     )
 
 
 def _record(row: Difference, compared: Compared) -> dict[str, Any]:
-    gap, corrected = row.difference, row.corrected
-    value, interval = points(gap)
-    corrected_value, corrected_interval = points(corrected)
-    return {
+    record = {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
-        "attribute": compared.attribute,
-        "first": compared.first,
-        "second": compared.second,
-        "kind": compared.kind,
-        "code": row.code,
-        "first_count": row.first.k,
-        "first_n": row.first.n,
-        "second_count": row.second.k,
-        "second_n": row.second.n,
-        "difference": gap.value,
-        "low": gap.low,
-        "high": gap.high,
-        "difference_points": value,
-        "interval_points": interval,
-        "method": gap.method,
-        "reason": gap.reason,
-        "corrected_difference": corrected and corrected.value,
-        "corrected_low": corrected and corrected.low,
-        "corrected_high": corrected and corrected.high,
-        "corrected_points": corrected_value,
-        "corrected_interval_points": corrected_interval,
-        "corrected_method": corrected and corrected.method,
-        "corrected_reason": corrected and corrected.reason,
-        "test": row.test.name,
-        "p": row.test.p,
-        "p_holm": row.adjusted,
-        "confidence": compared.confidence,
-        "runs": compared.runs,
+        **{key: getattr(compared, key) for key in ("attribute", "kind", "confidence", "runs")},
+        **flat(asdict(row)),
+        **{"first": compared.first, "first_count": row.first.k},
+        **{"second": compared.second, "second_count": row.second.k},
         "notes": "\n".join(compared.notes),
     }
+    for name, gap in (("difference", row.difference), ("corrected", row.corrected)):
+        record[f"{name}_points"], record[f"{name}_interval"] = points(gap)
+    return record
 
 
 def _rows(compared: Compared) -> tuple[Line, list[Line]]:

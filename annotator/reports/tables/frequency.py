@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from annotator.reports.digits import UNDEFINED, Share, between, limits, percent
+from annotator.reports.digits import UNDEFINED, between, limits, percent
 from annotator.reports.frequency import FrequencyTable, Row
-from annotator.reports.table import Column, Line, Table, columns_of
+from annotator.reports.table import Column, Line, Table, columns_of, flat
 from annotator.reports.votes import Votes
 from annotator.text import one_line
 from validation import Agreement, Interval
@@ -14,28 +14,20 @@ from validation import Agreement, Interval
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
 
-HEADER = ("code", "count", "n", "%", "95 % interval")
-BOUNDS = "bounds %"
-ANYWHERE = "primary or secondary"
-
 # The keys of the records, which are the columns of Parquet.
 SCHEMA: dict[str, type] = {
-    **{"rubric": str, "version": int, "rubric_sha256": str, "choice": str},
-    **dict.fromkeys(("judge", "judge_sha256", "run", "run_status"), str),
-    "limit": int,
-    **dict.fromkeys(("attribute", "attribute_value", "kind", "code", "name"), str),
-    **dict.fromkeys(("count", "n"), int),
-    **dict.fromkeys(("value", "low", "high", "confidence"), float),
-    **dict.fromkeys(("method", "reason", "percent", "interval_percent"), str),
-    **{"bounds_low": float, "bounds_high": float, "bounds_percent": str},
-    **dict.fromkeys(("primary_or_secondary", "labelled", "none", "undecided"), int),
-    **dict.fromkeys(("skipped", "failed", "flips", "flips_n"), int),
-    **dict.fromkeys(("corrected_value", "corrected_low", "corrected_high"), float),
-    **{"corrected_confidence": float, "corrected_method": str},
-    **dict.fromkeys(("corrected_reason", "corrected_percent"), str),
-    "corrected_interval_percent": str,
-    **dict.fromkeys(("labels_flagged", "labels_missed"), int),
-    **{"mark": str, "labels": int, "transferred": bool, "notes": str, "of_labelled": bool},
+    **{"rubric": str, "version": int, "rubric_sha256": str, "choice": str, "judge": str},
+    **{"judge_sha256": str, "run": str, "run_status": str, "limit": int, "attribute": str},
+    **{"attribute_value": str, "kind": str, "code": str, "name": str, "count": int, "n": int},
+    **{"value": float, "low": float, "high": float, "confidence": float, "method": str},
+    **{"reason": str, "percent": str, "interval_percent": str, "bounds_low": float},
+    **{"bounds_high": float, "bounds_percent": str, "primary_or_secondary": int},
+    **{"labelled": int, "none": int, "undecided": int, "skipped": int, "failed": int},
+    **{"flips": int, "flips_n": int, "corrected_value": float, "corrected_low": float},
+    **{"corrected_high": float, "corrected_confidence": float, "corrected_method": str},
+    **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
+    **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
+    **{"transferred": bool, "notes": str, "of_labelled": bool},
 }
 
 _COLUMNS = (
@@ -117,8 +109,9 @@ def heading(table: FrequencyTable) -> str:
 
 def header(table: FrequencyTable) -> Line:
     """Return the names of the columns of a table."""
-    names = HEADER + ((BOUNDS,) if table.bounded else ())
-    names += (ANYWHERE,) if table.choice == "primary" else ()
+    names: Line = ("code", "count", "n", "%", "95 % interval")
+    names += ("bounds %",) if table.bounded else ()
+    names += ("primary or secondary",) if table.choice == "primary" else ()
     if not table.correction:
         return names
     level = f"{100 * table.correction.confidence:g} % interval"
@@ -198,39 +191,14 @@ def _common_record(table: FrequencyTable) -> dict[str, Any]:
 
 def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
     voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
-    low, high = row.bounds or (None, None)
     return {
+        **flat(_row_value(row, table)),
         "kind": row.kind,
-        "code": row.code,
-        "name": row.name,
         "count": row.count,
         "unknown": row.unknown,
-        "percent": percent(row.share),
-        "interval_percent": limits(row.share),
-        "bounds_low": low,
-        "bounds_high": high,
         "bounds_percent": between(row.bounds) if row.bounds else None,
-        "primary_or_secondary": row.anywhere,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
-        **(_numbers(row.share, "") if row.share else {"reason": row.unknown}),
-        **(_corrected_record(row.labels) if row.labels else {}),
-    }
-
-
-def _numbers(share: Share, prefix: str) -> dict[str, Any]:
-    names = ("value", "low", "high", "method", "confidence", "reason")
-    return {prefix + name: getattr(share, name) for name in names}
-
-
-def _corrected_record(labels: "CodeEstimates") -> dict[str, Any]:
-    return {
-        **_numbers(labels.corrected, "corrected_"),
-        "corrected_percent": percent(labels.corrected),
-        "corrected_interval_percent": limits(labels.corrected),
-        "labels_flagged": labels.flagged,
-        "labels_missed": labels.missed,
-        "mark": labels.mark,
     }
 
 

@@ -6,26 +6,16 @@ from typing import Any
 
 from annotator.reports.digits import UNDEFINED, Share, limits, percent, points
 from annotator.reports.stats.communication import OPENINGS
-from annotator.reports.stats.model import (
-    Bucket,
-    Communication,
-    Curve,
-    Difficulty,
-    Group,
-    Sizes,
-    Stats,
-)
-from annotator.reports.table import Line, Table
+from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
+from annotator.reports.table import Line, Table, columns_of
 from annotator.text import one_line
 from validation import Estimate, Interval
 
 _INTERVAL = "95 % interval"
-SCHEMA: dict[str, type] = {
-    **dict.fromkeys(("attribute", "value", "table", "row", "column"), str),
-    **dict.fromkeys(("number", "low", "high"), float),
-    **{"count": int, "n": int, "method": str, "confidence": float, "design_effect": float},
-    **{"tasks": int, "reason": str},
-}
+_COLUMNS = columns_of(
+    *("attribute", "value", "table", "row", "column", "number", "low", "high", "count", "n"),
+    *("method", "confidence", "design_effect", "tasks", "reason"),
+)
 
 
 def tabulate(stats: Stats) -> list[Table]:
@@ -35,7 +25,7 @@ def tabulate(stats: Stats) -> list[Table]:
     head = Table(
         title=_heading(stats),
         records=[_record(*number) for number in _numbers(stats)],
-        schema=SCHEMA,
+        columns=_COLUMNS,
         document=asdict(stats),
     )
     tables = [table for group in stats.groups for table in _tables_of(group)]
@@ -107,7 +97,7 @@ def _talk(talk: Communication, of: str) -> Table:
     ]
     named += [(f"{one.name}, difference", one.difference) for one in talk.measures]
     title = f"communication{of}"
-    return _table(title, (*header, "difference", _INTERVAL), tuple(rows), _why(named))
+    return _table(title, (*header, "difference", _INTERVAL), rows, _why(named))
 
 
 def _steps(talk: Communication, of: str) -> Table:
@@ -117,14 +107,14 @@ def _steps(talk: Communication, of: str) -> Table:
         rows.append((name, *_share(one.share)[:4], str(one.share.inputs["runs"])))
     header = ("main type of the message", "messages", "steps", "%", _INTERVAL, "runs")
     named = [("share of steps", one.share) for one in talk.steps[:1]]
-    return _table(f"messages as a share of steps{of}", header, tuple(rows), _why(named))
+    return _table(f"messages as a share of steps{of}", header, rows, _why(named))
 
 
 def _openings(talk: Communication, of: str) -> Table:
     header = ("runs", "conflicts", *_SHARE)
     rows = [(one.of, *_share(one.conflicts)) for one in talk.openings]
     below = _gap_line("difference, plan minus no plan", talk.difference)
-    return _table(f"merge conflicts by the first message{of}", header, tuple(rows), below)
+    return _table(f"merge conflicts by the first message{of}", header, rows, below)
 
 
 # Of the ways in which a run may open, those that a table has room for.
@@ -133,22 +123,12 @@ _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
 
 
 def _merges(group: Group, of: str) -> Table:
-    header = (
-        "setting, merge, strategy",
-        "runs",
-        "n",
-        "%",
-        _INTERVAL,
-        "passed",
-        "n",
-        "%",
-        _INTERVAL,
-    )
+    header = ("setting, merge, strategy", "runs", *_SHARE[:3], "passed", *_SHARE[:3])
     rows = []
     for one in group.merges:
         name = ", ".join(map(_name, (one.setting, one.merge, one.strategy)))
         rows.append((name, *_share(one.share)[:4], *_share(one.passed)[:4]))
-    return _table(f"merges{of}", header, tuple(rows))
+    return _table(f"merges{of}", header, rows)
 
 
 def _merge_success(group: Group, of: str) -> Table:
@@ -164,7 +144,7 @@ def _merge_success(group: Group, of: str) -> Table:
         gains = (("naive, then union", one.union_gain), ("then in the end", one.final_gain))
         for step, gain in gains:
             below += _gap_line(f"gain of the same runs, {setting}, {step}", gain)
-    return _table(f"merge success{of}", header, tuple(rows), (*below, *_why(named)))
+    return _table(f"merge success{of}", header, rows, (*below, *_why(named)))
 
 
 def _success(group: Group, of: str) -> Table:
@@ -178,14 +158,14 @@ def _success(group: Group, of: str) -> Table:
         named += sides
         below += _gap_line(f"difference, {model}, solo minus coop", one.gap)
     header = ("runs", "passed", *_SHARE)
-    return _table(f"success{of}", header, tuple(rows), (*below, *_why(named)))
+    return _table(f"success{of}", header, rows, (*below, *_why(named)))
 
 
 def _sizes(sizes: Sizes, of: str) -> Table:
     header = ("number of agents", "passed", *_SHARE)
     rows = [(str(size), *_share(share)) for size, share in sizes.shares]
     below = _gap_line("difference, fewest of several minus most", sizes.difference)
-    return _table(f"success by number of agents{of}", header, tuple(rows), below)
+    return _table(f"success by number of agents{of}", header, rows, below)
 
 
 def _paired(stats: Stats) -> Table:
@@ -195,7 +175,7 @@ def _paired(stats: Stats) -> Table:
         rows.append((one.of, *shares, *points(one.difference)))
     header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
     named = [(one.of, one.difference) for one in stats.paired]
-    return _table("the same pairs with and without messages", header, tuple(rows), _why(named))
+    return _table("the same pairs with and without messages", header, rows, _why(named))
 
 
 def _conflicts(found: Difficulty) -> Table:
@@ -208,7 +188,7 @@ def _conflicts(found: Difficulty) -> Table:
     why = found.no_conflicts or "no coop run of a task with a difficulty tells its merge"
     below = () if rows else (f"{UNDEFINED} conflicts: {why}",)
     header = ("difficulty", "pairs", *sides)
-    return _table("merge conflicts by difficulty", header, tuple(rows), below)
+    return _table("merge conflicts by difficulty", header, rows, below)
 
 
 def _plain(share: Interval) -> Line:
@@ -219,18 +199,17 @@ def _curves(stats: Stats) -> Iterator[Table]:
     found = stats.difficulty
     header = ("difficulty", "pairs", "solo", "n", "%", _INTERVAL, "coop", "n", "%", _INTERVAL)
     if found.pooled.buckets:
-        rows = tuple(_bucket(one) for one in found.pooled.buckets)
+        buckets = [
+            (f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop))
+            for one in found.pooled.buckets
+        ]
         span = f"raw difficulty {found.lowest:.2f} to {found.highest:.2f} of {found.pairs} pairs"
-        yield _table(f"success by difficulty, pooled  ({span})", header, rows)
+        yield _table(f"success by difficulty, pooled  ({span})", header, buckets)
     curves = found.by_model if len(found.by_model) > 1 else ()
     columns = ("model", "pairs", "solo", "n", "coop", "n", "AUC solo", "AUC coop", "gap")
     named = [(_model(curve), curve.retention) for curve in (*curves, found.pooled)]
-    rows = tuple(retention_cells(curve) for curve in (*curves, found.pooled))
+    rows = [retention_cells(curve) for curve in (*curves, found.pooled)]
     yield _table("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
-
-
-def _bucket(one: Bucket) -> Line:
-    return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop)
 
 
 def retention_cells(one: Curve) -> Line:
@@ -333,10 +312,9 @@ def _numbers(stats: Stats) -> Iterator[Number]:
 def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     talk = group.communication
     for one in talk.measures:
-        yield "communication", one.name, "all", one.every
-        yield "communication", one.name, "conflict-free", one.clean
-        yield "communication", one.name, "conflict", one.conflict
-        yield "communication", one.name, "difference", one.difference
+        sides = {"all": one.every, "conflict-free": one.clean, "conflict": one.conflict}
+        for column, share in (*sides.items(), ("difference", one.difference)):
+            yield "communication", one.name, column, share
     for part in talk.steps:
         yield "steps", part.of, "share", part.share
     for opening in talk.openings:
@@ -347,16 +325,13 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
         yield "merges", row, "share", merge.share
         yield "merges", row, "passed", merge.passed
     for after in group.merge_success:
-        yield "merge success", after.setting, "naive", after.naive
-        yield "merge success", after.setting, "union", after.union
-        yield "merge success", after.setting, "final", after.final
-        yield "merge success", after.setting, "union gain", after.union_gain
-        yield "merge success", after.setting, "final gain", after.final_gain
+        for name in ("naive", "union", "final", "union_gain", "final_gain"):
+            yield "merge success", after.setting, name.replace("_", " "), getattr(after, name)
     for success in group.success:
         model = success.model if success.model is not None else "all models"
-        yield "success", model, "solo", success.solo
-        yield "success", model, "coop", success.coop
-        yield "success", model, "difference", success.gap
+        sides = {"solo": success.solo, "coop": success.coop, "difference": success.gap}
+        for column, share in sides.items():
+            yield "success", model, column, share
     for size, share in group.sizes.shares:
         yield "agents", str(size), "share", share
     yield "agents", "fewest of several minus most", "difference", group.sizes.difference
