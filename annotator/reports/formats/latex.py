@@ -45,8 +45,8 @@ def render(tables: Sequence[Table]) -> str:
         parts.append(_float(table, _label(table.name, labels)))
         if n % _FLOATS == 0 and n < len(floats):
             parts.append(r"\clearpage")
-    if said := [text for table in tables if not table.header for text in _sentences(table)]:
-        parts.append(r"\noindent{\footnotesize " + _prose(said) + r"\par}")
+    if prose := [text for table in tables if not table.header for text in _sentences(table)]:
+        parts.append(r"\noindent{\footnotesize " + _prose(prose) + r"\par}")
     return "\n\n".join(parts)
 
 
