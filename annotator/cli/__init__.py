@@ -16,6 +16,8 @@ from annotator.text import one_line
 _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
     "report": "Print the frequency tables of finished runs.",
+    "compare": "Compare two runs, or two groups of traces: differences, intervals, tests.",
+    "figure": "Draw figures of finished runs for a paper.",
     "sample": "Draw traces to be labelled by people.",
     "label": "Label traces in the browser, or adjudicate two people's labels.",
     "calibrate": "Hold a run's judge, or an annotator, against people's labels.",

@@ -1,4 +1,4 @@
-"""What ``annotate report`` and ``annotate view`` are asked for alike."""
+"""What the commands that read finished runs are asked for alike."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+with_calibration = click.option(
+    "--calibration",
+    "calibration_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What annotate calibrate wrote: adds the shares corrected for the judge's errors."
+    " Several: each run takes the one made for it.",
+)
 _TABLES = (
-    click.option(
-        "--calibration",
-        "calibration_files",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="What annotate calibrate wrote: adds the shares corrected for the judge's errors."
-        " Several: each run takes the one made for it.",
-    ),
+    with_calibration,
     click.option(
         "--transfer",
         is_flag=True,
@@ -82,12 +83,12 @@ class Asked:
     """
 
     runs: "Sequence[Run]"
-    calibration_files: Sequence[Path]
-    transfer: bool
-    by: str | None
-    label_files: Sequence[Path]
-    annotators: Sequence[str]
-    traces: Sequence[str]
+    calibration_files: Sequence[Path] = ()
+    transfer: bool = False
+    by: str | None = None
+    label_files: Sequence[Path] = ()
+    annotators: Sequence[str] = ()
+    traces: Sequence[str] = ()
     of_labelled: bool = False
 
     def __post_init__(self) -> None:

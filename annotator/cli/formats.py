@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked
+from annotator.reports import formats
 from annotator.runs.run import name_runs
 from annotator.text import one_line
 
@@ -67,9 +68,10 @@ def check_together(given: Given) -> None:
 
 
 def _parquet(asked: Asked, path: Path) -> None:
-    from annotator.reports.parquet import write_parquet
+    from annotator.reports.formats import parquet
+    from annotator.reports.tables import frequency
 
-    write_parquet(asked.tables(), path)
+    parquet.write(frequency.tabulate(asked.tables()), path)
 
 
 def _dataset(asked: Asked, path: Path) -> None:
@@ -97,7 +99,7 @@ _TABLES = frozenset(("--out", "--calibration", "--transfer", "--by"))
 _COUNTED = _TABLES | {"--of-labelled"}
 _TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
-    **dict.fromkeys(("table", "csv", "json", "md", "latex"), _TEXT),
+    **dict.fromkeys(formats.FORMATS, _TEXT),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _html),
     "parquet": Format(_COUNTED, "report.parquet", _parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _dataset),

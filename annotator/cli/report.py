@@ -6,16 +6,17 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked, about_pages, about_tables
-from annotator.cli.drawing import drawn
+from annotator.cli.compare import put_comparison
+from annotator.cli.drawing import drawn, plotted, say_uncounted
 from annotator.cli.formats import FORMATS, check_together
-from annotator.cli.output import say
-from annotator.cli.tables import say_tables
-from annotator.files import write_file
+from annotator.cli.tables import put, say_written
 from annotator.reports import figures
 from annotator.reports.frequency import told_apart
-from annotator.reports.writers import WRITERS
+from annotator.reports.tables import frequency
 from annotator.runs.run import Run, open_runs
 from annotator.text import one_line
+
+_FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plot now"
 
 
 @click.command("report", context_settings={"show_default": True})
@@ -32,21 +33,16 @@ from annotator.text import one_line
     "sides",
     nargs=2,
     metavar="A B",
-    help="Differences between two values of --by (which may be run or judge).",
+    help="As annotate compare --by ATTRIBUTE --values A B, which is a command of its own now.",
 )
 @click.option("--co-occurrence", is_flag=True, help="How often two codes stand in one trace.")
 @click.option(
     "--figure",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw what is printed, too: a .svg, .png or .pdf.",
+    help="Draw what is printed, too; annotate figure is a command of its own now.",
 )
-@click.option(
-    "--plot",
-    type=click.Choice(list(figures.PLOTS)),
-    help="What to draw; confusion and reliability need --calibration."
-    "  [default: frequency, or co-occurrence with --co-occurrence]",
-)
+@plotted
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -104,57 +100,31 @@ def command(
     people = label_files, annotators
     asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled)
     if sides and by:
-        _compared(asked, by, sides, format_, place)
+        put_comparison(asked, sides, format_, place)
+        now = f"annotate compare RUNS --by {by} --values {' '.join(sides)}"
+        click.echo(one_line(f"{now} is the command for --compare now", 2000), err=True)
     elif co_occurrence:
         _together(opened, format_, place, figure)
     elif form.write and place:
         form.write(asked, place)
-        _written(place)
+        say_written(place)
         if push:
             _push(place, push)
     else:
-        _tables(asked, format_, place, plot or "frequency", figure)
-
-
-def _compared(
-    asked: Asked, by: str, sides: tuple[str, str], format_: str, place: Path | None
-) -> None:
-    from annotator.reports import compare_writers
-    from annotator.reports.compare import compare
-
-    compared = compare(asked.runs, by, *sides, asked.calibrations)
-    _put(compare_writers.WRITERS[format_](compared), place)
+        tables = told_apart(asked.tables(), opened)
+        put(frequency.tabulate(tables), format_, place)
+        source = figures.Source(opened, tables, asked.calibrations)
+        drawn(plot or "frequency", source, figure, _FIGURE)
 
 
 def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Path | None) -> None:
-    from annotator.reports import together
+    from annotator.reports.tables import co_occurrence
+    from annotator.reports.together import co_occurrence as count_pairs
 
-    counted = together.co_occurrence(*runs)
-    _put(together.WRITERS[format_](counted), place)
-    for line in together.left_out(*runs):
-        click.echo(one_line(line, 2000), err=True)
-    drawn("co-occurrence", figures.Source(together=counted), figure)
-
-
-def _tables(asked: Asked, format_: str, place: Path | None, plot: str, figure: Path | None) -> None:
-    tables = told_apart(asked.tables(), asked.runs)
-    if place:
-        _put(WRITERS[format_](tables), place)
-    else:
-        say_tables(tables, format_)
-    drawn(plot, figures.Source(asked.runs, tables, asked.calibrations), figure)
-
-
-def _put(text: str, place: Path | None) -> None:
-    if place:
-        write_file(place, f"{text}\n")
-        _written(place)
-    else:
-        say(text)
-
-
-def _written(place: Path) -> None:
-    click.echo(f"written to {one_line(str(place), 1000)}", err=True)
+    counted = count_pairs(*runs)
+    put(co_occurrence.tabulate(counted), format_, place)
+    say_uncounted(runs)
+    drawn("co-occurrence", figures.Source(together=counted), figure, _FIGURE)
 
 
 def _push(place: Path, name: str) -> None:

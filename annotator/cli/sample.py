@@ -7,7 +7,7 @@ import click
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
 from annotator.cli.output import Number, attributes, say
-from annotator.reports.plan import plan_table
+from annotator.reports.tables import plan as plans
 from annotator.runs.run import Run, open_run
 from annotator.traces import FORMATS
 
@@ -114,7 +114,7 @@ def command(
         more=tuple(_more(one) for one in more),
     )
     if plan:
-        say(plan_table(plan_sheet(_source(sources), what)))
+        say(str(plans.tabulate(plan_sheet(_source(sources), what))))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")

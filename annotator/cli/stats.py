@@ -5,17 +5,20 @@ from pathlib import Path
 import click
 
 from annotator.cli.drawing import drawn
-from annotator.cli.output import attributes, say
+from annotator.cli.output import attributes
+from annotator.cli.tables import put
 from annotator.errors import AnnotatorError
 from annotator.reports import figures
-from annotator.reports.stats import WRITERS, Counted, statistics
+from annotator.reports.formats import FORMATS
+from annotator.reports.stats import Counted, statistics
+from annotator.reports.tables import stats as stats_tables
 from annotator.text import one_line
 from annotator.traces import Unreadable, read_traces
 
 
 @click.command("stats", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True)
-@click.option("--format", "format_", type=click.Choice(list(WRITERS)), default="table")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
 @click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
 @click.option(
@@ -43,7 +46,7 @@ def command(
     stats = statistics(counted)
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
-    say(WRITERS[format_](stats))
+    put(stats_tables.tabulate(stats), format_)
     drawn(figures.DIFFICULTY, figures.Source(stats=stats), figure)
     if counted.unreadable:
         raise SystemExit(1)

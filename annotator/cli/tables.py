@@ -1,23 +1,43 @@
-"""Frequency tables on stdout: plain text, or on a terminal with weights and bars."""
+"""Tables on stdout, on a terminal with weights and bars, or in a file."""
 
 import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+import click
 
 from annotator.cli.output import say
+from annotator.files import write_file
+from annotator.reports.formats import render
 from annotator.reports.frequency import FrequencyTable
-from annotator.reports.writers import WRITERS
+from annotator.reports.table import Table
+from annotator.reports.tables import frequency
+from annotator.text import one_line
 
 
 def say_tables(tables: Sequence[FrequencyTable], format_: str = "table") -> None:
-    """Print the tables as :func:`say` does."""
-    if format_ != "table" or not _on_screen():
-        say(WRITERS[format_](tables))
-        return
-    from annotator.reports.screen import as_screen
+    """Print frequency tables as :func:`put` does."""
+    put(frequency.tabulate(tables), format_)
 
-    say(as_screen(tables, shutil.get_terminal_size().columns))
+
+def put(tables: Sequence[Table], format_: str = "table", place: Path | None = None) -> None:
+    """Write the tables of a report to ``place``, or print them as :func:`say` does."""
+    if place:
+        write_file(place, f"{render(tables, format_)}\n")
+        say_written(place)
+    elif format_ == "table" and _on_screen():
+        from annotator.reports.formats import screen
+
+        say(screen.render(tables, shutil.get_terminal_size().columns))
+    else:
+        say(render(tables, format_))
+
+
+def say_written(place: Path) -> None:
+    """Say on stderr where a report is."""
+    click.echo(f"written to {one_line(str(place), 1000)}", err=True)
 
 
 def _on_screen() -> bool:

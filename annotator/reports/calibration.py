@@ -13,18 +13,30 @@ from annotator.calibration.join import Pair
 from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators
 from annotator.labels import Label
-from annotator.reports.writers import UNDEFINED, limits, percent, ruled
+from annotator.reports.digits import UNDEFINED, limits, percent
+from annotator.reports.formats import render
+from annotator.reports.table import Table
 from annotator.rubrics import Scheme
 from annotator.text import count, one_line
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
 
-def screen(one: Calibration) -> str:
+def screen(calibration: Calibration) -> str:
     """Return the calibration as text for a terminal."""
+    return render(tabulate(calibration), "table")
+
+
+def tabulate(one: Calibration) -> list[Table]:
+    """Return the calibration as prose (who was held against whom) and a table of the codes."""
     level = f"{100 * one.confidence:g} % interval"
     header = ("code", "judged", "judged %", "corrected %", level, "precision", "recall")
-    lines = ruled([(*header, "labels", "mark"), *(_cells(row, one.judged) for row in one.rows)])
-    return "\n".join([*_head(one), "", *lines, "", *_foot(one)])
+    table = Table(
+        header=(*header, "labels", "mark"),
+        rows=[_cells(row, one.judged) for row in one.rows],
+        notes=tuple(_foot(one)),
+        last=True,
+    )
+    return [Table(lines=tuple(_head(one))), table]
 
 
 def _head(one: Calibration) -> Iterator[str]:
@@ -135,7 +147,7 @@ def _foot(one: Calibration) -> Iterator[str]:
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
         " of the first; blind: none of either; open: undecided traces may hold more."
     )
-    yield from (one_line(text, 2000) for text in (*one.cautions, *one.warnings))
+    yield from (*one.cautions, *one.warnings)
     for name in ("not_in_run", "skipped", "failed", "undecided"):
         if ids := labels[name]:
             more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
@@ -244,16 +256,16 @@ def in_detail(one: Calibration) -> str:
         judge = [pair["counted"]["judge"][0] for pair in one.joined]
         matrix = confusion_matrix(human, judge, labels)
         short = {label: str(n) for n, label in enumerate(labels, 1)}
-        rows = [("person \\ judge", *(short[label] for label in labels))]
-        rows += [
+        rows = [
             (f"{short[label]} {one_line(label, 40)}", *map(str, counts))
             for label, counts in zip(labels, matrix, strict=True)
         ]
         lines += ["confusion (labelled traces, not weighted; rows the person, columns the judge)"]
-        lines += [*ruled(rows), ""]
+        header = ("person \\ judge", *short.values())
+        lines += [str(Table(header=header, rows=rows, last=True)), ""]
     level = f"{100 * one.confidence:g} % interval"
     header = ("code", "corrected %", level, "Rogan-Gladen", "PPI++ (traces independent)")
-    lines += [*ruled([header, *_others(one)]), ""]
+    lines += [str(Table(header=header, rows=tuple(_others(one)), last=True)), ""]
     if not many:
         ase = kappa_ase(confusion(human, judge), one.confidence)
         lines += [f"kappa by its asymptotic standard error  {_number(ase)} (not weighted)", ""]

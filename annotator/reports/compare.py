@@ -1,7 +1,7 @@
 """Two groups of traces, or two runs, side by side: differences with intervals and tests."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from annotator.annotations import lone_cluster
 from annotator.calibration.correct import Calibrations
 from annotator.calibration.estimates import Judged, cautions, estimate_code
 from annotator.errors import AnnotatorError
-from annotator.reports.sides import JUDGE, RUN, Seen, Sides, Terms, sides_of
+from annotator.reports.sides import JUDGE, RUN, EmptySide, Seen, Sides, Terms, sides_of
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import (
@@ -83,6 +83,8 @@ def compare(
     first: str,
     second: str,
     calibrations: Calibrations | None = None,
+    *,
+    notice: Callable[[str], None] | None = None,
 ) -> list[Compared]:
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
@@ -90,13 +92,14 @@ def compare(
     ``attribute`` may be ``run`` (see :func:`name_runs`) or ``judge``. Traces are paired
     by id between runs and judges, else by task and the last part of the id; where that names a
     trace twice on a side, or leaves most without a partner, the groups are not paired.
+    ``notice`` is told why a rubric is not compared: by it no judged trace has one of the values.
 
     Raises:
-        AnnotatorError: the runs have no rubric in common, no judged trace has one of the values, or
-            a calibration is not of its run.
+        AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
+            calibration is not of its run.
     """
     if first == second:
-        raise AnnotatorError(f"--compare {first} {second}: both sides are the same")
+        raise AnnotatorError(f"{attribute} = {first}: both sides of the comparison are the same")
     known = [run.schemes for run in runs]
     shared = [
         info
@@ -113,16 +116,25 @@ def compare(
         for name, run in zip(name_runs(runs), runs, strict=True)
         for note in run.manifest.partial
     ]
-    found_ = []
+    comparisons, empty = [], []
     for info in shared:
         stored = (calibrations or {}).get(info.id, ())
-        sides, terms = sides_of(runs, info, names, stored)
+        try:
+            sides, terms = sides_of(runs, info, names, stored)
+        except EmptySide as error:
+            empty.append(str(error))
+            continue
         judged = [
             frozenset() if other[info.id].screens else other[info.id].judged for other in known
         ]
         one = _compared(info, judges, sides, names, judged, terms, calibrated=bool(stored))
-        found_.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
-    return found_
+        comparisons.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
+    if not comparisons:
+        raise EmptySide("; ".join(empty))
+    if notice:
+        for reason in empty:
+            notice(f"not compared: {reason}")
+    return comparisons
 
 
 def _compared(

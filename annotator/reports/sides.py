@@ -15,6 +15,10 @@ from annotator.runs.run import Run, name_runs
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 
 
+class EmptySide(AnnotatorError):
+    """A side of a comparison by one rubric has no judged trace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
@@ -53,7 +57,8 @@ def sides_of(
     ``names``: the attribute and its two values.
 
     Raises:
-        AnnotatorError: a side has no judged trace, or one twice; a calibration is not of its run.
+        EmptySide: a side has no judged trace.
+        AnnotatorError: a side has one twice; a calibration is not of its run.
     """
     attribute, *values = names
     sides: dict[str, list[Seen]] = {value: [] for value in values}
@@ -76,15 +81,15 @@ def sides_of(
     for side, traces in sides.items():
         if not traces:
             counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
-            raise AnnotatorError(
-                f"--compare {side}: no trace judged by {info.id} has {attribute} = {side}; there"
-                f" are {counts or 'none at all'}"
+            raise EmptySide(
+                f"no trace judged by {info.id} has {attribute} = {side}; there are"
+                f" {counts or 'none at all'}"
             )
         seen = Counter(one.trace_id for one in traces)
         twice, times = seen.most_common(1)[0]
         if times > 1:
             raise AnnotatorError(
-                f"--compare {side}: {twice!r} stands in {times} of the runs, and would count as"
+                f"{attribute} = {side}: {twice!r} stands in {times} of the runs, and would count as"
                 " often; compare the runs themselves: --by run, or --by judge"
             )
     return (sides[values[0]], sides[values[1]]), terms or Terms()

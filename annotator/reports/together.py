@@ -1,17 +1,10 @@
 """Which codes stand in the same traces."""
 
-import csv
-import io
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from annotator.reports import latex
-from annotator.reports.markdown import escape, piped
-from annotator.reports.writers import UNDEFINED, dumped, ruled
 from annotator.runs.run import Run, name_runs
-from annotator.text import harmless, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,110 +74,3 @@ def left_out(*runs: Run) -> list[str]:
         for info in run.schemes.values()
         if info.choice == "one"
     ]
-
-
-def _shown(count: int | None) -> str:
-    return UNDEFINED if count is None else str(count)
-
-
-_NONE = "no rubric of this run allows more than one code"
-
-
-def _title(one: CoOccurrence) -> str:
-    return (
-        f"{one_line(one.rubric)} v{one.version} ({one.rubric_sha256[:12]})"
-        f"  judge {one_line(one.judge, 120)} ({one.judge_sha256[:12]})"
-        f"  {one_line(one.folder, 80)}: judged traces with both codes, primary or secondary"
-        f" (n={one.judged})"
-    )
-
-
-def _numbered(one: CoOccurrence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the heading and the rows; columns are numbered as the rows."""
-    names = [f"{n} {one_line(code, 64)}" for n, code in enumerate(one.codes, 1)]
-    header = ("code", *(str(n) for n in range(1, len(names) + 1)))
-    return header, [(name, *map(_shown, row)) for name, row in zip(names, one.counts, strict=True)]
-
-
-def as_table(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts as aligned text."""
-    parts = []
-    for one in counted:
-        header, rows = _numbered(one)
-        notes = ["", *one.notes] if one.notes else []
-        parts.append("\n".join([_title(one), "", *ruled([header, *rows], last=False), *notes]))
-    return "\n\n".join(parts) or _NONE
-
-
-def as_markdown(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts in Markdown."""
-    parts = []
-    for one in counted:
-        codes = [one_line(code, 64) for code in one.codes]
-        rows = [(code, *map(_shown, row)) for code, row in zip(codes, one.counts, strict=True)]
-        lines = piped([("code", *codes), *rows])
-        notes = ["", escape(" ".join(one.notes))] if one.notes else []
-        parts.append("\n".join([f"**{escape(_title(one))}**", "", *lines, *notes]))
-    return "\n\n".join(parts) or _NONE
-
-
-def as_latex(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts for a paper."""
-    return latex.document(
-        [
-            latex.Sheet(
-                f"{one.rubric}-co-occurrence", [f"{_title(one)}.", *one.notes], *_numbered(one)
-            )
-            for one in counted
-        ],
-        notes=() if counted else (_NONE,),
-    )
-
-
-def as_csv(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts as CSV, a row for each pair of codes."""
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n")
-    write.writerow(_COLUMNS)
-    for one in counted:
-        about = (one.run, one.rubric, one.rubric_sha256, one.judge, one.judge_sha256)
-        for code, row in zip(one.codes, one.counts, strict=True):
-            for other, count in zip(one.codes, row, strict=True):
-                names = [harmless(one_line(name)) for name in (*about, code, other)]
-                write.writerow((*names, count, one.judged, " ".join(one.notes)))
-    return out.getvalue().rstrip("\n")
-
-
-_COLUMNS = (
-    *("run", "rubric", "rubric_sha256", "judge", "judge_sha256"),
-    *("code", "other", "count", "n", "notes"),
-)
-
-
-def as_json(counted: Sequence[CoOccurrence]) -> str:
-    """Return the counts as JSON."""
-    values = [
-        {
-            "run": one.run,
-            "rubric": one.rubric,
-            "version": one.version,
-            "rubric_sha256": one.rubric_sha256,
-            "judge": one.judge,
-            "judge_sha256": one.judge_sha256,
-            "codes": one.codes,
-            "counts": one.counts,
-            "n": one.judged,
-            "notes": one.notes,
-        }
-        for one in counted
-    ]
-    return dumped(values)
-
-
-WRITERS: dict[str, Callable[[Sequence[CoOccurrence]], str]] = {
-    "table": as_table,
-    "csv": as_csv,
-    "json": as_json,
-    "md": as_markdown,
-    "latex": as_latex,
-}

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from annotator.reports.frequency import FrequencyTable, frequency_tables
+from annotator.reports.tables.frequency import cells, header, heading, votes_lines
 from annotator.reports.together import CoOccurrence, co_occurrence
-from annotator.reports.writers import cells, header, heading, votes_lines
 from annotator.rubrics import built_in, load_rubric
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from annotator.reports.formats import FORMATS
 from tests.calibration.build import (
     calibration,
     label,
@@ -52,6 +53,7 @@ def numbers(row, name="difference"):
 
 
 BY_MODEL = ("--by", "model", "--compare", "one", "two")
+VALUES = ("--by", "model", "--values", "one", "two")
 
 
 # Pairs
@@ -310,6 +312,56 @@ def test_wrong_usage(annotate_cli, tmp_path, rubric, options, words):
     said_in_words(done)
     for word in words:
         assert word in done.err
+
+
+# The command
+
+
+def test_two_runs_are_compared_by_themselves(annotate_cli, tmp_path, rubric):
+    runs = two_runs(tmp_path, rubric)
+    for name in FORMATS:
+        done = annotate_cli("compare", *runs, "--format", name)
+        assert (done.code, done.err) == (0, "")
+        options = ("--by", "run", "--compare", "first", "second", "--format", name)
+        old = annotate_cli("report", *runs, *options)
+        assert old.out == done.out
+        hint = "annotate compare RUNS --by run --values first second is the command for --compare"
+        assert hint in old.err
+    done = annotate_cli("compare", *runs, "--format", "csv", "--out", "x.csv")
+    assert (done.code, done.out, done.err) == (0, "", "written to x.csv\n")
+    assert len((tmp_path / "x.csv").read_text().splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "say which two with --values A B"),
+        (("--by", "model"), "say which two with --values A B"),
+        (("--by", "model", "--values", "one", "one"), "both sides of the comparison are the same"),
+        (("--by", "model", "--values", "one", "six"), "no trace judged by faults has model = six"),
+        (("--calibration", "gone.json", *VALUES), "gone.json"),
+    ],
+)
+def test_compare_says_what_is_missing(annotate_cli, tmp_path, rubric, options, words):
+    done = annotate_cli("compare", make_run(tmp_path / "run", rubric, pairs(3, 2, 1, 4)), *options)
+    said_in_words(done)
+    assert (done.code, done.out, words in done.err) == (2, "", True)
+
+
+def test_a_rubric_with_nothing_on_a_side_is_named_and_the_others_compared(annotate_cli, tmp_path):
+    rubrics = [make_rubric(tmp_path, id=name) for name in ("every", "half")]
+    traces = pairs(3, 2, 1, 4)
+    half = [
+        said(one.trace_id, *one.codes, status="skipped" if model == "two" else None, model=model)
+        for one in traces
+        for model in [one.attributes["model"]]
+    ]
+    run = make_run(tmp_path / "run", rubrics[0], traces, more=[(rubrics[1], half)])
+    done = annotate_cli("compare", run, *VALUES, "--format", "json")
+    assert done.code == 0
+    assert [value["rubric"] for value in json.loads(done.out)] == ["every"]
+    [line] = done.err.splitlines()
+    assert line.startswith("not compared: no trace judged by half has model = two; there are one (")
 
 
 # Formats

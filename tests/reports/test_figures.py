@@ -98,12 +98,13 @@ def file(annotate_cli, tmp_path, rubric, run):
 
 @pytest.fixture
 def draw(annotate_cli, tmp_path):
-    def drawn(*arguments, command="report"):
+    def drawn(*arguments, command="figure"):
         place = tmp_path / "figure.svg"
-        done = annotate_cli(command, *arguments, "--figure", place)
+        option = "--out" if command == "figure" else "--figure"
+        done = annotate_cli(command, *arguments, option, place)
         assert done.code == 0, done.err
         assert done.err.endswith(f"figure written to {place}\n")
-        assert done.out
+        assert bool(done.out) == (command != "figure")
         return Picture(place)
 
     return drawn
@@ -216,7 +217,8 @@ def test_an_unfinished_run_is_named_so(draw, tmp_path, rubric):
     run = make_run(tmp_path / "r", rubric, [said("a", "alpha")], status="interrupted", limit=3)
     own = {"The run is not finished.", "Only the first 3 traces were read."}
     assert own <= set(draw(run).texts)
-    assert "The run is not finished (status: interrupted)" in draw(run, "--co-occurrence").text
+    matrix = draw(run, "--plot", "co-occurrence").text
+    assert "The run is not finished (status: interrupted)" in matrix
     other = make_run(tmp_path / "o", rubric, [said("a", "alpha")])
     assert "r: n = 1, unfinished run, first 3 traces only" in draw(run, other).texts
 
@@ -225,7 +227,7 @@ def test_an_unfinished_run_is_named_so(draw, tmp_path, rubric):
 
 
 def test_co_occurrence_has_its_counts_in_the_cells(draw, run):
-    picture = draw(run, "--co-occurrence")
+    picture = draw(run, "--plot", "co-occurrence")
     rows = [[picture.said(f"count:{n}:{m}") for m in range(3)] for n in range(3)]
     assert rows == [["2", "2", "-"], ["2", "6", "-"], ["-", "-", "-"]]
     assert "n = 10" in picture.text
@@ -364,7 +366,7 @@ def test_in_a_large_matrix_a_zero_is_an_empty_cell(draw, tmp_path):
     rubric = make_rubric(tmp_path, "many", [f"c{n}" for n in range(31)])
     traces = [said("a", "c3", "c5"), said("b", "c3", "c5"), said("c", "c5")]
     known = [f"c{n}" for n in range(30)]
-    picture = draw(make_run(tmp_path / "r", rubric, traces, known=known), "--co-occurrence")
+    picture = draw(make_run(tmp_path / "r", rubric, traces, known=known), "--plot", "co-occurrence")
     counts = {name: picture.said(name) for name in picture.ids("count:")}
     assert {name: one for name, one in counts.items() if one != "-"} == {
         "count:3:3": "2",
@@ -384,7 +386,7 @@ def test_in_a_large_matrix_a_zero_is_an_empty_cell(draw, tmp_path):
 def three(annotate_cli, tmp_path, run, file):
     for suffix in ("svg", "png", "pdf"):
         place = tmp_path / f"figure.{suffix}"
-        done = annotate_cli("report", run, "--calibration", file, "--figure", place)
+        done = annotate_cli("figure", run, "--calibration", file, "--out", place)
         assert done.code == 0, done.err
     return tmp_path
 
@@ -408,8 +410,8 @@ def test_the_same_source_makes_the_same_bytes(three, run, file):
     other.mkdir()
     (other / "matplotlibrc").write_text("lines.linewidth: 9\nsvg.fonttype: none\nfont.size: 3\n")
     for suffix in ("svg", "png", "pdf"):
-        command = [sys.executable, "-W", "error", "-m", "annotator", "report", str(run)]
-        command += ["--calibration", str(file), "--figure", f"x.{suffix}"]
+        command = [sys.executable, "-W", "error", "-m", "annotator", "figure", str(run)]
+        command += ["--calibration", str(file), "--out", f"x.{suffix}"]
         environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=other, env=environment, capture_output=True, text=True)
         assert done.stderr == f"figure written to x.{suffix}\n"
@@ -424,7 +426,34 @@ def test_a_figure_replaces_what_was_there_and_leaves_nothing_else(draw, tmp_path
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("plot", ["frequency", "co-occurrence", "confusion", "reliability"])
+def test_report_draws_the_same_and_names_the_command(annotate_cli, tmp_path, run, file, plot):
+    options = ["--plot", plot, *(["--calibration", file] if plot != "co-occurrence" else [])]
+    done = annotate_cli("report", run, *options, "--figure", "old.svg")
+    assert done.code == 0
+    assert "annotate figure RUNS --out FILE is the command" in done.err
+    assert annotate_cli("figure", run, *options, "--out", "new.svg").code == 0
+    assert (tmp_path / "old.svg").read_bytes() == (tmp_path / "new.svg").read_bytes()
+
+
 # Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--out'"),
+        (("--out", "x.gif"), "must end in .svg, .png, .pdf"),
+        (("--out", "x.svg", "--plot", "confusion"), "--calibration FILE"),
+        (("--out", "x.svg", "--plot", "confusion", "--by", "model"), "leave --by out"),
+        (("--out", "x.svg", "--plot", "co-occurrence", "--by", "model"), "goes with --out only"),
+    ],
+)
+def test_figure_refuses_what_cannot_be_drawn(annotate_cli, tmp_path, run, arguments, message):
+    done = annotate_cli("figure", run, *arguments)
+    said_in_words(done)
+    assert (done.code, done.out, message in done.err) == (2, "", True)
+    assert not (tmp_path / "x.svg").exists()
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ import pytest
 from markdown_it import MarkdownIt
 from pyarrow import parquet as pq
 
+from annotator.reports.formats import parquet, render, screen
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.parquet import write_parquet
-from annotator.reports.screen import as_screen
-from annotator.reports.writers import WRITERS
+from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
 from annotator.text import one_line
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
@@ -284,10 +283,10 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
         replace(row, count=counts[row.code], share=wilson(counts[row.code], n))
         for row in small.rows
     )
-    tables = [replace(small, rows=rows, labelled=n)]
-    write_parquet(tables, tmp_path / "t.parquet")
-    found = {name: reader(WRITERS[name](tables)) for name, reader in READERS.items()}
-    found["screen"] = from_table(plain(as_screen(tables, 250)))
+    tables = tabulate([replace(small, rows=rows, labelled=n)])
+    parquet.write(tables, tmp_path / "t.parquet")
+    found = {name: reader(render(tables, name)) for name, reader in READERS.items()}
+    found["screen"] = from_table(plain(screen.render(tables, 250)))
     found = same(found | {"parquet": from_parquet(tmp_path / "t.parquet")})
     assert found["", "alpha"] == (str(n), str(n), "100.0", every)
     assert found["", "beta"] == ("1", str(n), "0.0", one)

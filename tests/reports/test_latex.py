@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from annotator.reports import latex
+from annotator.reports.formats import latex
+from annotator.reports.table import Table
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, renamed, traces
@@ -110,12 +111,11 @@ def test_every_character_can_be_set(tmp_path):
     many = [chr(n) for n in range(32, 1400)] + ["\ufffd", "ﬁ", "⁉", "😀", "e\u0301", "\ud800"]
     rows = [(ascii_, "1"), (ascii_[::-1], "-0.5"), *((f"[{char}", "-") for char in many)]
     rows += [(f"*{char}{char}", "-") for char in ascii_]
-    sheets = [
-        latex.Sheet("all", [first[0]], ("[", "%"), rows[start : start + 40], last=True)
+    tables = [
+        Table(rows[start][0], ("[", "%"), rows[start : start + 40], last=True, name="all")
         for start in range(0, len(rows), 40)
-        for first in [rows[start]]
     ]
-    text = words(latex.document(sheets, notes=[ascii_]), tmp_path)
+    text = words(latex.render([*tables, Table(notes=[ascii_])]), tmp_path)
     if text:
         assert "--" in text  # not made one dash
         assert "[é" in text
@@ -139,19 +139,19 @@ def test_escape(text, expected):
 
 
 def test_labels_are_distinct_and_plain():
-    sheets = [latex.Sheet(name, [], ("code",), [("x",)]) for name in ("a", "a", "a}\\x", "中", "")]
-    labels = re.findall(r"\\label{(.*)}", latex.document(sheets))
+    names = ("a", "a", "a}\\x", "中", "")
+    tables = [Table(header=("code",), rows=[("x",)], name=name) for name in names]
+    labels = re.findall(r"\\label{(.*)}", latex.render(tables))
     assert labels == ["tab:a", "tab:a-2", "tab:a-x", "tab:table", "tab:table-2"]
 
 
 def test_more_tables_than_latex_keeps_waiting(tmp_path):
-    words(latex.document([latex.Sheet("a", ["b"], ("code",), [("x",)])] * 90), tmp_path)
+    words(latex.render([Table("b", ("code",), [("x",)], name="a")] * 90), tmp_path)
 
 
 def test_a_minus_is_one(tmp_path):
-    [row] = re.findall(
-        r"^x.*", latex.document([latex.Sheet("a", [], "abc", [("x", "-1.5", "-")])]), re.M
-    )
+    table = Table(header=("a", "b", "c"), rows=[("x", "-1.5", "-")])
+    [row] = re.findall(r"^x.*", table.to("latex"), re.M)
     assert row == r"x & $-$1.5 & -- \\"
 
 

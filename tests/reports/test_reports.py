@@ -14,8 +14,9 @@ import pytest
 from annotator.annotations import Annotation, Evidence, Finding, Rejected
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
+from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.writers import WRITERS
+from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
 from annotator.runs.run import open_run
@@ -84,7 +85,7 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
     """Wilson for 48 of 50: [0.8654, 0.9890] (CooperBench, arXiv 2601.13295, prints 86 to 99)."""
     [table] = frequency_tables(open_run(fifty))
     row = next(row for row in table.rows if row.code == "work_overlap")
-    text = WRITERS["table"]([table])
+    text = render(tabulate([table]), "table")
     assert (table.judged, table.skipped, table.failed) == (50, 5, 3)
     assert row.share is not None
     assert (row.share.k, row.share.n, row.anywhere) == (48, 50, 48)
@@ -113,6 +114,9 @@ def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> 
     printed = annotate_cli("report", fifty, "--of-labelled", "--format", "json").out
     [value] = json.loads(printed)
     assert {row["n"] for row in value["rows"]} == {49}
+    assert value["of_labelled"] is True
+    printed = annotate_cli("report", fifty, "--of-labelled", "--format", "csv").out
+    assert {row["of_labelled"] for row in csv.DictReader(io.StringIO(printed))} == {"True"}
 
 
 @pytest.mark.parametrize(
@@ -147,52 +151,56 @@ def test_every_code_has_a_row_and_primaries_add_up(fifty: Path) -> None:
 def test_all_formats_print_the_same_digits(fifty: Path) -> None:
     [table] = frequency_tables(open_run(fifty))
     shown: dict[str, list[list[str]]] = {}
-    rows = list(csv.DictReader(io.StringIO(WRITERS["csv"]([table]))))
+    rows = list(csv.DictReader(io.StringIO(render(tabulate([table]), "csv"))))
     shown["csv"] = [
         [r["code"], r["count"], r["n"], r["percent"], f"[{r['low']}, {r['high']}]"]
         for r in rows
         if r["kind"] != "group"
     ]
-    [value] = json.loads(WRITERS["json"]([table]))
+    [value] = json.loads(render(tabulate([table]), "json"))
     shown["json"] = [
         [r["code"], str(r["k"]), str(r["n"]), r["percent"], r["interval_percent"]]
         for r in value["rows"]
     ]
-    lines = [line for line in WRITERS["md"]([table]).splitlines() if line.startswith("| ")][2:]
+    lines = [
+        line for line in render(tabulate([table]), "md").splitlines() if line.startswith("| ")
+    ][2:]
     cells = [[cell.strip() for cell in line.split("|")[1:6]] for line in lines]
     shown["md"] = [row for row in cells if not row[0].endswith("(group)")]
-    lines = WRITERS["table"]([table]).splitlines()
+    lines = render(tabulate([table]), "table").splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("---")) + 1
     body = [line for line in lines[first : first + 13] if not line.startswith("---")]
     shown["table"] = [
         [p[0], p[1], p[2], p[3], f"{p[4]} {p[5]}"] for p in (line.split() for line in body)
     ]
     assert shown["csv"] == shown["json"] == shown["md"] == shown["table"]
-    assert all("sampling error only" in WRITERS[name]([table]) for name in WRITERS)
+    assert all("sampling error only" in render(tabulate([table]), name) for name in FORMATS)
 
 
 def test_a_code_without_a_rule_is_unknown_in_every_format(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, "work_overlap")], known={"work_overlap"})
     [table] = frequency_tables(open_run(run))
-    [value] = json.loads(WRITERS["json"]([table]))
+    [value] = json.loads(render(tabulate([table]), "json"))
     row = next(row for row in value["rows"] if row["code"] == "repetition")
     assert (row["k"], row["value"], row["low"], row["n"]) == (None, None, None, 1)
     assert row["reason"]
     cells = next(
         row
-        for row in csv.DictReader(io.StringIO(WRITERS["csv"]([table])))
+        for row in csv.DictReader(io.StringIO(render(tabulate([table]), "csv")))
         if row["code"] == "repetition"
     )
     assert (cells["count"], cells["percent"], cells["low"]) == ("", "", "")
-    [line] = [r for r in WRITERS["table"]([table]).splitlines() if r.startswith("repetition")]
+    [line] = [
+        r for r in render(tabulate([table]), "table").splitlines() if r.startswith("repetition")
+    ]
     assert line.split() == ["repetition", "-", "1", "-", "-", "-"]
-    assert "not 0, but not known" in WRITERS["md"]([table])
+    assert "not 0, but not known" in render(tabulate([table]), "md")
 
 
 def test_nothing_judged_gives_no_share(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, None, status="skipped")])
     [table] = frequency_tables(open_run(run))
-    text = WRITERS["table"]([table])
+    text = render(tabulate([table]), "table")
     assert "nan" not in text.lower()
     assert "0.0" not in text
     assert all(row.share is None or row.share.value is None for row in table.rows)
@@ -201,8 +209,8 @@ def test_nothing_judged_gives_no_share(tmp_path: Path) -> None:
 def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
     rejected = (Rejected("work_overlap", "not found", ("made up",)),)
     run = write(tmp_path / "run", [annotation(1, None, rejected=rejected)])
-    assert "1 of the traces counted as none had findings" in WRITERS["table"](
-        frequency_tables(open_run(run))
+    assert "1 of the traces counted as none had findings" in render(
+        tabulate(frequency_tables(open_run(run))), "table"
     )
 
 
@@ -263,8 +271,8 @@ def test_a_run_is_given_once(annotate_cli: Cli, tmp_path: Path, fifty: Path) -> 
 
 def test_a_limited_and_an_unfinished_run_say_so(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [annotation(1, None)], limit=5, status="interrupted")
-    for name, writer in WRITERS.items():
-        text = writer(frequency_tables(open_run(run)))
+    for name in FORMATS:
+        text = render(tabulate(frequency_tables(open_run(run))), name)
         assert "Only the first 5 traces" in text, name
         assert "not finished" in text, name
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from annotator.errors import AnnotatorError
-from annotator.reports.stats import WRITERS, Counted, Stats, statistics
+from annotator.reports.formats import FORMATS, render
+from annotator.reports.stats import Counted, Stats, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
+from annotator.reports.tables.stats import tabulate
 from annotator.traces import read_traces
 from tests.conftest import write_run
 from validation import auc, paired_difference, wilson
@@ -442,7 +444,7 @@ def test_success_of_each_model_is_shown_where_there_are_several(graded):
 NASTY = 'x|y\x1b[31m\u202e=1+1,\n"q" </td>'
 
 
-@pytest.mark.parametrize("format_", list(WRITERS))
+@pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("what", ["talks", "graded", "one", "none"])
 def test_every_format_shows_every_case(request, tmp_path, format_, what):
     if what == "one":
@@ -451,7 +453,7 @@ def test_every_format_shows_every_case(request, tmp_path, format_, what):
     elif what != "none":
         request.getfixturevalue(what)
     found = stats(tmp_path, by="model") if what != "none" else statistics(Counted())
-    text = WRITERS[format_](found)
+    text = render(tabulate(found), format_)
     assert "nan" not in text.lower().replace("tenant", "")
     assert "\x1b" not in text
     if format_ == "json":
@@ -468,11 +470,11 @@ def test_every_format_shows_every_case(request, tmp_path, format_, what):
 
 def test_the_same_digits_in_every_format(graded):
     found = stats(graded)
-    assert f"{found.difficulty.pooled.retention.value:.2f}" in WRITERS["table"](found)
-    rows = list(csv.DictReader(io.StringIO(WRITERS["csv"](found))))
+    assert f"{found.difficulty.pooled.retention.value:.2f}" in render(tabulate(found), "table")
+    rows = list(csv.DictReader(io.StringIO(render(tabulate(found), "csv"))))
     kept = next(row for row in rows if row["column"] == "retention")
     assert float(kept["number"]) == found.difficulty.pooled.retention.value
-    value = json.loads(WRITERS["json"](found))
+    value = json.loads(render(tabulate(found), "json"))
     assert value["difficulty"]["pooled"]["retention"]["value"] == float(kept["number"])
 
 
@@ -520,7 +522,7 @@ def test_an_unknown_attribute_names_those_there_are(talks):
 
 def test_an_interval_says_if_resamples_are_left_out(talks):
     # Task 2 has the only question of conflict-free runs: many a resample has none.
-    text = WRITERS["table"](stats(talks))
+    text = render(tabulate(stats(talks)), "table")
     left = measures(stats(talks))["plans per question"].difference.inputs["undefined_resamples"]
     assert left > 0
     assert f"plans per question, difference: undefined in {left} of 10000 resamples" in text

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from annotator.annotations import Claim, Quote, Verdict
+from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.writers import WRITERS
+from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import conclude
 from annotator.runs.run import open_run
@@ -99,9 +100,10 @@ def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided
     assert found["", "pair(group)"] == ("4", "8", "-", "-", "[33.3, 100.0]", "-")
     assert found["", "rest(group)"] == (*EIGHTH[:2], "-", "-", EIGHTH[-1], "-")
     [table] = frequency_tables(open_run(run))
-    for name, write in WRITERS.items():
-        assert "beta: a screen; what is found counts" in write([table]), name
-    assert "a screen  judged" not in WRITERS["table"]([table])
+    for name in FORMATS:
+        text = render(tabulate([table]), name)
+        assert "beta: a screen; what is found counts" in text, name
+    assert "a screen  judged" not in render(tabulate([table]), "table")
 
 
 def test_a_screen_that_left_traces_undecided_has_no_corrected_share(annotate_cli, tmp_path, first):
@@ -123,7 +125,7 @@ def test_a_judge_that_only_screens_says_so(tmp_path, first):
     ones = [one for one in traces() if one.primary != "gamma"]
     run = make_run(tmp_path / "run", first, ones, known=codes, screens=codes)
     [table] = frequency_tables(open_run(run))
-    assert ")  a screen  judged 7 " in WRITERS["table"]([table])
+    assert ")  a screen  judged 7 " in render(tabulate([table]), "table")
     shown = {row.code: (row.count, row.share) for row in table.rows}
     assert shown == {
         "alpha": (3, None),

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation, Evidence, Finding, Rejected, Usage, Vote
+from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.writers import WRITERS
+from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
@@ -313,7 +314,7 @@ def test_kappa_and_flips_by_hand(ten: Path) -> None:
 
 
 def test_every_format_says_how_far_the_votes_agree(annotate_cli: Cli, ten: Path) -> None:
-    shown = {name: annotate_cli("report", ten, "--format", name).out for name in WRITERS}
+    shown = {name: annotate_cli("report", ten, "--format", name).out for name in FORMATS}
     for name in ("table", "md"):
         text = " ".join(shown[name].split())
         assert re.search(r"kappa llm:x, llm:y 0\.40 \[-?0\.\d\d, 0\.\d\d\] n 10", text), text
@@ -337,7 +338,7 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path: Path)
     assert table.votes is not None
     assert (table.votes.failed, table.votes.unanimous.k) == (1, 2)
     assert {pair.name: pair.kappa.n for pair in table.votes.pairs}["llm:x, llm:y"] == 1
-    assert "1 votes in judged traces failed" in WRITERS["table"]([table])
+    assert "1 votes in judged traces failed" in render(tabulate([table]), "table")
 
 
 def test_a_rubric_of_many_codes_has_flips_and_no_kappa(

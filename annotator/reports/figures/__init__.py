@@ -66,9 +66,9 @@ def check(file: Path) -> None:
             that of a format, or there is no such folder.
     """
     if file.suffix.lower() not in _SUFFIXES:
-        raise AnnotatorError(f"--figure {file}: the name must end in {', '.join(_SUFFIXES)}")
+        raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")
     if not file.parent.is_dir():
-        raise AnnotatorError(f"--figure {file}: there is no folder {file.parent}")
+        raise AnnotatorError(f"figure {file}: there is no folder {file.parent}")
     # It says on stderr where it keeps its list of fonts, which is nobody's business here.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:

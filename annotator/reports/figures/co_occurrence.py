@@ -14,7 +14,7 @@ def figure(source: Source) -> Drawn:
         AnnotatorError: no rubric allows more than one code in a trace.
     """
     if not source.together:
-        raise AnnotatorError("--figure: no rubric of these runs allows more than one code")
+        raise AnnotatorError("figure: no rubric of these runs allows more than one code")
     panels = []
     for one in source.together:
         title = f"{shown(one.rubric)}  {shown(one.folder)}" if len(source.together) > 1 else ""

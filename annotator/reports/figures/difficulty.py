@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from annotator.errors import AnnotatorError
+from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.style import (
     COLUMN,
@@ -28,8 +29,7 @@ from annotator.reports.figures.style import (
     write,
 )
 from annotator.reports.stats.model import Bucket, Curve, Difficulty
-from annotator.reports.stats.writers import retention_cells
-from annotator.reports.writers import UNDEFINED
+from annotator.reports.tables.stats import retention_cells
 from annotator.text import count
 
 _ACROSS = 3  # panels beside each other

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from annotator.reports.digits import UNDEFINED, known_limits
 from annotator.reports.figures.style import (
     BAND,
     COLUMN,
@@ -23,7 +24,6 @@ from annotator.reports.figures.style import (
     wrapped,
     write,
 )
-from annotator.reports.writers import UNDEFINED, known_limits
 from validation import Estimate, Interval
 
 _LANE, _ROOM = 0.115, 0.06  # the height of a lane, and what a row has besides, in inches

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from annotator.errors import AnnotatorError
+from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.dots import Dots, Mark, Row, Series
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
 from annotator.reports.frequency import FrequencyTable, told_apart
-from annotator.reports.writers import UNDEFINED, about, notes
+from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
-from annotator.text import count
+from annotator.text import count, one_line
 
 Tables = Sequence[FrequencyTable]
 
@@ -47,7 +48,8 @@ def basis(tables: Tables) -> list[str]:
         "  ".join([*about(table), f"rubric sha256 {table.rubric_sha256}", f"run {table.run}"])
         for table in tables
     ]
-    return list(dict.fromkeys([*lines, *(note for table in tables for note in notes(table))]))
+    notes = [one_line(note, 2000) for table in tables for note in table.notes]
+    return list(dict.fromkeys([*lines, *notes]))
 
 
 def name_of(table: FrequencyTable, among: Tables) -> str:
@@ -63,7 +65,7 @@ def name_of(table: FrequencyTable, among: Tables) -> str:
 def _panel(tables: Tables, *, alone: bool) -> Dots:
     if len(tables) > len(LOOKS):
         raise AnnotatorError(
-            f"--figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
+            f"figure: {len(tables)} groups of traces for {tables[0].rubric}, at most"
             f" {len(LOOKS)} can be told apart in a figure: take an attribute with fewer values, or"
             " fewer runs"
         )

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
+from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures.style import (
     COLUMN,
     FAINT,
@@ -22,7 +23,6 @@ from annotator.reports.figures.style import (
     wrapped,
     write,
 )
-from annotator.reports.writers import UNDEFINED
 
 _LABELS, _LONG_LABELS = 1.3, 4.0  # the longest line of a row's name, in inches
 _CELL = 0.16, 0.34  # the least and the largest side of a cell

@@ -3,13 +3,13 @@
 from annotator.calibration.correct import Correction
 from annotator.calibration.estimates import CodeEstimates
 from annotator.errors import AnnotatorError
+from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import Drawn, Source
 from annotator.reports.figures.dots import Dots, Mark, Row, Series
 from annotator.reports.figures.frequency import basis, name_of, title
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
 from annotator.reports.frequency import FrequencyTable, told_apart
 from annotator.reports.frequency import Row as FrequencyRow
-from annotator.reports.writers import UNDEFINED
 from annotator.rubrics import NONE
 from annotator.text import count
 

@@ -103,7 +103,7 @@ def stacked(panels: Sequence[Panel], width: float) -> Figure:
     height = sum(panel.height for panel in panels) + gap * (len(panels) - 1) + 2 * MARGIN
     if max(width, height) > _LARGEST:
         raise AnnotatorError(
-            f"--figure: {width:.0f} by {height:.0f} inches would be needed, at most {_LARGEST} are"
+            f"figure: {width:.0f} by {height:.0f} inches would be needed, at most {_LARGEST} are"
             " possible: take fewer runs, or an attribute with fewer values"
         )
     figure = Figure(figsize=(width, height))

@@ -2,6 +2,5 @@
 
 from annotator.reports.stats.counting import Counted, statistics
 from annotator.reports.stats.model import Stats
-from annotator.reports.stats.writers import WRITERS
 
-__all__ = ["WRITERS", "Counted", "Stats", "statistics"]
+__all__ = ["Counted", "Stats", "statistics"]

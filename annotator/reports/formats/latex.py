@@ -3,9 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
+from annotator.reports.table import Table
 from annotator.text import one_line
 
 PREAMBLE = (
@@ -34,32 +34,25 @@ _LIGATURE = re.compile("(?<=[-,'])(?=[-,'])")  # T1 makes one character of -- an
 _MINUS = re.compile(r"-(?=[\d.])")
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table of a paper. ``name`` makes its label, ``tab:<name>``; ``caption`` is sentences, in
-    which two blanks set parts apart; the first column is text, the others numbers; ``last``: the
-    last row is ruled off, and the ``below`` ones that follow it.
+def render(tables: Sequence[Table]) -> str:
+    """Return the tables for a paper, each with a label of its own, and below them what is said of
+    all.
     """
-
-    name: str
-    caption: Sequence[str]
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    last: bool = False
-    below: int = 0
-
-
-def document(sheets: Sequence[Sheet], notes: Sequence[str] = ()) -> str:
-    """Return the tables, each with a label of its own, and below them the notes on all of them."""
     labels: set[str] = set()
     parts = [PREAMBLE]
-    for n, sheet in enumerate(sheets, 1):
-        parts.append(_table(sheet, _label(sheet.name, labels)))
-        if n % _FLOATS == 0 and n < len(sheets):
+    floats = [table for table in tables if table.header]
+    for n, table in enumerate(floats, 1):
+        parts.append(_float(table, _label(table.name, labels)))
+        if n % _FLOATS == 0 and n < len(floats):
             parts.append(r"\clearpage")
-    if notes:
-        parts.append(r"\noindent{\footnotesize " + _prose(notes) + r"\par}")
+    if prose := [text for table in tables if not table.header for text in _sentences(table)]:
+        parts.append(r"\noindent{\footnotesize " + _prose(prose) + r"\par}")
     return "\n\n".join(parts)
+
+
+def _sentences(table: Table) -> list[str]:
+    title = table.caption or (table.title and f"{table.title}.")
+    return [*([title] if title else ()), *table.sentences, *(f"{line}." for line in table.lines)]
 
 
 def escape(text: str) -> str:
@@ -80,7 +73,7 @@ def _shown(char: str) -> str:
 
 
 def _prose(sentences: Sequence[str]) -> str:
-    return " ".join(escape(one.strip().replace("  ", "; ")) for one in sentences)
+    return " ".join(escape(sentence.strip().replace("  ", "; ")) for sentence in sentences)
 
 
 def _number(cell: str) -> str:
@@ -105,28 +98,27 @@ def _row(first: str, cells: Iterable[str]) -> str:
     return " & ".join([_guarded(first), *cells]) + r" \\"
 
 
-def _table(sheet: Sheet, label: str) -> str:
+def _float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
-    place = "table*" if len(sheet.header) > _ONE_COLUMN else "table"
-    head = _row(sheet.header[0], map(_heading, sheet.header[1:]))
-    rows = [_row(cells[0], map(_number, cells[1:])) for cells in sheet.rows]
-    if sheet.below:
-        rows.insert(len(rows) - sheet.below, r"\midrule")
-    if sheet.last:
-        rows.insert(len(rows) - 1 - (sheet.below and sheet.below + 1), r"\midrule")
+    place = "table*" if len(table.header) > _ONE_COLUMN else "table"
+    header, *rows = table.cells
+    head = _row(header[0], map(_heading, header[1:]))
+    lines = [_row(cells[0], map(_number, cells[1:])) for cells in rows]
+    for n in reversed(table.rules):
+        lines.insert(n, r"\midrule")
     return "\n".join(
         [
             rf"\begin{{{place}}}[htbp]",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{_prose(sheet.caption)}}}",
+            rf"\caption{{{_prose(_sentences(table))}}}",
             rf"\label{{{label}}}",
             r"\smallskip",
             # Wider than the text, it sticks out on both sides and not off the page.
-            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{l{'r' * (len(sheet.header) - 1)}}}",
+            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
             r"\toprule",
             head,
             r"\midrule",
-            *rows,
+            *lines,
             r"\bottomrule",
             r"\end{tabular}}",
             rf"\end{{{place}}}",

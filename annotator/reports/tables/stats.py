@@ -1,104 +1,61 @@
-"""The statistics in every format; the same digits in each."""
+"""The statistics as tables for every format; the same digits in each."""
 
-import csv
-import io
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from annotator.reports import latex
-from annotator.reports.markdown import escape, piped
+from annotator.reports.digits import UNDEFINED, Share, limits, percent, points
 from annotator.reports.stats.communication import OPENINGS
-from annotator.reports.stats.model import (
-    Bucket,
-    Communication,
-    Curve,
-    Difficulty,
-    Group,
-    Sizes,
-    Stats,
-)
-from annotator.reports.writers import UNDEFINED, dumped, limits, percent, ruled
-from annotator.text import harmless, one_line
+from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
+from annotator.reports.table import Line, Table, columns_of
+from annotator.text import one_line
 from validation import Estimate, Interval
 
-Share = Interval | Estimate
-Row = tuple[str, ...]
 _INTERVAL = "95 % interval"
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A table: its heading, the columns' names and the rows as text, and lines below it."""
-
-    title: str
-    header: Row
-    rows: tuple[Row, ...]
-    below: tuple[str, ...] = ()
-
-
-def as_table(stats: Stats) -> str:
-    """Return the statistics as aligned text for a terminal."""
-    parts = [_heading(stats)]
-    for block in blocks(stats):
-        table = ruled([block.header, *block.rows], last=False)
-        parts.append("\n".join([block.title, "", *table, *block.below]))
-    return "\n\n".join([*parts, "\n".join(stats.notes)])
-
-
-def as_markdown(stats: Stats) -> str:
-    """Return the statistics in Markdown."""
-    parts = [escape(_heading(stats))]
-    for block in blocks(stats):
-        lines = piped([block.header, *block.rows])
-        below = ["", *(f"- {escape(line)}" for line in block.below)] if block.below else []
-        parts.append("\n".join([f"**{escape(block.title)}**", "", *lines, *below]))
-    return "\n\n".join([*parts, escape(" ".join(stats.notes))])
-
-
-def as_latex(stats: Stats) -> str:
-    """Return the statistics for a paper: the traces and the notes on all tables stand below."""
-    sheets = []
-    for block in blocks(stats):
-        caption = [f"{line}." for line in (block.title, *block.below)]
-        sheets.append(latex.Sheet(f"stats-{block.title}", caption, block.header, block.rows))
-    return latex.document(sheets, notes=(f"{_heading(stats)}.", *stats.notes))
-
-
-def as_json(stats: Stats) -> str:
-    """Return the statistics as JSON, with all that is needed to compute each number again."""
-    return dumped(asdict(stats))
-
-
-_CSV = (
+_COLUMNS = columns_of(
     *("attribute", "value", "table", "row", "column", "number", "low", "high", "count", "n"),
     *("method", "confidence", "design_effect", "tasks", "reason"),
 )
 
 
-def as_csv(stats: Stats) -> str:
-    """Return every number as a line of one CSV, undefined ones empty; shares are not in percent."""
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n")
-    write.writerow(_CSV)
-    for group, table, row, column, one in numbers(stats):
-        names = [*(group or ("", "")), table, row, column]
-        inputs = one.inputs if isinstance(one, Estimate) else {}
-        count = one.k if isinstance(one, Interval) else inputs.get("k")
-        tasks = inputs.get("clusters")
-        about = [one.method, one.confidence, inputs.get("design_effect"), tasks, one.reason]
-        limits_ = (one.low, one.high) if one.value is not None else (None, None)
-        cells = [one.value, *limits_, count, one.n, *about]
-        write.writerow([*(harmless(one_line(name)) for name in names), *cells])
-    return out.getvalue().rstrip("\n")
+def tabulate(stats: Stats) -> list[Table]:
+    """Return the statistics as tables: prose with all the numbers first and the notes last, between
+    them the tables of the groups and then of the whole. The records are not in percent.
+    """
+    head = Table(
+        title=_heading(stats),
+        records=[_record(*number) for number in _numbers(stats)],
+        columns=_COLUMNS,
+        document=asdict(stats),
+    )
+    tables = [table for group in stats.groups for table in _tables_of(group)]
+    tables += [_paired(stats), _conflicts(stats.difficulty), *_curves(stats)]
+    return [head, *tables, Table(notes=stats.notes)]
 
 
-WRITERS: dict[str, Callable[[Stats], str]] = {
-    "table": as_table,
-    "json": as_json,
-    "md": as_markdown,
-    "csv": as_csv,
-    "latex": as_latex,
-}
+def _record(
+    group: tuple[str, str] | None, table: str, row: str, column: str, share: Share
+) -> dict[str, Any]:
+    attribute, value = group or (None, None)
+    inputs = share.inputs if isinstance(share, Estimate) else {}
+    known = share.value is not None
+    return {
+        **{"attribute": attribute, "value": value, "table": table, "row": row, "column": column},
+        "number": share.value,
+        "low": share.low if known else None,
+        "high": share.high if known else None,
+        "count": share.k if isinstance(share, Interval) else inputs.get("k"),
+        "n": share.n,
+        "method": share.method,
+        "confidence": share.confidence,
+        "design_effect": inputs.get("design_effect"),
+        "tasks": inputs.get("clusters"),
+        "reason": share.reason,
+    }
+
+
+def _table(title: str, header: Line, rows: Sequence[Line], lines: Sequence[str] = ()) -> Table:
+    return Table(title=title, header=header, rows=rows, lines=lines, name=f"stats-{title}")
 
 
 def _heading(stats: Stats) -> str:
@@ -111,16 +68,7 @@ def _heading(stats: Stats) -> str:
     return f"{whole.traces} traces ({settings})  {tasks}  {left}"
 
 
-def blocks(stats: Stats) -> Iterator[Block]:
-    """Yield the tables of the statistics in order: of the groups first, then of the whole."""
-    for group in stats.groups:
-        yield from _blocks_of(group)
-    yield _paired(stats)
-    yield _conflicts(stats.difficulty)
-    yield from _curves(stats)
-
-
-def _blocks_of(group: Group) -> Iterator[Block]:
+def _tables_of(group: Group) -> Iterator[Table]:
     of = f"  {_name(group.group[0])} = {_name(group.group[1])}" if group.group else ""
     if group.communication.runs + group.communication.silent:
         yield _talk(group.communication, of)
@@ -134,7 +82,7 @@ def _blocks_of(group: Group) -> Iterator[Block]:
     yield _sizes(group.sizes, of)
 
 
-def _talk(talk: Communication, of: str) -> Block:
+def _talk(talk: Communication, of: str) -> Table:
     header = ("runs with messages", "all", "n", "conflict-free", "n", "conflict", "n")
     rows = []
     for one in talk.measures:
@@ -149,24 +97,24 @@ def _talk(talk: Communication, of: str) -> Block:
     ]
     named += [(f"{one.name}, difference", one.difference) for one in talk.measures]
     title = f"communication{of}"
-    return Block(title, (*header, "difference", _INTERVAL), tuple(rows), _why(named))
+    return _table(title, (*header, "difference", _INTERVAL), rows, _why(named))
 
 
-def _steps(talk: Communication, of: str) -> Block:
+def _steps(talk: Communication, of: str) -> Table:
     rows = []
     for one in talk.steps:
         name = "all messages" if one.of == "all" else one.of
         rows.append((name, *_share(one.share)[:4], str(one.share.inputs["runs"])))
     header = ("main type of the message", "messages", "steps", "%", _INTERVAL, "runs")
     named = [("share of steps", one.share) for one in talk.steps[:1]]
-    return Block(f"messages as a share of steps{of}", header, tuple(rows), _why(named))
+    return _table(f"messages as a share of steps{of}", header, rows, _why(named))
 
 
-def _openings(talk: Communication, of: str) -> Block:
+def _openings(talk: Communication, of: str) -> Table:
     header = ("runs", "conflicts", *_SHARE)
     rows = [(one.of, *_share(one.conflicts)) for one in talk.openings]
     below = _gap_line("difference, plan minus no plan", talk.difference)
-    return Block(f"merge conflicts by the first message{of}", header, tuple(rows), below)
+    return _table(f"merge conflicts by the first message{of}", header, rows, below)
 
 
 # Of the ways in which a run may open, those that a table has room for.
@@ -174,26 +122,16 @@ _OPENINGS = ("all", "first message is a plan", "first message is no plan")
 _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
 
 
-def _merges(group: Group, of: str) -> Block:
-    header = (
-        "setting, merge, strategy",
-        "runs",
-        "n",
-        "%",
-        _INTERVAL,
-        "passed",
-        "n",
-        "%",
-        _INTERVAL,
-    )
+def _merges(group: Group, of: str) -> Table:
+    header = ("setting, merge, strategy", "runs", *_SHARE[:3], "passed", *_SHARE[:3])
     rows = []
     for one in group.merges:
         name = ", ".join(map(_name, (one.setting, one.merge, one.strategy)))
         rows.append((name, *_share(one.share)[:4], *_share(one.passed)[:4]))
-    return Block(f"merges{of}", header, tuple(rows))
+    return _table(f"merges{of}", header, rows)
 
 
-def _merge_success(group: Group, of: str) -> Block:
+def _merge_success(group: Group, of: str) -> Table:
     header = ("merged runs that passed", "passed", *_SHARE)
     rows, named = [], []
     below: list[str] = []
@@ -206,11 +144,11 @@ def _merge_success(group: Group, of: str) -> Block:
         gains = (("naive, then union", one.union_gain), ("then in the end", one.final_gain))
         for step, gain in gains:
             below += _gap_line(f"gain of the same runs, {setting}, {step}", gain)
-    return Block(f"merge success{of}", header, tuple(rows), (*below, *_why(named)))
+    return _table(f"merge success{of}", header, rows, (*below, *_why(named)))
 
 
-def _success(group: Group, of: str) -> Block:
-    rows: list[Row] = []
+def _success(group: Group, of: str) -> Table:
+    rows: list[Line] = []
     named: list[tuple[str, Estimate]] = []
     below: list[str] = []
     for one in group.success:
@@ -220,35 +158,27 @@ def _success(group: Group, of: str) -> Block:
         named += sides
         below += _gap_line(f"difference, {model}, solo minus coop", one.gap)
     header = ("runs", "passed", *_SHARE)
-    return Block(f"success{of}", header, tuple(rows), (*below, *_why(named)))
+    return _table(f"success{of}", header, rows, (*below, *_why(named)))
 
 
-def _sizes(sizes: Sizes, of: str) -> Block:
+def _sizes(sizes: Sizes, of: str) -> Table:
     header = ("number of agents", "passed", *_SHARE)
     rows = [(str(size), *_share(share)) for size, share in sizes.shares]
     below = _gap_line("difference, fewest of several minus most", sizes.difference)
-    return Block(f"success by number of agents{of}", header, tuple(rows), below)
+    return _table(f"success by number of agents{of}", header, rows, below)
 
 
-def _paired(stats: Stats) -> Block:
+def _paired(stats: Stats) -> Table:
     rows = []
     for one in stats.paired:
         shares = percent(one.talked), percent(one.silent), str(one.difference.n)
-        rows.append((one.of, *shares, *_points(one.difference)))
+        rows.append((one.of, *shares, *points(one.difference)))
     header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
     named = [(one.of, one.difference) for one in stats.paired]
-    return Block("the same pairs with and without messages", header, tuple(rows), _why(named))
+    return _table("the same pairs with and without messages", header, rows, _why(named))
 
 
-def _points(gap: Estimate) -> Row:
-    """Return a difference of shares and its interval as cells, in percentage points."""
-    value = UNDEFINED if gap.value is None else f"{100 * gap.value:+.1f}"
-    if gap.value is None or gap.low is None or gap.high is None:
-        return value, UNDEFINED
-    return value, f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-
-
-def _conflicts(found: Difficulty) -> Block:
+def _conflicts(found: Difficulty) -> Table:
     sides = [cell for name in _OPENINGS for cell in (name, "n", "%", _INTERVAL)]
     rows = []
     for one in found.conflicts:
@@ -258,32 +188,31 @@ def _conflicts(found: Difficulty) -> Block:
     why = found.no_conflicts or "no coop run of a task with a difficulty tells its merge"
     below = () if rows else (f"{UNDEFINED} conflicts: {why}",)
     header = ("difficulty", "pairs", *sides)
-    return Block("merge conflicts by difficulty", header, tuple(rows), below)
+    return _table("merge conflicts by difficulty", header, rows, below)
 
 
-def _plain(share: Interval) -> Row:
+def _plain(share: Interval) -> Line:
     return str(share.k), str(share.n), percent(share), limits(share)
 
 
-def _curves(stats: Stats) -> Iterator[Block]:
+def _curves(stats: Stats) -> Iterator[Table]:
     found = stats.difficulty
     header = ("difficulty", "pairs", "solo", "n", "%", _INTERVAL, "coop", "n", "%", _INTERVAL)
     if found.pooled.buckets:
-        rows = tuple(_bucket(one) for one in found.pooled.buckets)
+        buckets = [
+            (f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop))
+            for one in found.pooled.buckets
+        ]
         span = f"raw difficulty {found.lowest:.2f} to {found.highest:.2f} of {found.pairs} pairs"
-        yield Block(f"success by difficulty, pooled  ({span})", header, rows)
+        yield _table(f"success by difficulty, pooled  ({span})", header, buckets)
     curves = found.by_model if len(found.by_model) > 1 else ()
     columns = ("model", "pairs", "solo", "n", "coop", "n", "AUC solo", "AUC coop", "gap")
     named = [(_model(curve), curve.retention) for curve in (*curves, found.pooled)]
-    rows = tuple(retention_cells(curve) for curve in (*curves, found.pooled))
-    yield Block("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
+    rows = [retention_cells(curve) for curve in (*curves, found.pooled)]
+    yield _table("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
 
 
-def _bucket(one: Bucket) -> Row:
-    return f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop)
-
-
-def retention_cells(one: Curve) -> Row:
+def retention_cells(one: Curve) -> Line:
     """Return the row of a curve in the table of retention."""
     counts = (one.solo.k, one.solo.n, one.coop.k, one.coop.n)
     areas = (_number(area, digits=3) for area in (one.auc_solo, one.auc_coop, one.gap))
@@ -300,7 +229,7 @@ def _name(text: str) -> str:
     return one_line(text, 80)
 
 
-def _share(one: Estimate) -> Row:
+def _share(one: Estimate) -> Line:
     """Return the cells under "count" and ``_SHARE``."""
     inputs = one.inputs
     effect, tasks = inputs.get("design_effect"), inputs.get("clusters")
@@ -315,7 +244,7 @@ def _share(one: Estimate) -> Row:
     )
 
 
-def _gap_line(name: str, gap: Estimate) -> Row:
+def _gap_line(name: str, gap: Estimate) -> Line:
     """Return a difference of shares as a line, in percentage points."""
     if gap.value is None or gap.low is None or gap.high is None:
         return (f"{name}: {UNDEFINED} ({gap.reason})",)
@@ -333,7 +262,7 @@ def _range(one: Estimate, sign: str = "+") -> str:
     return f"[{one.low:{sign}.2f}, {one.high:{sign}.2f}]"
 
 
-def _why(named: list[tuple[str, Estimate]]) -> Row:
+def _why(named: list[tuple[str, Estimate]]) -> Line:
     """Return a line for each reason why numbers or intervals are missing, or rest on less."""
     reasons: dict[str, list[str]] = {}
     for name, one in named:
@@ -357,7 +286,7 @@ def _some(names: list[str]) -> str:
 Number = tuple[tuple[str, str] | None, str, str, str, Share]
 
 
-def numbers(stats: Stats) -> Iterator[Number]:
+def _numbers(stats: Stats) -> Iterator[Number]:
     """Yield every number with its group, table, row and column."""
     for group in stats.groups:
         for table, row, column, one in _numbers_of(group):
@@ -383,10 +312,9 @@ def numbers(stats: Stats) -> Iterator[Number]:
 def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     talk = group.communication
     for one in talk.measures:
-        yield "communication", one.name, "all", one.every
-        yield "communication", one.name, "conflict-free", one.clean
-        yield "communication", one.name, "conflict", one.conflict
-        yield "communication", one.name, "difference", one.difference
+        sides = {"all": one.every, "conflict-free": one.clean, "conflict": one.conflict}
+        for column, share in (*sides.items(), ("difference", one.difference)):
+            yield "communication", one.name, column, share
     for part in talk.steps:
         yield "steps", part.of, "share", part.share
     for opening in talk.openings:
@@ -397,16 +325,13 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
         yield "merges", row, "share", merge.share
         yield "merges", row, "passed", merge.passed
     for after in group.merge_success:
-        yield "merge success", after.setting, "naive", after.naive
-        yield "merge success", after.setting, "union", after.union
-        yield "merge success", after.setting, "final", after.final
-        yield "merge success", after.setting, "union gain", after.union_gain
-        yield "merge success", after.setting, "final gain", after.final_gain
+        for name in ("naive", "union", "final", "union_gain", "final_gain"):
+            yield "merge success", after.setting, name.replace("_", " "), getattr(after, name)
     for success in group.success:
         model = success.model if success.model is not None else "all models"
-        yield "success", model, "solo", success.solo
-        yield "success", model, "coop", success.coop
-        yield "success", model, "difference", success.gap
+        sides = {"solo": success.solo, "coop": success.coop, "difference": success.gap}
+        for column, share in sides.items():
+            yield "success", model, column, share
     for size, share in group.sizes.shares:
         yield "agents", str(size), "share", share
     yield "agents", "fewest of several minus most", "difference", group.sizes.difference

@@ -1,0 +1,73 @@
+"""``annotate compare``."""
+
+from pathlib import Path
+
+import click
+
+from annotator.cli.asked import Asked, with_calibration
+from annotator.cli.tables import put
+from annotator.reports.formats import FORMATS
+from annotator.runs.run import name_runs, open_runs
+from annotator.text import one_line
+
+
+@click.command("compare", context_settings={"show_default": True})
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--by",
+    default="run",
+    metavar="ATTRIBUTE",
+    help="What tells the two sides apart: run, judge, or an attribute of traces.",
+)
+@click.option(
+    "--values",
+    "sides",
+    nargs=2,
+    metavar="A B",
+    help="The two values of --by.  [default: the names of the two runs]",
+)
+@with_calibration
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.  [default: stdout]",
+)
+def command(
+    runs: tuple[Path, ...],
+    by: str,
+    sides: tuple[str, str] | None,
+    calibration_files: tuple[Path, ...],
+    format_: str,
+    out: Path | None,
+) -> None:
+    """Print how two runs differ in the share of each code, or two groups of traces in RUNS: the
+    difference with its interval, a test, and its p adjusted over the codes.
+
+    annotate compare RUN_A RUN_B compares two runs, annotate compare RUN... --by model --values A B
+    the traces of two models.
+    """
+    opened = open_runs(runs)
+    if not sides:
+        if by != "run" or len(runs) != 2:
+            raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
+        first, second = name_runs(opened)
+        sides = first, second
+    put_comparison(Asked(opened, calibration_files, by=by), sides, format_, out)
+
+
+def put_comparison(asked: Asked, sides: tuple[str, str], format_: str, place: Path | None) -> None:
+    """Write or print how the traces with two values of ``asked.by`` differ, and say on stderr which
+    rubrics cannot be compared.
+    """
+    from annotator.reports.compare import compare
+    from annotator.reports.tables import comparison
+
+    def say_left_out(line: str) -> None:
+        click.echo(one_line(line, 2000), err=True)
+
+    compared = compare(
+        asked.runs, asked.by or "run", *sides, asked.calibrations, notice=say_left_out
+    )
+    put(comparison.tabulate(compared), format_, place)

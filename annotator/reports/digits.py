@@ -1,0 +1,51 @@
+"""Shares, intervals and differences as every format prints them."""
+
+from validation import Estimate, Interval
+
+UNDEFINED = "-"
+
+Share = Interval | Estimate
+
+
+def percent(share: Share | None) -> str:
+    """Return a share in percent with one decimal, or "-" where it is undefined."""
+    return UNDEFINED if share is None or share.value is None else f"{100 * share.value:.1f}"
+
+
+def limits(share: Share | None) -> str:
+    """Return the interval in percent, ``[86.5, 98.9]``, or "-" where nothing is known.
+
+    One that begins below 100 never looks as if it began there, nor does one that ends above 0 look
+    as if it ended there. An undefined share has one if the limits are known all the same.
+    """
+    ends = known_limits(share)
+    return UNDEFINED if ends is None else between(ends)
+
+
+def between(ends: tuple[float, float]) -> str:
+    """Return limits in percent, as :func:`limits` does."""
+    low, high = (f"{100 * end:.1f}" for end in ends)
+    low = ">99.9" if low == "100.0" and ends[0] < 1 else low
+    high = "<0.1" if high == "0.0" and ends[1] > 0 else high
+    return f"[{low}, {high}]"
+
+
+def known_limits(share: Share | None) -> tuple[float, float] | None:
+    """Return the limits of a share, None where nothing is known of it."""
+    if share is None or share.low is None or share.high is None:
+        return None
+    if share.value is None and (share.low, share.high) == (0, 1):
+        return None
+    return share.low, share.high
+
+
+def points(gap: Estimate | None) -> tuple[str, str]:
+    """Return a difference of shares and its interval in percentage points, "-" where there is none;
+    an undefined difference has no interval.
+    """
+    if gap is None or gap.value is None:
+        return UNDEFINED, UNDEFINED
+    value = f"{100 * gap.value:+.1f}"
+    if gap.low is None or gap.high is None:
+        return value, UNDEFINED
+    return value, f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"

@@ -1,0 +1,39 @@
+"""Tables as one CSV: names that no spreadsheet takes for formulas, what is undefined empty."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from annotator.reports.digits import UNDEFINED
+from annotator.reports.table import Table
+from annotator.text import harmless, one_line
+
+
+def render(tables: Sequence[Table]) -> str:
+    """Return the records of all tables under one header; of tables without, the cells."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    recorded = [table for table in tables if table.columns]
+    for table in recorded:
+        if table is recorded[0]:
+            writer.writerow([column.name for column in table.columns])
+        for record in table.records:
+            cells = [_cell(record.get(column.key), column.part) for column in table.columns]
+            writer.writerow(cells)
+    for table in () if recorded else tables:
+        for name, *digits in (table.header, *table.rows):
+            writer.writerow([_cell(name), *("" if cell == UNDEFINED else cell for cell in digits)])
+    return out.getvalue().rstrip("\n")
+
+
+def _cell(value: Any, part: str = "") -> object:
+    if part:
+        low, _, high = str(value or "").strip("[]").partition(", ")
+        digits = high if part == "high" else low
+        return "" if digits == UNDEFINED else digits
+    if isinstance(value, (list, tuple)):
+        value = "; ".join(one_line(each, 2000) for each in value)
+    if isinstance(value, str):
+        value = " ".join(one_line(line, 2000) for line in value.split("\n"))
+    return harmless(value)

@@ -1,0 +1,41 @@
+"""Markdown in which a stranger's text is text: no link, no image, no HTML comes of it."""
+
+import re
+from collections.abc import Sequence
+
+from annotator.reports.table import Line, Table
+
+# What starts or ends something in Markdown within a line, and what makes a bare address a link.
+_SPECIAL = re.compile(
+    r"[\\`*|~@]|(?<!\w)_|_(?!\w)|<(?=[A-Za-z/!?])|&(?=[#\w])|\[(?=\^)|\](?=[(\[:])"
+    r"|:(?=//)|(?i:(?<=mailto)|(?<=xmpp)):|(?i:(?<=www))\."
+)
+
+
+def render(tables: Sequence[Table]) -> str:
+    """Return the tables in Markdown."""
+    return "\n\n".join("\n\n".join(_parts(table)) for table in tables)
+
+
+def _parts(table: Table) -> list[str]:
+    title = _escape(table.title)
+    parts = [f"**{title}**" if table.header else title] if title else []
+    if table.header:
+        parts.append("\n".join(_piped(table.header, table.rows)))
+    if table.lines:
+        parts.append("\n".join(f"- {_escape(line.strip())}" for line in table.lines))
+    if table.notes:
+        parts.append(_escape(" ".join(table.sentences)))
+    return parts
+
+
+def _escape(text: str) -> str:
+    """Return one line of text as Markdown that shows it, where it does not start the line."""
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _piped(header: Line, rows: Sequence[Line]) -> list[str]:
+    """Return the lines of a table; the header and the first column are text, the rest digits."""
+    rule = ("---", *["---:"] * (len(header) - 1))
+    lines = [[*map(_escape, header)], rule, *([_escape(row[0]), *row[1:]] for row in rows)]
+    return [f"| {' | '.join(line)} |" for line in lines]

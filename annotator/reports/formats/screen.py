@@ -1,0 +1,102 @@
+"""Tables on a terminal: the cells of the plain ones, with weights, and bars for shares."""
+
+import io
+import re
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from annotator.reports.table import Line, Record, Table
+
+_BAR, _LEAST = 20, 6  # columns of a bar for 100 %, and below which there is none
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_INTERVAL = re.compile(r"\[(.*), (.*)\]")
+
+
+def render(tables: Sequence[Table], width: int) -> str:
+    """Return the tables with escape sequences for a terminal of ``width`` columns.
+
+    On a narrow one the terminal wraps the lines of the table: no digit is left out.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out, force_terminal=True, color_system="standard", width=width, highlight=False
+    )
+    for n, table in enumerate(tables):
+        if n:
+            console.print()
+        _show(table, console)
+    return out.getvalue().rstrip("\n")
+
+
+def _show(table: Table, console: Console) -> None:
+    if table.title:
+        console.print(Text(table.title, "bold"))
+    if table.header:
+        if table.title:
+            console.print()
+        _show_rows(table, console)
+    if table.lines:
+        if table.header and table.notes:
+            console.print()
+        for line in table.lines:
+            console.print(Text(line), soft_wrap=True)
+    if table.notes:
+        if table.header:
+            console.print()
+        for note in table.sentences:
+            console.print(Text(note, "dim"))
+
+
+def _show_rows(table: Table, console: Console) -> None:
+    names, *body = _padded(table.cells)
+    room = min(_BAR, console.width - cell_len(names) - 2)
+    rule = Text("-" * cell_len(names), "dim")
+    records = table.records if len(table.records) == len(body) else [{}] * len(body)
+    lines = []
+    for line, record in zip(body, records, strict=True):
+        bar = _bar(record.get("value"), room) if room >= _LEAST else ""
+        lines.append(Text(line + bar, "dim" if _is_zero(record) else ""))
+    for n in sorted({0, *table.rules}, reverse=True):
+        lines.insert(n, rule)
+    for shown in (Text(names, "bold"), *lines):
+        console.print(shown, soft_wrap=True)
+
+
+def _is_zero(record: Record) -> bool:
+    judged = record.get("value") is not None
+    return judged and not record.get("count") and not record.get("corrected_value")
+
+
+def _bar(share: float | None, room: int) -> str:
+    """Return the judge's share as a bar; any share above 0 has a mark."""
+    if not share:
+        return ""
+    full, rest = divmod(max(1, round(8 * room * share)), 8)
+    return f"  {'█' * full}{_EIGHTHS[rest]}".rstrip()
+
+
+def _padded(rows: Sequence[Line]) -> list[str]:
+    """Return aligned lines; the limits of intervals stand below each other."""
+    columns = [_aligned(column) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in columns]
+    lines = []
+    for cells_ in zip(*columns, strict=True):
+        blanks = [
+            " " * (width - cell_len(cell)) for cell, width in zip(cells_, widths, strict=True)
+        ]
+        numbers = [before + cell for before, cell in zip(blanks[1:], cells_[1:], strict=True)]
+        lines.append("  ".join((cells_[0] + blanks[0], *numbers)))
+    return lines
+
+
+def _aligned(column: Sequence[str]) -> list[str]:
+    intervals = [_INTERVAL.fullmatch(cell) for cell in column]
+    limits = [match.groups() for match in intervals if match]
+    low, high = (max((len(ends[side]) for ends in limits), default=0) for side in (0, 1))
+    return [
+        f"[{match[1]:>{low}}, {match[2]:>{high}}]" if match else cell
+        for match, cell in zip(intervals, column, strict=True)
+    ]

@@ -1,0 +1,37 @@
+"""Tables as aligned text."""
+
+from collections.abc import Sequence
+
+from annotator.reports.table import Line, Table
+
+
+def render(tables: Sequence[Table]) -> str:
+    """Return the tables as aligned text, without colours."""
+    return "\n\n".join(map(_text, tables))
+
+
+def _text(table: Table) -> str:
+    if not table.header:
+        return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
+    lines = [table.title, ""] if table.title else []
+    lines += ruled(table.cells, table.rules)
+    if table.lines:
+        lines += [*([""] if table.notes else ()), *table.lines]
+    return "\n".join([*lines, *(["", *table.sentences] if table.notes else ())])
+
+
+def ruled(rows: Sequence[Line], rules: Sequence[int] = ()) -> list[str]:
+    """Return the lines of a table, the first row its header: aligned, and ruled off below the
+    header and before those of the other rows whose numbers ``rules`` has.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(widths[n]) if n == 0 else cell.rjust(widths[n]) for n, cell in enumerate(row)
+        ).rstrip()
+        for row in rows
+    ]
+    rule = "-" * max(map(len, lines))
+    for n in sorted({0, *rules}, reverse=True):
+        lines.insert(n + 1, rule)
+    return lines

@@ -1,0 +1,142 @@
+"""What every report returns: a table as a value, which each of :mod:`annotator.reports.formats`
+writes in its way.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import import_module
+from itertools import chain
+from typing import Any, Literal
+
+from annotator.errors import AnnotatorError
+from annotator.text import one_line
+
+Line = tuple[str, ...]
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of CSV: its name and the key of the records that it shows.
+
+    ``part`` is for keys that hold digits as they are printed: the ``value`` of "12.3", the ``low``
+    or ``high`` of "[1.0, 2.0]"; "-" is empty. Any other text is a name or a sentence.
+    """
+
+    name: str
+    key: str
+    part: Literal["", "value", "low", "high"] = ""
+
+
+def columns_of(*keys: str) -> list[Column]:
+    """Return columns that are named as the keys they show."""
+    return [Column(key, key) for key in keys]
+
+
+def flat(value: Record, prefix: str = "") -> dict[str, Any]:
+    """Return a mapping with none in it: the keys of those that it has are put after theirs."""
+    record: dict[str, Any] = {}
+    for key, cell in value.items():
+        name = prefix + key
+        record |= flat(cell, f"{name}_") if isinstance(cell, Mapping) else {name: cell}
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, the names of the columns, rows of cells as they are printed, and notes.
+
+    ``rows``: the first cell is a name, the others are digits, "-" where something is not known.
+    ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
+    stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
+    what a report says of its tables together. ``matrix``: the columns are named as the rows; a
+    format with little room numbers both.
+
+    ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
+
+    ``records`` are for machines, in full precision, and for a share have the reason where there is
+    none. ``columns`` are those of CSV; ``schema``: the keys that a file with types has, and their
+    types. ``document``: what JSON holds; that of prose which opens a report holds all of it.
+    """
+
+    title: str = ""
+    header: Line = ()
+    rows: Sequence[Line] = ()
+    notes: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    last: bool = False
+    below: int = 0
+    matrix: bool = False
+    caption: str = ""
+    name: str = ""
+    records: Sequence[Record] = ()
+    schema: Mapping[str, type] = field(default_factory=dict)
+    columns: Sequence[Column] = ()
+    document: Record | None = None
+
+    @property
+    def sentences(self) -> list[str]:
+        """The notes, each one line that is safe to show."""
+        return [one_line(note, 2000) for note in self.notes]
+
+    @property
+    def cells(self) -> list[Line]:
+        """The header and the rows, numbered if they are those of a matrix."""
+        if not self.matrix:
+            return [self.header, *self.rows]
+        numbers = [str(n) for n in range(1, len(self.rows) + 1)]
+        named = zip(numbers, self.rows, strict=True)
+        return [
+            (self.header[0], *numbers),
+            *((f"{n} {row[0]}", *row[1:]) for n, row in named),
+        ]
+
+    @property
+    def rules(self) -> list[int]:
+        """Before which of the rows a rule stands, besides that below the header."""
+        apart = len(self.rows) - self.below
+        return [*([apart - 1] if self.last else ()), *([apart] if self.below else ())]
+
+    def to(self, format: str) -> str:
+        """Return the table in one of the formats: table, csv, json, md, latex, or a plug-in's.
+
+        Raises:
+            AnnotatorError: there is no such format.
+        """
+        from annotator.reports.formats import render
+
+        return render([self], format)
+
+    def to_pandas(self) -> Any:
+        """Return the records as a data frame, or the cells as they are printed if there are none.
+
+        Raises:
+            AnnotatorError: pandas is not installed.
+        """
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            raise AnnotatorError("to_pandas needs pandas: pip install pandas") from error
+        if self.columns:
+            return pandas.DataFrame(list(self.records), columns=list(self.schema) or None)
+        return pandas.DataFrame(list(self.rows), columns=list(self.header))
+
+    def __str__(self) -> str:
+        return self.to("table")
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it; whatever a trace holds is text in it."""
+        parts = [f"<p><b>{escape(self.title)}</b></p>"] if self.title else []
+        if self.header:
+            rows = [_html_row("td", row) for row in self.rows]
+            parts.append(f"<table><thead>{_html_row('th', self.header)}</thead>")
+            parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
+        parts += [f"<p>{escape(line)}</p>" for line in chain(self.lines, self.sentences)]
+        return f"<div>{''.join(parts)}</div>"
+
+
+def _html_row(tag: str, cells: Line) -> str:
+    first, *rest = map(escape, cells)
+    digits = "".join(f'<{tag} style="text-align: right">{cell}</{tag}>' for cell in rest)
+    return f'<tr><{tag} style="text-align: left">{first}</{tag}>{digits}</tr>'

@@ -1,0 +1,1 @@
+"""What each kind of report has counted, as tables: one module for each, with ``tabulate``."""

@@ -1,0 +1,56 @@
+"""Which codes stand in the same traces, as tables for every format."""
+
+from collections.abc import Sequence
+
+from annotator.reports.digits import UNDEFINED
+from annotator.reports.table import Table, columns_of
+from annotator.reports.together import CoOccurrence
+from annotator.text import one_line
+
+NOTHING = "no rubric of this run allows more than one code"
+_ABOUT = ("run", "rubric", "rubric_sha256", "judge", "judge_sha256")
+_COLUMNS = columns_of(*_ABOUT, "code", "other", "count", "n", "notes")
+
+
+def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:
+    """Return the counts as tables, with a record for each pair of codes; a sentence where there are
+    none.
+    """
+    return [_table(pairs) for pairs in counted] or [Table(notes=(NOTHING,), columns=_COLUMNS)]
+
+
+def _table(pairs: CoOccurrence) -> Table:
+    title = (
+        f"{one_line(pairs.rubric)} v{pairs.version} ({pairs.rubric_sha256[:12]})"
+        f"  judge {one_line(pairs.judge, 120)} ({pairs.judge_sha256[:12]})"
+        f"  {one_line(pairs.folder, 80)}: judged traces with both codes, primary or secondary"
+        f" (n={pairs.judged})"
+    )
+    names = [one_line(code, 64) for code in pairs.codes]
+    shown = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
+    about = {key: getattr(pairs, key) for key in _ABOUT}
+    below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
+    return Table(
+        title=title,
+        header=("code", *names),
+        rows=[(name, *row) for name, row in zip(names, shown, strict=True)],
+        notes=pairs.notes,
+        matrix=True,
+        name=f"{pairs.rubric}-co-occurrence",
+        records=[
+            {**about, "code": code, "other": other, "count": count, **below}
+            for code, row in zip(pairs.codes, pairs.counts, strict=True)
+            for other, count in zip(pairs.codes, row, strict=True)
+        ],
+        columns=_COLUMNS,
+        document={
+            "run": pairs.run,
+            "rubric": pairs.rubric,
+            "version": pairs.version,
+            **about,
+            "codes": pairs.codes,
+            "counts": pairs.counts,
+            "n": pairs.judged,
+            "notes": pairs.notes,
+        },
+    )

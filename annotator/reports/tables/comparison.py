@@ -1,0 +1,107 @@
+"""Comparisons as tables for every format; the same digits in each."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from annotator.reports.compare import Compared, Difference
+from annotator.reports.digits import UNDEFINED, percent, points
+from annotator.reports.table import Column, Line, Table, columns_of, flat
+from annotator.rubrics import NONE
+from annotator.text import one_line
+
+_COLUMNS = (
+    *columns_of("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),
+    *columns_of("code", "first_count", "first_n", "second_count", "second_n"),
+    Column("difference", "difference_points", "value"),
+    Column("low", "difference_interval", "low"),
+    Column("high", "difference_interval", "high"),
+    Column("corrected_difference", "corrected_points", "value"),
+    Column("corrected_low", "corrected_interval", "low"),
+    Column("corrected_high", "corrected_interval", "high"),
+    *(Column("method", "difference_method"), Column("test", "test_name")),
+    *(Column("p", "test_p"), Column("p_holm", "adjusted"), *columns_of("confidence")),
+    *columns_of("corrected_method", "runs", "notes"),
+)
+
+
+def tabulate(comparisons: Sequence[Compared]) -> list[Table]:
+    """Return comparisons as tables; what is printed of differences is in percentage points."""
+    return [_table(compared) for compared in comparisons]
+
+
+def _table(compared: Compared) -> Table:
+    title = _title(compared)
+    header, rows = _rows(compared)
+    about: dict[str, Any] = {
+        "rubric": compared.rubric.id,
+        "rubric_sha256": compared.rubric.sha256,
+    }
+    judges = [{"judge": judge, "judge_sha256": sha256} for judge, sha256 in compared.judges]
+    names = [compared.attribute, compared.first, compared.second]
+    return Table(
+        title=title,
+        header=header,
+        rows=rows,
+        notes=compared.notes,
+        last=any(row.code == NONE for row in compared.rows),
+        caption=f"{title}; differences in percentage points.",
+        name="-".join((compared.rubric.id, *names)),
+        records=[about | _record(row, compared) for row in compared.rows],
+        columns=_COLUMNS,
+        document=asdict(compared) | about | {"judges": judges},
+    )
+
+
+def _record(row: Difference, compared: Compared) -> dict[str, Any]:
+    record = {
+        "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
+        **{key: getattr(compared, key) for key in ("attribute", "kind", "confidence", "runs")},
+        **flat(asdict(row)),
+        **{"first": compared.first, "first_count": row.first.k},
+        **{"second": compared.second, "second_count": row.second.k},
+        "notes": "\n".join(compared.notes),
+    }
+    for name, gap in (("difference", row.difference), ("corrected", row.corrected)):
+        record[f"{name}_points"], record[f"{name}_interval"] = points(gap)
+    return record
+
+
+def _rows(compared: Compared) -> tuple[Line, list[Line]]:
+    """Return the heading and the rows of a comparison as text; differences in points."""
+    corrected = any(row.corrected for row in compared.rows)
+    rows: list[Line] = []
+    for row in compared.rows:
+        cells: Line = (
+            one_line(row.code, 64),
+            f"{row.first.k}/{row.first.n}",
+            percent(row.first),
+            f"{row.second.k}/{row.second.n}",
+            percent(row.second),
+            *points(row.difference),
+            _p(row.test.p),
+            _p(row.adjusted),
+        )
+        rows.append((*cells, *points(row.corrected)) if corrected else cells)
+    level = f"{100 * compared.confidence:g} % interval"
+    header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
+    return (*header, "corrected", level) if corrected else header, rows
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return UNDEFINED
+    return "<.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _title(compared: Compared) -> str:
+    values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
+    sides = ", ".join(f"{side} {one_line(value, 80)} (n={n})" for side, value, n in values)
+    judges = ", ".join(
+        f"{one_line(judge, 120)} ({sha256[:12]})" for judge, sha256 in compared.judges
+    )
+    return (
+        f"{one_line(compared.rubric.id)} v{compared.rubric.version} ({compared.rubric.sha256[:12]})"
+        f"  judge {judges}  by {one_line(compared.attribute, 60)}: {sides};"
+        f" {compared.kind}, Holm over {compared.tests} tests"
+    )

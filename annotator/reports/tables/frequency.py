@@ -1,0 +1,272 @@
+"""Frequency tables as tables for every format; the same digits in each."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from annotator.reports.digits import UNDEFINED, between, limits, percent
+from annotator.reports.frequency import FrequencyTable, Row
+from annotator.reports.table import Column, Line, Table, columns_of, flat
+from annotator.reports.votes import Votes
+from annotator.text import one_line
+from validation import Agreement, Interval
+
+if TYPE_CHECKING:
+    from annotator.calibration.estimates import CodeEstimates
+
+# The keys of the records, which are the columns of Parquet.
+SCHEMA: dict[str, type] = {
+    **{"rubric": str, "version": int, "rubric_sha256": str, "choice": str, "judge": str},
+    **{"judge_sha256": str, "run": str, "run_status": str, "limit": int, "attribute": str},
+    **{"attribute_value": str, "kind": str, "code": str, "name": str, "count": int, "n": int},
+    **{"value": float, "low": float, "high": float, "confidence": float, "method": str},
+    **{"reason": str, "percent": str, "interval_percent": str, "bounds_low": float},
+    **{"bounds_high": float, "bounds_percent": str, "primary_or_secondary": int},
+    **{"labelled": int, "none": int, "undecided": int, "skipped": int, "failed": int},
+    **{"flips": int, "flips_n": int, "corrected_value": float, "corrected_low": float},
+    **{"corrected_high": float, "corrected_confidence": float, "corrected_method": str},
+    **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
+    **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
+    **{"transferred": bool, "notes": str, "of_labelled": bool},
+}
+
+_COLUMNS = (
+    *columns_of("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit"),
+    *columns_of("kind", "code", "name", "count", "n"),
+    Column("percent", "percent", "value"),
+    Column("low", "interval_percent", "low"),
+    Column("high", "interval_percent", "high"),
+    *columns_of("method", "confidence"),
+    Column("reason", "unknown"),
+    Column("bounds_low", "bounds_percent", "low"),
+    Column("bounds_high", "bounds_percent", "high"),
+    *columns_of("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
+    *columns_of("flips", "flips_n", "attribute"),
+    Column("value", "attribute_value"),
+    Column("corrected_percent", "corrected_percent", "value"),
+    Column("corrected_low", "corrected_interval_percent", "low"),
+    Column("corrected_high", "corrected_interval_percent", "high"),
+    *columns_of(
+        "corrected_method", "corrected_confidence", "labels_flagged", "labels_missed", "mark"
+    ),
+)
+
+
+def tabulate(counted: Sequence[FrequencyTable]) -> list[Table]:
+    """Return frequency tables as tables, each with a record for each code and group of codes.
+
+    That the shares are of the labelled traces alone is a field of JSON and CSV where they are.
+    """
+    labelled = columns_of("of_labelled") if any(table.of_labelled for table in counted) else []
+    columns = (*_COLUMNS, *labelled, *columns_of("notes"))
+    return [_table(table, columns) for table in counted]
+
+
+def _table(table: FrequencyTable, columns: Sequence[Column]) -> Table:
+    common = _common_record(table)
+    return Table(
+        title=heading(table),
+        header=header(table),
+        rows=[cells(row, table) for row in table.all_rows],
+        notes=table.notes,
+        lines=votes_lines(table.votes) if table.votes else (),
+        last=True,
+        below=len(table.code_groups),
+        caption=f"{heading(table)}. Counted: {table.counted}.",
+        name="-".join((table.rubric, *(table.group or ()), table.run_name)),
+        records=[common | _record(row, table) for row in table.all_rows],
+        schema=SCHEMA,
+        columns=columns,
+        document=_document(table),
+    )
+
+
+def about(table: FrequencyTable) -> list[str]:
+    """Return what a table is of, in parts: rubric, group, judge, the run if others are alike, and
+    how many traces there were.
+    """
+    group = []
+    if table.group:
+        group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
+    run = [f"run {one_line(table.run_name, 120)}"] if table.run_name else []
+    return [
+        f"{one_line(table.rubric)} v{table.version} ({table.rubric_sha256[:12]})",
+        *group,
+        f"judge {one_line(table.judge, 120)} ({table.judge_sha256[:12]})",
+        *(["a screen"] if table.screen else []),
+        *run,
+        f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
+        *([f"undecided {table.undecided}"] if table.undecided else []),
+        f"skipped {table.skipped}",
+        f"failed {table.failed}",
+    ]
+
+
+def heading(table: FrequencyTable) -> str:
+    """Return the line over a table."""
+    return "  ".join(about(table))
+
+
+def header(table: FrequencyTable) -> Line:
+    """Return the names of the columns of a table."""
+    names: Line = ("code", "count", "n", "%", "95 % interval")
+    names += ("bounds %",) if table.bounded else ()
+    names += ("primary or secondary",) if table.choice == "primary" else ()
+    if not table.correction:
+        return names
+    level = f"{100 * table.correction.confidence:g} % interval"
+    return (*names, "corrected %", level, "labels", "mark")
+
+
+def cells(row: Row, table: FrequencyTable) -> Line:
+    """Return one row's cells as text, in the order of :func:`header`."""
+    shown: Line = (
+        one_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
+        UNDEFINED if row.count is None else str(row.count),
+        str(table.n),
+        percent(row.share),
+        limits(row.share),
+    )
+    if table.bounded:
+        shown += (between(row.bounds) if row.bounds else UNDEFINED,)
+    if table.choice == "primary":
+        shown += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
+    if labels := row.labels:
+        seen = f"{labels.flagged}+{labels.missed}"
+        shown += (percent(labels.corrected), limits(labels.corrected), seen, labels.mark)
+    elif table.correction:
+        shown += (UNDEFINED,) * 4
+    return shown
+
+
+def votes_lines(votes: Votes) -> list[str]:
+    """Return how far the votes agree, a line each."""
+    lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
+    for pair in votes.pairs:
+        kappa = pair.kappa
+        shown = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
+        reason = f" ({kappa.reason})" if kappa.reason else ""
+        lines.append(f"kappa  {one_line(pair.name, 120)}  {shown}{reason}  n {kappa.n}")
+    lines.append(
+        "flips: traces where some votes have the code and some have not, of those with any"
+    )
+    lines += [
+        f"  {one_line(code, 64)}  {_share(flip)}"
+        for code, flip in votes.flips.items()
+        if flip.value is not None
+    ]
+    never = [one_line(code, 64) for code, flip in votes.flips.items() if flip.value is None]
+    return lines + ([f"  in no vote: {', '.join(never)}"] if never else [])
+
+
+def _share(share: Interval) -> str:
+    return f"{share.k}/{share.n}  {percent(share)} %  {limits(share)}"
+
+
+def _kappa_limits(kappa: Agreement) -> str:
+    return f"[{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
+
+
+_ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
+_COUNTS = ("labelled", "none", "undecided", "skipped", "failed")
+
+
+def _picked(table: FrequencyTable, *names: str) -> dict[str, Any]:
+    return {name: getattr(table, name) for name in names}
+
+
+def _common_record(table: FrequencyTable) -> dict[str, Any]:
+    attribute, value = table.group or (None, None)
+    return {
+        **_picked(table, *_ABOUT),
+        "run_status": table.status,
+        **_picked(table, "limit", "n", *_COUNTS, "of_labelled"),
+        "attribute": attribute,
+        "attribute_value": value,
+        "labels": table.correction.labels if table.correction else None,
+        "transferred": table.correction.transferred if table.correction else None,
+        "notes": "\n".join(table.notes),
+    }
+
+
+def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
+    voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
+    return {
+        **flat(_row_value(row, table)),
+        "kind": row.kind,
+        "count": row.count,
+        "unknown": row.unknown,
+        "bounds_percent": between(row.bounds) if row.bounds else None,
+        "flips": voted.k if voted else None,
+        "flips_n": voted.n if voted else None,
+    }
+
+
+def _document(table: FrequencyTable) -> dict[str, object]:
+    group = dict(zip(("attribute", "value"), table.group, strict=True)) if table.group else None
+    return {
+        **_picked(table, *_ABOUT),
+        "run_status": table.status,
+        **_picked(table, "limit", "judged", *_COUNTS, "screen"),
+        "rejected_findings": table.rejected,
+        "traces_with_rejected_findings": table.rejected_traces,
+        "none_after_rejection": table.emptied,
+        **_picked(table, "outcome_unknown", "truncated"),
+        "votes": _votes_value(table.votes),
+        "counted": table.counted,
+        "group": group,
+        **({"of_labelled": True} if table.of_labelled else {}),
+        "labels": table.correction and table.correction.labels,
+        "transferred": table.correction and table.correction.transferred,
+        "rows": [_row_value(row, table) for row in table.rows],
+        "code_groups": [_row_value(row, table) for row in table.code_groups],
+        "notes": list(table.notes),
+    }
+
+
+_NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))
+
+
+def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
+    share = row.share.as_dict() if row.share else {**_NO_SHARE, "reason": row.unknown}
+    return {
+        "code": row.code,
+        "name": row.name,
+        **share,
+        "k": row.count,
+        "n": table.n,
+        "percent": percent(row.share),
+        "interval_percent": limits(row.share),
+        "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
+        "bounds_percent": between(row.bounds) if row.bounds else UNDEFINED,
+        "primary_or_secondary": row.anywhere,
+        **(_corrected_value(row.labels) if row.labels else {}),
+    }
+
+
+def _corrected_value(labels: "CodeEstimates") -> dict[str, object]:
+    return {
+        "corrected": labels.corrected.as_dict(),
+        "corrected_percent": percent(labels.corrected),
+        "corrected_interval_percent": limits(labels.corrected),
+        "precision": labels.precision.as_dict(),
+        "recall": labels.recall.as_dict(),
+        "labels_flagged": labels.flagged,
+        "labels_missed": labels.missed,
+        "mark": labels.mark,
+    }
+
+
+def _votes_value(votes: Votes | None) -> dict[str, object] | None:
+    if votes is None:
+        return None
+    pairs = [
+        {"first": pair.first, "second": pair.second, **pair.kappa.as_dict()} for pair in votes.pairs
+    ]
+    return {
+        "unanimous": votes.unanimous.as_dict(),
+        "ties": votes.ties,
+        "failed": votes.failed,
+        "pairs": pairs,
+        "flips": {code: flip.as_dict() for code, flip in votes.flips.items()},
+    }

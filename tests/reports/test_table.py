@@ -1,0 +1,120 @@
+"""A report as a value: what it prints, gives to programs, and shows in a notebook."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.reports.compare import compare
+from annotator.reports.formats import FORMATS, render
+from annotator.reports.frequency import frequency_tables
+from annotator.reports.stats import Counted, statistics
+from annotator.reports.table import Table
+from annotator.reports.tables import co_occurrence, comparison, frequency, stats
+from annotator.reports.together import co_occurrence as count_pairs
+from annotator.runs.run import open_run
+from annotator.traces import read_traces
+from tests.calibration.build import make_rubric, make_run
+from tests.conftest import EXAMPLES
+from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "run", make_rubric(tmp_path, id="first"), traces())
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, format_):
+    counted = Counted()
+    for trace in read_traces([str(EXAMPLES)]):
+        counted.add(trace)
+    reports = {
+        ("report", run): frequency.tabulate(frequency_tables(open_run(run))),
+        ("report", run, "--by", "model"): frequency.tabulate(
+            frequency_tables(open_run(run), by="model")
+        ),
+        ("report", run, "--co-occurrence"): co_occurrence.tabulate(count_pairs(open_run(run))),
+        ("compare", run, "--by", "model", "--values", "m1", "m2"): comparison.tabulate(
+            compare([open_run(run)], "model", "m1", "m2")
+        ),
+        ("stats", EXAMPLES): stats.tabulate(statistics(counted)),
+    }
+    for arguments, tables in reports.items():
+        assert annotate_cli(*arguments, "--format", format_).out == f"{render(tables, format_)}\n"
+        if len(tables) == 1:
+            assert tables[0].to(format_) == render(tables, format_)
+            assert str(tables[0]) == tables[0].to("table")
+
+
+def test_a_data_frame_has_the_full_precision(run):
+    [table] = frequency.tabulate(frequency_tables(open_run(run)))
+    frame = table.to_pandas().set_index("code")
+    row = frequency_tables(open_run(run))[0].rows[0]
+    assert row.share is not None
+    assert tuple(frame.loc["alpha", ["value", "low", "high", "count"]]) == (
+        *(row.share.value, row.share.low, row.share.high),
+        20,
+    )
+    [pairs] = co_occurrence.tabulate(count_pairs(open_run(run)))
+    assert pairs.to_pandas().set_index(["code", "other"]).loc[("alpha", "beta"), "count"] == 10
+
+
+PLAIN = Table("some", ("what", "n"), [("=a", "1"), ("b", "-")], notes=["Of 2."], name="some")
+
+
+def test_a_table_without_records_gives_its_cells():
+    assert PLAIN.to_pandas().to_dict("list") == {"what": ["=a", "b"], "n": ["1", "-"]}
+    assert json.loads(PLAIN.to("json")) == [
+        {"title": "some", "rows": [{"what": "=a", "n": "1"}, {"what": "b", "n": "-"}]}
+        | {"notes": ["Of 2."]}
+    ]
+    rows = list(csv.reader(io.StringIO(PLAIN.to("csv"))))
+    assert rows == [["what", "n"], ["'=a", "1"], ["b", ""]]
+    assert str(PLAIN) == "some\n\nwhat  n\n-------\n=a    1\nb     -\n\nOf 2."
+
+
+class Cells(HTMLParser):
+    """The tags of a page, and the texts of its cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.cells: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self.cells:
+            self.cells[-1] += data
+
+
+def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
+    for tables in (
+        frequency.tabulate(frequency_tables(strange, by="who")),
+        co_occurrence.tabulate(count_pairs(strange)),
+    ):
+        for table in tables:
+            page = table._repr_html_()
+            shown = Cells(page)
+            assert shown.tags == {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
+            cells = [cell for row in (table.header, *table.rows) for cell in row]
+            assert shown.cells[: len(cells) - 1] == cells[:-1]
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+    assert "<script" not in page
+    assert len(NAMES) > 5
+
+
+def test_a_format_is_one_line_more(monkeypatch):
+    monkeypatch.setitem(FORMATS, "titles", lambda tables: "|".join(one.title for one in tables))
+    assert render([PLAIN, PLAIN], "titles") == "some|some"
+    with pytest.raises(AnnotatorError, match="no format 'xlsx' of tables, only table, csv, json"):
+        PLAIN.to("xlsx")
