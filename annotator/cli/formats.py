@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked
-from annotator.reports.frequency import partial
+from annotator.plugins import load_writer
+from annotator.reports.frequency import FrequencyTable, partial
+from annotator.reports.writers import WRITERS
 from annotator.runs.manifest import read_manifest, run_names
 from annotator.text import one_line
 
@@ -102,3 +104,17 @@ FORMATS = {
     "parquet": Format(_COUNTED, "report.parquet", _parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _dataset),
 }
+
+
+def format_of(name: str) -> Format:
+    """Return the format with this name; a plug-in's is text of tables."""
+    return FORMATS.get(name) or Format(_COUNTED)
+
+
+def write_tables(tables: Sequence[FrequencyTable], name: str) -> str:
+    """Return tables as text in the format with this name.
+
+    Raises:
+        AnnotatorError: it is a plug-in that cannot be used, or fails.
+    """
+    return (WRITERS.get(name) or load_writer(name))(tables)

@@ -6,21 +6,27 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked, about_pages, about_tables
+from annotator.cli.choices import PluginChoice
 from annotator.cli.drawing import drawn
-from annotator.cli.formats import FORMATS, check_together
+from annotator.cli.formats import FORMATS, check_together, format_of, write_tables
 from annotator.cli.output import say
 from annotator.cli.tables import say_tables
 from annotator.reports import figures
 from annotator.reports.frequency import told_apart
 from annotator.reports.out import write_text
-from annotator.reports.writers import WRITERS
 from annotator.runs.manifest import read_manifests
 from annotator.text import one_line
 
 
 @click.command("report", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
+@click.option(
+    "--format",
+    "format_",
+    type=PluginChoice("formats", list(FORMATS)),
+    default="table",
+    help="How it is written. PLUGIN: an installed one, or module:name.",
+)
 @about_tables
 @click.option(
     "--of-labelled",
@@ -94,7 +100,7 @@ def command(
         "--traces": traces,
         "--push": push,
     }
-    form = FORMATS[format_]
+    form = format_of(format_)
     form.check(format_, given)
     place = form.place(runs, out)
     check_together(given)
@@ -139,7 +145,7 @@ def _together(runs: Sequence[Path], format_: str, place: Path | None, figure: Pa
 def _tables(asked: Asked, format_: str, place: Path | None, plot: str, figure: Path | None) -> None:
     tables = told_apart(asked.tables(), asked.runs)
     if place:
-        _put(WRITERS[format_](tables), place)
+        _put(write_tables(tables, format_), place)
     else:
         say_tables(tables, format_)
     drawn(plot, figures.Source(asked.runs, tables, asked.calibrations), figure)

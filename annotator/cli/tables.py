@@ -5,15 +5,15 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from annotator.cli.formats import write_tables
 from annotator.cli.output import say
 from annotator.reports.frequency import FrequencyTable
-from annotator.reports.writers import WRITERS
 
 
 def say_tables(tables: Sequence[FrequencyTable], format_: str = "table") -> None:
     """Print the tables as :func:`say` does."""
     if format_ != "table" or not _on_screen():
-        say(WRITERS[format_](tables))
+        say(write_tables(tables, format_))
         return
     from annotator.reports.screen import as_screen
 

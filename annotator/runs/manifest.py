@@ -12,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
-from annotator.judges.base import Judge
+from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric
 from annotator.text import storable, without_url_secrets
+from annotator.traces import readers
 
 
 class _Code(BaseModel):
@@ -121,7 +122,7 @@ def _name(path: Path, others: Sequence[Path]) -> str:
 def new_manifest(
     *,
     rubrics: Sequence[Rubric],
-    judge: Judge,
+    judge: PaidJudge,
     sources: Sequence[str],
     format: str,
     only: str,
@@ -129,7 +130,11 @@ def new_manifest(
     concurrency: int,
     command: str,
 ) -> dict[str, Any]:
-    """Return the manifest of a run that begins now; it holds no secrets."""
+    """Return the manifest of a run that begins now; it holds no secrets.
+
+    Raises:
+        AnnotatorError: the judge cannot judge by a rubric, or the plug-in of the format is broken.
+    """
     settings = dict(judge.settings)
     return {
         "id": uuid.uuid4().hex,
@@ -151,6 +156,7 @@ def new_manifest(
         "judge": {"id": judge.id, **settings},
         "sources": [absolute(source) for source in sources],
         "format": format,
+        **({"format_plugin": origin} if (origin := readers(format).origin) else {}),
         "only": only,
         "limit": limit,
         "concurrency": concurrency,
@@ -161,7 +167,7 @@ def new_manifest(
     }
 
 
-def _codes(rubric: Rubric, judge: Judge) -> list[dict[str, Any]]:
+def _codes(rubric: Rubric, judge: PaidJudge) -> list[dict[str, Any]]:
     """Return the codes of a rubric, and which of them the judge can find, or only screens for."""
     judged, screens = judge.codes(rubric), judge.screens(rubric)
     return [

@@ -20,7 +20,7 @@ _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judg
 _LOCK = ".lock"
 
 # What a resumed run must have in common with the run that it resumes.
-_SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "only")
+_SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only")
 
 
 class RunDirectory:
