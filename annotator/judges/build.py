@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from annotator.errors import AnnotatorError, SettingsError
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
-from annotator.judges.hosted import HostedJudge
 from annotator.plugins import is_plugin, load_plugin, origin_of
 
 if TYPE_CHECKING:  # a client is imported only where a model is asked
@@ -208,8 +207,9 @@ def build_judge(
     Args:
         judge: ``rules``; a plug-in (the name of its entry point, or ``module:name``); a judge file
             (a ``Path``, or a name that ends in ``.yaml`` or ``.yml``); any other name is a model's.
-            Or settings, as a mapping with the names of a judge file or as :class:`ModelSettings`;
-            or an object with the members of :class:`~annotator.judges.base.Judge`.
+            Or settings, as a mapping with the names of a judge file (also for a model whose name
+            looks like ``module:name``) or as :class:`ModelSettings`; or an object with the members
+            of :class:`~annotator.judges.base.Judge`.
         concurrency: the most calls in flight.
         offline: nothing is to be called, and no key is needed.
 
@@ -330,6 +330,9 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
 
 def _host(judge: Any, origin: str) -> PaidJudge:
     """Return a judge with all that a run asks; a built-in one has it."""
-    ours = type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]
-    built: PaidJudge = judge if ours else HostedJudge(judge, origin)
-    return built
+    if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        ours: PaidJudge = judge
+        return ours
+    from annotator.judges.hosted import HostedJudge
+
+    return HostedJudge(judge, origin)
