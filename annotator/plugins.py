@@ -141,9 +141,7 @@ def describe(error: BaseException) -> str:
 
 def _entries(kind: Kind, name: str | None = None) -> list[EntryPoint]:
     group = entry_points(group=f"failure_annotator.{kind}")
-    # One distribution can be found twice, by two entries of the path: its first one counts.
-    found = {(_owner(entry), entry.name, entry.value): entry for entry in group}
-    return [entry for entry in found.values() if name in (None, entry.name)]
+    return [entry for entry in group if name in (None, entry.name)]
 
 
 def _owner(entry: EntryPoint) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from annotator import AnnotatorError
+from annotator import AnnotatorError, Message
+from annotator.errors import UnreadableTrace
 from annotator.plugins import load_plugin
 from annotator.traces import Trace, Unreadable, read_traces
 from tests.conftest import ROOT, Done
@@ -176,7 +177,10 @@ class Reader:
     @staticmethod
     def read(document: dict[str, str], trace_id: str, path: str) -> object:
         kinds = {
-            "good": Trace(trace_id, "kinds", path),
+            "good": Trace(trace_id, "kinds", path, (Message(1, "a", (), "\ud800!"),)),
+            "no message": Trace(trace_id, "kinds", path, ({"text": "x"},)),  # type: ignore[arg-type]
+            "odd attribute": Trace(trace_id, "kinds", path, attributes={"when": object()}),
+            "bad steps": Trace(trace_id, "kinds", path, read_steps=lambda: 1 / 0),  # type: ignore
             "other id": Trace("another", "kinds", path),
             "no trace": 7,
         }
@@ -188,12 +192,19 @@ def test_what_a_reader_does_wrong_makes_that_trace_unreadable(tmp_path: Path) ->
         "unmatched": f"the reader '{__name__}:Reader' raised KeyError: 'kind'",
         "other id": f"the reader '{__name__}:Reader' returned the trace 'another' for",
         "no trace": f"the reader '{__name__}:Reader' returned int, expected a Trace",
+        "no message": f"the reader '{__name__}:Reader' returned a wrong trace: messages.0.n: Field",
+        "odd attribute": f"the reader '{__name__}:Reader' returned a wrong trace: attributes: when",
         "unheard of": f"the reader '{__name__}:Reader' raised KeyError: 'unheard of'",
     }
-    for kind in ("good", *reasons):
+    for kind in ("good", "bad steps", *reasons):
         (tmp_path / f"{kind}.json").write_text(json.dumps({"kind": kind}))
     found = {Path(one.path).stem: one for one in read_traces([str(tmp_path)], f"{__name__}:Reader")}
-    assert isinstance(found.pop("good"), Trace)
+    good, bad = found.pop("good"), found.pop("bad steps")
+    assert isinstance(good, Trace)
+    assert good.messages[0].text == "\ufffd!"
+    assert isinstance(bad, Trace)
+    with pytest.raises(UnreadableTrace, match="raised ZeroDivisionError"):
+        _ = bad.steps
     for kind, trace in found.items():
         assert isinstance(trace, Unreadable)
         assert trace.reason.startswith(reasons[kind])

@@ -1,6 +1,7 @@
 """Judges as strangers write them, good ones and bad ones, to be named as ``module:name``."""
 
 import asyncio
+import signal
 import sys
 import threading
 
@@ -162,6 +163,16 @@ class Stops(Good):
 class Spent(Good):
     def judge(self, trace, rubric):
         raise BudgetReached("nothing is left")
+
+
+class Interrupted(Good):
+    """As if the user pressed Ctrl-C while its second trace is judged."""
+
+    async def judge(self, trace, rubric):
+        if trace.id.endswith("2/f1_f2"):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(9)
+        return Verdict((echo(trace),))
 
 
 nothing_like_it = 7

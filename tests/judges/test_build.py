@@ -135,6 +135,13 @@ def test_a_judge_can_stop_for_want_of_money(annotate_cli: Cli, runs: Runs) -> No
     assert "nothing is left" in done.err
 
 
+def test_ctrl_c_fails_no_trace(annotate_cli: Cli, runs: Runs) -> None:
+    runs(3)
+    done = annotate_cli(*ARGS, "--judge", f"{HERE}:Interrupted", "--concurrency", "1")
+    assert done.code == 130
+    assert [one.status for one in annotations(Path("out")).values()] == ["labelled"]
+
+
 # What a judge does -> why the trace failed.
 NO_VERDICTS = {
     "Raises": r"the judge 'good' raised KeyError: 'message\n3'",
