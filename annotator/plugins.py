@@ -8,12 +8,14 @@ import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, distribution, entry_points, packages_distributions
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.errors import AnnotatorError
 from annotator.text import one_line, storable
+
+if TYPE_CHECKING:  # 20 ms, for those who name a plug-in
+    from importlib.metadata import EntryPoint
 
 Kind = Literal["readers", "judges", "formats"]
 
@@ -83,6 +85,8 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
         raise AnnotatorError(
             f"no plug-in {name!r}: installed {kind}: {installed}; or name an object as module:name"
         )
+    from importlib.metadata import EntryPoint
+
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # at the end: a file there hides no installed module
@@ -121,6 +125,8 @@ def origin_of(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or not file:
         return module
+    from importlib.metadata import distribution, packages_distributions
+
     for name in packages_distributions().get(module.partition(".")[0], ()):
         owner = distribution(name)
         # A module beside it can have the same name, and several can share a namespace.
@@ -139,12 +145,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _entries(kind: Kind, name: str | None = None) -> list[EntryPoint]:
+def _entries(kind: Kind, name: str | None = None) -> "list[EntryPoint]":
+    from importlib.metadata import entry_points
+
     group = entry_points(group=f"failure_annotator.{kind}")
     return [entry for entry in group if name in (None, entry.name)]
 
 
-def _owner(entry: EntryPoint) -> str:
+def _owner(entry: "EntryPoint") -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
 
 
@@ -156,7 +164,7 @@ def _is_reference(name: str) -> bool:
     )
 
 
-def _load(entry: EntryPoint, owner: str) -> Any:
+def _load(entry: "EntryPoint", owner: str) -> Any:
     whose = f" ({owner})" if owner else ""
     try:
         return entry.load()

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from annotator.plugins import Kind, is_plugin, plugin_names
-from annotator.traces import FORMATS
 
 
 class PluginChoice(click.Choice[str]):
@@ -39,6 +38,8 @@ class PluginChoice(click.Choice[str]):
 
 def reader_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return ``--format``, which says as what TRACES are read."""
+    from annotator.traces import FORMATS  # reports have choices, too, and read no traces
+
     names = PluginChoice("readers", ("auto", *FORMATS))
     return click.option(
         "--format", "format_", type=names, default="auto", show_default=True, help=help
