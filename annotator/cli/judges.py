@@ -260,6 +260,10 @@ def _without_model(
             f"--facts shows facts to a model, and {who} asks none{draws}; give --model NAME, or"
             " leave --facts out"
         )
+    if name != "rules" and options["max_cost"] is not None:
+        raise click.UsageError(
+            f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
+        )
     if on_line:
         ignored = ", ".join(f"--{_option(option)}" for option in sorted(on_line))
         what = "calls no model" if name == "rules" else "is no judge of ours"

@@ -277,8 +277,8 @@ def model_settings(
     if not (names or models or "model" in common):
         names = default_names
     if names:
-        own = {model.get("model"): model for model in models}
-        models = [{**own.get(name, {}), "model": name} for name in names]
+        by_name = {model.get("model"): model for model in models}
+        models = [{**by_name.get(name, {}), "model": name} for name in names]
         common.pop("model", None)
     return ModelSettings(
         models=tuple(

@@ -194,7 +194,7 @@ class HostedJudge(FreeJudge):
                 return reason
         claimed = [claim.code for claim in verdict.claims]
         for code in claimed:
-            if code not in {known.id for known in rubric.codes}:
+            if code not in {item.id for item in rubric.codes}:
                 return f"found {code!r}, which the rubric {rubric.id} does not have"
             if code not in self.codes(rubric):
                 return f"found {code!r}, which is not among its codes for {rubric.id}"

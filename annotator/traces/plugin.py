@@ -49,7 +49,7 @@ class PluginReader:
         steps, tasks = trace.read_steps, trace.read_tasks
         return replace(
             trace,
-            messages=tuple(replace(one, text=storable(one.text)) for one in trace.messages),
+            messages=tuple(replace(item, text=storable(item.text)) for item in trace.messages),
             patches={agent: storable(patch) for agent, patch in trace.patches.items()},
             read_steps=lambda: self._validate(_STEPS, self._call(steps)),
             read_tasks=lambda: self._validate(_TASKS, self._call(tasks)),
