@@ -11,8 +11,12 @@ __version__ = "0.1.0"
 _NAMES = {
     "Annotation": "annotator.annotations",
     "AnnotatorError": "annotator.errors",
+    "Claim": "annotator.annotations",
+    "Message": "annotator.traces",
+    "Quote": "annotator.annotations",
     "Rubric": "annotator.rubrics",
     "Trace": "annotator.traces",
+    "Verdict": "annotator.annotations",
     "load_rubric": "annotator.rubrics",
     "locate": "annotator.evidence",
     "read_annotations": "annotator.annotations",

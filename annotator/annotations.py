@@ -89,6 +89,11 @@ class Verdict:
     truncated: Mapping[str, int] = field(default_factory=dict)
     ballots: tuple["Ballot", ...] = ()
 
+    @classmethod
+    def none(cls) -> "Verdict":
+        """Return the verdict that nothing applies."""
+        return cls()
+
 
 @dataclass(frozen=True, slots=True)
 class Ballot:

@@ -24,6 +24,10 @@ class RubricError(AnnotatorError):
     """A rubric file that cannot be used; the message names the file, the code and the field."""
 
 
+class SettingsError(AnnotatorError):
+    """Settings of a judge that do not go together; they are named as the command line does."""
+
+
 class LabelsError(AnnotatorError):
     """Labels that cannot be used: ``count`` problems, of which the first stand in ``lines``, each
     with its place.

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked, with_calibration
+from annotator.cli.choices import PluginChoice
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
 from annotator.runs.run import name_runs, open_runs
@@ -27,7 +28,7 @@ from annotator.text import one_line
     help="The two values of --by.  [default: the names of the two runs]",
 )
 @with_calibration
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
+@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.facts import Fact
 from annotator.facts.registry import KINDS, know
 from annotator.reports.formats.text import ruled
 from annotator.text import one_line, storable
-from annotator.traces import FORMATS, Trace, read_traces
+from annotator.traces import Trace, read_traces
 
 
 @click.command("facts", context_settings={"show_default": True})
@@ -26,9 +27,7 @@ from annotator.traces import FORMATS, Trace, read_traces
     help="Only facts of this kind; may be given several times. --kinds lists them.",
 )
 @click.option("--kinds", "list_kinds", is_flag=True, help="List the kinds and their meanings.")
-@click.option(
-    "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
-)
+@reader_option("Of TRACES.")
 @click.option("--summary", is_flag=True, help="Count them by kind: facts, and traces with one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(

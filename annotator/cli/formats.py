@@ -104,3 +104,8 @@ FORMATS = {
     "parquet": Format(_COUNTED, "report.parquet", _parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _dataset),
 }
+
+
+def format_of(name: str) -> Format:
+    """Return the format with this name; a plug-in's is text."""
+    return FORMATS.get(name, _TEXT)

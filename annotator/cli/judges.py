@@ -1,23 +1,17 @@
 """Which judge a run has: the options of models, the judge file, and what is made of them."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
-from annotator.errors import AnnotatorError
-from annotator.judges.base import MODES, Judge
-from annotator.runs.store import RunDirectory
-
-if TYPE_CHECKING:
-    from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.batch import FileOutbox
-    from annotator.judges.llm.cache import AnswerCache
-    from annotator.judges.llm.session import Session
+from annotator.cli.choices import PluginChoice
+from annotator.errors import SettingsError
+from annotator.judges.base import BUILT_IN, MODES
+from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -197,206 +191,84 @@ _SESSION = (
 )
 
 
+# Those among them that bound a run; the others are settings of the judge.
+_LIMITS = ("prices", "rpm", "tpm", "max_cost", "cached", "batch", "batch_file", "batch_results")
+
+_JUDGE = click.option(
+    "--judge",
+    "judge_name",
+    type=PluginChoice("judges", BUILT_IN),
+    help="Who decides. Default: llm if a model is given, else rules (no key, no network)."
+    " PLUGIN: the name of an installed one, or module:name.",
+)
+
+
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the llm judge to a command."""
-    for option in reversed(_SESSION + _SETTINGS):
+    """Add ``--judge`` and the options of the llm judge to a command."""
+    for option in reversed((_JUDGE, *_SESSION, *_SETTINGS)):
         command = option(command)
     return command
 
 
-@dataclass
-class Chosen:
-    """The judge of a run. ``members``: its models; ``settle``: what to do between two passes of a
-    run in batches; ``outbox``: where requests are written to or answers were read from.
-    """
-
-    judge: Judge
-    members: list["LLMJudge"] = field(default_factory=list)
-    session: "Session | None" = None
-    settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    outbox: "FileOutbox | None" = None
-    given: dict[str, Any] = field(default_factory=dict)
-    said: str | None = None  # what is wrong with the cache, once the user was told
-
-    def begin(self, run: RunDirectory, notice: Callable[[str], None]) -> None:
-        """Give the judge what belongs to this run: cache, budget, and where its questions go."""
-        if not self.session:
-            return
-        from annotator.judges.llm.budget import Budget
-        from annotator.judges.llm.cache import ANSWERS, AnswerCache
-
-        cache: AnswerCache | None = None
-        if self.session.in_batches:
-            cache = AnswerCache(run.folder / ANSWERS, run.id, vital=True)
-        elif self.given["cached"]:
-            cache = AnswerCache(_cache_file(), run.id)
-            if cache.problem:
-                self.said = cache.problem
-                notice(f"{cache.problem}; going on without it")
-        self.session.cache = cache
-        if self.given["max_cost"] is not None:
-            # What a killed process had spent and not recorded counts, too.
-            lost = cache.costs(run.is_done) if cache else []
-            spent = run.spent_dollars + sum(lost)
-            dearest = max(run.dearest, *lost, 0.0)
-            self.session.budget = Budget(self.given["max_cost"], spent, dearest)
-        if self.session.in_batches and cache:
-            self._begin_batches(run, cache, notice)
-
-    def _begin_batches(
-        self, run: RunDirectory, cache: "AnswerCache", notice: Callable[[str], None]
-    ) -> None:
-        from annotator.judges.llm.batch import BatchOutbox, FileOutbox, ingest
-
-        budget = self.session.budget if self.session else None
-        for n, member in enumerate(self.members, 1):
-            if self.given["batch"]:
-                folder = run.folder / "batch" / str(n)
-                box = BatchOutbox(
-                    folder,
-                    run.id,
-                    member.options,
-                    cache,
-                    member.price,
-                    budget,
-                    notice,
-                )
-                member.outbox = box
-                self.settle.append(box.settle)
-                continue
-            self.outbox = self.outbox or FileOutbox(self.given["batch_file"])
-            member.outbox = self.outbox
-            for file in self.given["batch_results"]:
-                errors = ingest(file, cache, member.options.model, member.price).errors
-                self.outbox.errors |= errors
-                if errors:
-                    first = next(iter(errors.values()))
-                    notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")
-
-    def preview(self) -> None:
-        """Let the judge look at the answers that are known, for a forecast."""
-        if self.session and self.given["cached"] and not self.session.in_batches:
-            from annotator.judges.llm.cache import AnswerCache
-
-            if _cache_file().exists():
-                self.session.cache = AnswerCache(_cache_file())
-
-    def end(self, notice: Callable[[str], None]) -> None:
-        """Let go of files."""
-        cache = self.session and self.session.cache
-        if cache:
-            if cache.problem and cache.problem != self.said:
-                notice(f"{cache.problem}; answers since then are not kept")
-            cache.close()
-        for member in self.members:
-            if member.outbox:
-                member.outbox.close()
-
-
-def _cache_file() -> Path:
-    from annotator.judges.llm.cache import default_file
-
-    return default_file()
-
-
-def choose(
-    judge_name: str | None,
+def choose_judge(
+    name: str | None,
     concurrency: int,
     dry_run: bool,
     options: dict[str, Any],
     notice: Callable[[str], None],
-) -> Chosen:
+) -> BuiltJudge:
     """Return the judge that the options of a run ask for.
 
     Raises:
-        AnnotatorError: a setting or a file is wrong, or there is no key.
+        AnnotatorError: a setting or a file is wrong, a plug-in cannot be used, or there is no key.
         click.UsageError: options that do not go together.
     """
-    context = click.get_current_context()
-
-    def source(name: str) -> ParameterSource | None:
-        return context.get_parameter_source(name)
-
-    on_line = {name for name in options if source(name) is ParameterSource.COMMANDLINE}
-    models = list(options["models"])
-    if judge_name == "rules" or (not judge_name and not models and not options["judge_file"]):
-        from annotator.judges.rules import RulesJudge
-
-        if options["facts"]:
-            raise click.UsageError(
-                "--facts shows facts to a model, and the rules judge asks none (it draws them"
-                " itself); give --model NAME, or leave --facts out"
-            )
-        if on_line:
-            ignored = ", ".join(f"--{_option(name)}" for name in sorted(on_line))
-            notice(f"the rules judge calls no model; without effect: {ignored}")
-        return Chosen(RulesJudge())
-    from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.pace import Pace
-    from annotator.judges.llm.session import Session
-    from annotator.judges.llm.settings import all_options, read_judge_file
-
-    in_file = read_judge_file(options["judge_file"]) if options["judge_file"] else {}
-    own = in_file.pop("models", [])
-    in_samples = in_file.pop("samples", 1)
-    samples = options["samples"] or in_samples
-    where = f"{options['judge_file']}: " if options["judge_file"] else ""
-    if not isinstance(samples, int) or not 1 <= samples <= 99:
-        raise AnnotatorError(f"{where}samples: expected a number from 1 to 99, found {samples!r}")
-    if models and ("models" in on_line or not (own or "model" in in_file)):
-        named = {one.get("model"): one for one in own}
-        own = [named.get(model, {}) | {"model": model} for model in models]
-        in_file.pop("model", None)
-    elif not (own or where):
+    source = click.get_current_context().get_parameter_source
+    on_line = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
+    if name is None:
+        name = "llm" if options["models"] or options["judge_file"] else "rules"
+    if name != "llm":
+        return _without_model(name, options, on_line, notice)
+    if not options["models"] and not options["judge_file"]:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
-    names = [name for name in options if name in _setting_names()]
-    fallback = {name: options[name] for name in names if options[name] is not None}
-    given = {name: value for name, value in fallback.items() if name in on_line}
-    common = {name: value for name, value in fallback.items() if name not in on_line} | in_file
-    all_given = all_options(common, [one | given for one in own] or [given], where)
-    by_file = options["batch_file"] or options["batch_results"]
-    session = Session(
-        Pace(concurrency, options["rpm"], options["tpm"]),
-        prices=tuple(options["prices"]),
-        in_batches=bool(options["batch"] or by_file),
-        offline=bool(dry_run or by_file),
-    )
-    members = [LLMJudge(one, session) for one in all_given]
-    _check(members, samples, options)
-    if len(members) == 1 and samples == 1:
-        return Chosen(members[0], members, session, given=options)
-    from annotator.judges.panel import Panel
-
-    return Chosen(Panel(members, samples), members, session, given=options)
+    limits = {option: options[option] for option in _LIMITS}
+    given = {
+        option: value
+        for option, value in options.items()
+        if option not in (*_LIMITS, "judge_file") and value not in (None, ())
+    }
+    over = {option: value for option, value in given.items() if option in on_line}
+    under = {option: value for option, value in given.items() if option not in on_line}
+    more = {"over": over, "under": under, **limits}
+    file = options["judge_file"]
+    try:
+        settings = read_settings(file, **more) if file else model_settings({}, **more)
+        return build_judge(settings, concurrency=concurrency, offline=dry_run)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
 
 
-def _check(members: "list[LLMJudge]", samples: int, options: dict[str, Any]) -> None:
-    batch, out = options["batch"], options["batch_file"]
-    if batch and (out or options["batch_results"]):
-        raise click.UsageError("--batch does it all; --batch-file and --batch-results do the parts")
-    if (out or options["batch_results"]) and len(members) > 1:
-        raise click.UsageError("--batch-file and --batch-results take one model at a time")
-    if out and any(one.resolve() == out.resolve() for one in options["batch_results"]):
-        raise click.UsageError("--batch-file would write over the --batch-results; name another")
-    for member in members:
-        if member.price is None and options["max_cost"] is not None:
-            raise AnnotatorError(
-                f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
-                " --price-out, or --prices FILE"
-            )
-        if samples > 1 and member.options.temperature == 0 and member.options.seed is None:
-            raise click.UsageError(
-                f"--samples {samples} of {member.options.model} at --temperature 0 would be one"
-                " answer several times"
-            )
-
-
-def _setting_names() -> set[str]:
-    from dataclasses import fields
-
-    from annotator.judges.llm.settings import Options
-
-    return {one.name for one in fields(Options)}
+def _without_model(
+    name: str, options: dict[str, Any], on_line: set[str], notice: Callable[[str], None]
+) -> BuiltJudge:
+    """Return the rules judge or a plug-in, for which the options of models mean nothing."""
+    who, draws = f"the judge {name}", ""
+    if name == "rules":
+        who, draws = "the rules judge", " (it draws them itself)"
+    if options["facts"]:
+        raise click.UsageError(
+            f"--facts shows facts to a model, and {who} asks none{draws}; give --model NAME, or"
+            " leave --facts out"
+        )
+    if name != "rules" and options["max_cost"] is not None:
+        raise click.UsageError(
+            f"--max-cost bounds what the llm judge spends, not {who}: leave it out"
+        )
+    if on_line:
+        ignored = ", ".join(f"--{_option(option)}" for option in sorted(on_line))
+        what = "calls no model" if name == "rules" else "is no judge of ours"
+        notice(f"{who} {what}; without effect: {ignored}")
+    return build_judge(name)
 
 
 def _option(name: str) -> str:

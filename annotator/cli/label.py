@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from annotator.cli.choices import reader_option
 from annotator.cli.pages import local_page, need_web, where_served
-from annotator.traces import FORMATS
 
 
 @click.command("label", context_settings={"show_default": True})
@@ -48,9 +48,7 @@ from annotator.traces import FORMATS
     metavar="TRACES",
     help="Where the traces of a sheet are.  [default: where annotate sample read them]",
 )
-@click.option(
-    "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
-)
+@reader_option("Of TRACES.")
 @where_served
 def command(
     sources: tuple[str, ...],

@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked, about_pages, about_tables
+from annotator.cli.choices import PluginChoice
 from annotator.cli.compare import put_comparison
 from annotator.cli.drawing import drawn, plotted, say_uncounted
-from annotator.cli.formats import FORMATS, check_together
+from annotator.cli.formats import FORMATS, check_together, format_of
 from annotator.cli.tables import put, say_written
 from annotator.reports import figures
 from annotator.reports.frequency import told_apart
@@ -21,7 +22,13 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
 
 @click.command("report", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
+@click.option(
+    "--format",
+    "format_",
+    type=PluginChoice("formats", list(FORMATS)),
+    default="table",
+    help="How it is written. PLUGIN: an installed one, or module:name.",
+)
 @about_tables
 @click.option(
     "--of-labelled",
@@ -90,7 +97,7 @@ def command(
         "--traces": traces,
         "--push": push,
     }
-    form = FORMATS[format_]
+    form = format_of(format_)
     form.check(format_, given)
     place = form.place(runs, out)
     check_together(given)

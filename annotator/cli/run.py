@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.cli.judges import Chosen, choose, judge_options
+from annotator.cli.choices import reader_option
+from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
 from annotator.cli.tables import say_tables
-from annotator.errors import AnnotatorError, BudgetReached, Interrupted
+from annotator.errors import BudgetReached, Interrupted
 from annotator.judges.base import Judge
+from annotator.judges.build import BuiltJudge
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.rubrics import Rubric, built_in, load_rubric
 from annotator.runs.execute import Only, Plan, Seen, execute_in_batches, forecast
@@ -25,7 +27,7 @@ from annotator.runs.manifest import new_manifest, now, read_manifest
 from annotator.runs.run import open_run
 from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
-from annotator.traces import FORMATS, count_traces, exists
+from annotator.traces import count_traces, exists
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
@@ -39,12 +41,6 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME|FILE",
     help="What to label: a built-in rubric or a YAML file; may be given several times.",
-)
-@click.option(
-    "--judge",
-    "judge_name",
-    type=click.Choice(["rules", "llm"]),
-    help="Who decides. Default: llm if a model is given, else rules (no key, no network).",
 )
 @judge_options
 @click.option(
@@ -66,13 +62,7 @@ if TYPE_CHECKING:
     help="Go on with the unfinished run in --out; what failed is judged again.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N traces.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["auto", *FORMATS]),
-    default="auto",
-    help="Read everything as this format.",
-)
+@reader_option("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @click.option(
     "--failed-only/--all",
     "failed_only",
@@ -118,16 +108,13 @@ def command(
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    chosen = choose(judge_name, concurrency, dry_run, options, notice)
-    judge = chosen.judge
+    built = choose_judge(judge_name, concurrency, dry_run, options, notice)
+    judge = built.judge
     if resume and out:
         judge.recall(read_manifest(out).learned)
-    for rubric in rubrics:
-        if reason := judge.unsupported(rubric):
-            raise AnnotatorError(reason)
     plan = Plan(traces, rubrics, judge, format_, limit, only, concurrency)
     if dry_run:
-        _forecast(plan, chosen, out if resume else None, as_json)
+        _forecast(plan, built, out if resume else None, as_json)
         return
     folder = out or _new_folder(rubrics)
     manifest = new_manifest(
@@ -143,13 +130,13 @@ def command(
     run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
     notice(_who(judge, folder))
     try:
-        seen = _execute(plan, run, chosen, quiet, notice)
+        seen = _execute(plan, run, built, quiet, notice)
     except BudgetReached as error:
         say_tables(frequency_tables(open_run(folder)), "json" if as_json else "table")
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
     _notices(seen, folder, notice)
-    if seen.pending and chosen.outbox:
-        _say_where(chosen.outbox, folder, notice)
+    if seen.pending and built.outbox:
+        _say_where(built.outbox, folder, notice)
         return
     tables = frequency_tables(open_run(folder))
     say_tables(tables, "json" if as_json else "table")
@@ -159,7 +146,7 @@ def command(
 
 
 def _execute(
-    plan: Plan, run: RunDirectory, chosen: Chosen, quiet: bool, notice: Callable[[str], None]
+    plan: Plan, run: RunDirectory, built: BuiltJudge, quiet: bool, notice: Callable[[str], None]
 ) -> Seen:
     """Execute the plan; whatever happens, the manifest says how it ended."""
     ended: dict[str, Any] = {"status": "stopped"}
@@ -171,12 +158,12 @@ def _execute(
 
     try:
         _more_files()
-        chosen.begin(run, notice)
+        built.begin(run, notice)
         with Progress(quiet, count, lambda: plan.judge.state) as progress:
-            work = execute_in_batches(plan, run, lambda _: progress.show(run), chosen.settle)
+            work = execute_in_batches(plan, run, lambda _: progress.show(run), built.settle)
             seen = asyncio.run(work)
-        if chosen.outbox:
-            chosen.outbox.keep()
+        if built.outbox:
+            built.outbox.keep()
         ended = {
             "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
@@ -190,7 +177,7 @@ def _execute(
     except KeyboardInterrupt:
         ended["status"] = "interrupted"
     finally:
-        chosen.end(notice)
+        built.end(notice)
         if used := _used(run):
             notice(used)
         run.close(keep=keep, ended=now(), **ended)
@@ -222,13 +209,13 @@ def _used(run: RunDirectory) -> str:
     )
 
 
-def _forecast(plan: Plan, chosen: Chosen, resumed: Path | None, as_json: bool) -> None:
+def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool) -> None:
     """Print what the run would take."""
-    chosen.preview()
+    built.preview()
     try:
         expected = forecast(plan, recorded(resumed) if resumed else lambda trace_id, rubric: False)
     finally:
-        chosen.end(_notice)
+        built.end(_notice)
     usage = expected.usage
     shown = {
         "traces": expected.traces,
@@ -288,6 +275,8 @@ def _who(judge: Judge, folder: Path) -> str:
     who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
         judge.id, judge.id
     )
+    if plugin := judge.settings.get("plugin"):
+        who += f" ({plugin})"
     return f"judge: {who}; run directory: {folder}"
 
 

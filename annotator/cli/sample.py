@@ -6,10 +6,10 @@ import click
 
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
+from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
 from annotator.reports.tables import plan as plans
 from annotator.runs.run import Run, open_run
-from annotator.traces import FORMATS
 
 
 @click.command("sample", context_settings={"show_default": True})
@@ -65,9 +65,7 @@ from annotator.traces import FORMATS
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="The sheet: .csv or .jsonl."
 )
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
-@click.option(
-    "--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto", help="Of TRACES."
-)
+@reader_option("Of TRACES.")
 @click.option(
     "--seed",
     type=click.IntRange(0),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from annotator.cli.choices import PluginChoice
 from annotator.cli.drawing import drawn
 from annotator.cli.output import attributes
 from annotator.cli.tables import put
@@ -18,7 +19,7 @@ from annotator.traces import Unreadable, read_traces
 
 @click.command("stats", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True)
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="table")
+@click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
 @click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
 @click.option(

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
-from annotator.traces import FORMATS, Ignored, Trace, Unreadable, read_traces
+from annotator.traces import Ignored, Trace, Unreadable, read_traces
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 
@@ -56,14 +57,7 @@ class _Summary:
 
 @click.command("traces")
 @click.argument("traces", nargs=-1, required=True)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["auto", *FORMATS]),
-    default="auto",
-    show_default=True,
-    help="Read everything as this format.",
-)
+@reader_option("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @click.option("--list", "listed", is_flag=True, help="Print one line per trace too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
 def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) -> None:

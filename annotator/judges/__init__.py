@@ -1,1 +1,4 @@
-"""Who decides: one :class:`~annotator.judges.base.Judge` protocol; a model, or rules."""
+"""Who decides: a :class:`~annotator.judges.base.Judge` is a model, the rules, or somebody else's.
+
+:func:`~annotator.judges.build.build_judge` makes one of whatever names it.
+"""

@@ -1,9 +1,7 @@
-"""What every judge is."""
+"""What every judge is, and what a run asks besides of one that spends money."""
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import replace
+import inspect
+from collections.abc import Awaitable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -15,51 +13,8 @@ Mode = Literal["auto", "tools", "json_schema", "json"]
 MODES: tuple[Mode, ...] = ("auto", "tools", "json_schema", "json")
 """The forms in which a model can be made to answer; ``auto`` finds one that works."""
 
-
-class LocalJudge(ABC):
-    """A judge that runs in this process and waits for nothing: only ``decide`` is its own."""
-
-    id: str
-    settings: Mapping[str, Any] = MappingProxyType({})
-    overhead = Usage()
-    learned: Mapping[str, Any] = MappingProxyType({})
-    state = ""
-    assumption = "no model is called"
-
-    @abstractmethod
-    def unsupported(self, rubric: Rubric) -> str | None:
-        """As in :class:`Judge`."""
-
-    @abstractmethod
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """As in :class:`Judge`."""
-
-    def screens(self, rubric: Rubric) -> frozenset[str]:
-        """As in :class:`Judge`; none, unless a judge says which."""
-        return frozenset()
-
-    @abstractmethod
-    def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return the verdict on one trace."""
-
-    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """As in :class:`Judge`."""
-        begun = time.monotonic()
-        verdict = self.decide(trace, rubric)
-        return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))
-
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
-        """As in :class:`Judge`."""
-        return Usage()
-
-    def recall(self, learned: Mapping[str, Any]) -> None:  # noqa: B027 - nothing was learned
-        """As in :class:`Judge`."""
-
-    async def open(self) -> None:  # noqa: B027 - nothing to make ready
-        """As in :class:`Judge`."""
-
-    async def close(self) -> None:  # noqa: B027 - nothing to let go of
-        """As in :class:`Judge`."""
+BUILT_IN = ("rules", "llm")
+"""The judges of this tool."""
 
 
 class Judge(Protocol):
@@ -74,7 +29,36 @@ class Judge(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that decides its answers, for the manifest; no secrets."""
+        """Everything that decides its answers, as JSON values, for the manifest and the judge's
+        hash; no secrets.
+        """
+
+    def codes(self, rubric: Rubric) -> Collection[str]:
+        """Return the codes that it can find; the share of any other is not known, never 0.
+
+        Raises:
+            AnnotatorError: it cannot judge by this rubric; the reason.
+        """
+
+    def judge(self, trace: Trace, rubric: Rubric) -> Verdict | Awaitable[Verdict]:
+        """Return the verdict on one trace, at once or, from an ``async def``, when it is there.
+
+        What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
+        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged,
+        :class:`~annotator.errors.BudgetReached` if there is no money left for this one, and
+        :class:`~annotator.errors.Pending` if the answer comes later.
+        """
+
+
+MEMBERS = ("id", "settings", "codes", "judge")
+"""Of :class:`Judge`."""
+
+
+class PaidJudge(Judge, Protocol):
+    """All that a run asks of a judge. :class:`FreeJudge` has what is more than a :class:`Judge`,
+    for one that spends nothing; a judge from elsewhere may have any of it, see
+    :class:`annotator.judges.hosted.HostedJudge`.
+    """
 
     @property
     def overhead(self) -> Usage:
@@ -88,14 +72,12 @@ class Judge(Protocol):
     def state(self) -> str:
         """What there is to say about it on the progress line now, or ""."""
 
+    @property
+    def assumption(self) -> str:
+        """What :meth:`expects` assumes, in words."""
+
     def recall(self, learned: Mapping[str, Any]) -> None:
         """Take up what it had learned in the run that is resumed."""
-
-    def unsupported(self, rubric: Rubric) -> str | None:
-        """Return why it cannot judge by this rubric, or None if it can."""
-
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that it can find; the share of any other is not known, never 0."""
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes that it can find but whose absence from its verdicts says nothing: that
@@ -109,21 +91,44 @@ class Judge(Protocol):
             AnnotatorError: it cannot be judged; the reason.
         """
 
-    @property
-    def assumption(self) -> str:
-        """What :meth:`expects` assumes, in words."""
-
     async def open(self) -> None:
         """Make ready. Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all."""
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return the verdict on one trace.
-
-        What concerns this trace alone (a refusal, an answer cut off, a trace too long) is a verdict
-        with ``error``. Raises :class:`~annotator.errors.JudgeStopped` if no trace can be judged,
-        :class:`~annotator.errors.BudgetReached` if there is no money left for this one, and
-        :class:`~annotator.errors.Pending` if the answer comes later.
-        """
+        """As in :class:`Judge`."""
 
     async def close(self) -> None:
         """Let go of connections."""
+
+
+class FreeJudge:
+    """What a :class:`PaidJudge` has besides the members of a :class:`Judge`, of one that runs in
+    this process, waits for nothing and is no screen.
+    """
+
+    overhead = Usage()
+    learned: Mapping[str, Any] = MappingProxyType({})
+    state = ""
+    assumption = "no model is called"
+
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        """Nothing was learned."""
+
+    def screens(self, rubric: Rubric) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+        """Nothing."""
+        return Usage()
+
+    async def open(self) -> None:
+        """Nothing to make ready."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+async def settled(value: Any) -> Any:
+    """Return a value, or what it resolves to if it has to be awaited."""
+    return await value if inspect.isawaitable(value) else value

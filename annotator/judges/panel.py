@@ -30,14 +30,14 @@ class Panel:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """See :attr:`annotator.judges.base.Judge.settings`."""
+        """See :attr:`annotator.judges.base.PaidJudge.settings`."""
         settings = [dict(member.settings) for member in self.members]
         prompts = {one.pop("prompt_sha256") for one in settings}
         return {"samples": self.samples, "models": settings, "prompt_sha256": prompts.pop()}
 
     @property
     def overhead(self) -> Usage:
-        """See :attr:`annotator.judges.base.Judge.overhead`."""
+        """See :attr:`annotator.judges.base.PaidJudge.overhead`."""
         return sum((member.overhead for member in self.members), start=Usage())
 
     @property
@@ -51,13 +51,9 @@ class Panel:
         return self.members[0].state
 
     def recall(self, learned: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.Judge.recall`."""
+        """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         for member in self.members:
             member.recall(learned.get(member.id, {}))
-
-    def unsupported(self, rubric: Rubric) -> str | None:
-        """A model can be asked about any rubric."""
-        return None
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """A model can give any code."""
@@ -68,7 +64,7 @@ class Panel:
         return frozenset()
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
-        """See :meth:`annotator.judges.base.Judge.expects`."""
+        """See :meth:`annotator.judges.base.PaidJudge.expects`."""
         votes = (
             member.forecast(trace, rubric, sample)
             for member in self.members
@@ -78,15 +74,15 @@ class Panel:
 
     @property
     def assumption(self) -> str:
-        """See :attr:`annotator.judges.base.Judge.assumption`."""
+        """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
         return "; ".join(member.assumption for member in self.members)
 
     async def open(self) -> None:
-        """See :meth:`annotator.judges.base.Judge.open`."""
+        """See :meth:`annotator.judges.base.PaidJudge.open`."""
         await asyncio.gather(*(member.open() for member in self.members))
 
     async def close(self) -> None:
-        """See :meth:`annotator.judges.base.Judge.close`."""
+        """See :meth:`annotator.judges.base.PaidJudge.close`."""
         await asyncio.gather(*(member.close() for member in self.members))
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from annotator.annotations import Annotation, Finding, Rejected, Verdict
 from annotator.evidence import check
-from annotator.judges.base import Judge
+from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric
 from annotator.runs.votes import elect
 from annotator.traces import Trace, Unreadable
 
 
-async def annotate(trace: Trace, rubric: Rubric, judge: Judge) -> Annotation:
+async def annotate(trace: Trace, rubric: Rubric, judge: PaidJudge) -> Annotation:
     """Return the annotation of ``trace`` by ``rubric``: judged, with its evidence verified.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
-from annotator.judges.base import Judge
+from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, conclude, skipped, unreadable
 from annotator.runs.store import RunDirectory
@@ -21,15 +21,22 @@ Only = Literal["rubric", "failed", "all"]
 class Plan:
     """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
+
+    Raises:
+        AnnotatorError: the judge cannot judge by one of the rubrics.
     """
 
     sources: tuple[str, ...]
     rubrics: tuple[Rubric, ...]
-    judge: Judge
+    judge: PaidJudge
     format: str = "auto"
     limit: int | None = None
     only: Only = "rubric"
     concurrency: int = 8
+
+    def __post_init__(self) -> None:
+        for rubric in self.rubrics:
+            self.judge.codes(rubric)
 
 
 @dataclass(slots=True)

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
-from annotator.judges.base import Judge
+from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
+from annotator.traces import readers
 
 
 class JudgeRecord(BaseModel):
@@ -44,6 +45,7 @@ class Manifest(BaseModel):
     judge: JudgeRecord
     sources: tuple[str, ...] = ()
     format: str = "auto"
+    format_plugin: str | None = None
     only: str | None = None
     limit: int | None = None
     concurrency: int | None = None
@@ -117,7 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
 def new_manifest(
     *,
     rubrics: Sequence[Rubric],
-    judge: Judge,
+    judge: PaidJudge,
     sources: Sequence[str],
     format: str,
     only: str,
@@ -125,8 +127,13 @@ def new_manifest(
     concurrency: int,
     command: str,
 ) -> Manifest:
-    """Return the manifest of a run that begins now; it holds no secrets."""
+    """Return the manifest of a run that begins now; it holds no secrets.
+
+    Raises:
+        AnnotatorError: the judge cannot judge by a rubric, or the plug-in of the format is broken.
+    """
     settings = dict(judge.settings)
+    origin = readers(format).origin
     return Manifest.model_validate(
         {
             "id": uuid.uuid4().hex,
@@ -139,6 +146,7 @@ def new_manifest(
             "judge": {"id": judge.id, **settings},
             "sources": [absolute(source) for source in sources],
             "format": format,
+            **({"format_plugin": origin} if origin else {}),
             "only": only,
             "limit": limit,
             "concurrency": concurrency,

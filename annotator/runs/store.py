@@ -19,7 +19,7 @@ _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judg
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 # What a resumed run must have in common with the run that it resumes.
-_SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "only")
+_SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only")
 
 
 class RunDirectory:

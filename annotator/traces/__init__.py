@@ -1,6 +1,6 @@
 """What was run: the trace model, and readers for its formats."""
 
-from annotator.traces.formats import FORMATS
+from annotator.traces.formats import FORMATS, readers
 from annotator.traces.model import (
     ORIGINS,
     AgentEnd,
@@ -32,4 +32,5 @@ __all__ = [
     "count_traces",
     "exists",
     "read_traces",
+    "readers",
 ]

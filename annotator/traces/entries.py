@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.errors import UnreadableTrace
 from annotator.text import decoded, storable
 from annotator.traces import generic, hub
 from annotator.traces.conversation import is_message
 from annotator.traces.document import kind, parse, read_head, read_json
-from annotator.traces.formats import DOCUMENT_FORMATS, FORMATS
+from annotator.traces.formats import readers
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, common_folder, listed, places
 
@@ -56,8 +55,7 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
     Raises:
         AnnotatorError: a source does not exist, or ``format`` is unknown.
     """
-    if format not in ("auto", *FORMATS):
-        raise AnnotatorError(f"unknown format {format!r}: use auto, {', '.join(FORMATS)}")
+    readers(format)  # raises, before a source is looked at
     seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for place in _places(sources, format):
         for found in _in_place(place, format) if isinstance(place, Place) else (place,):
@@ -140,7 +138,7 @@ def _from(records: Iterable[tuple[int, int, Any]], begin: Spot) -> Iterator[tupl
     return islice(records, max(begin.number - 1, 0), None)
 
 
-def _read_folder(place: Place, reader: ModuleType) -> Trace | Unreadable:
+def _read_folder(place: Place, reader: Any) -> Trace | Unreadable:
     try:
         if place.bad_link:
             raise UnreadableTrace(place.bad_link)
@@ -251,22 +249,26 @@ def _records(
         yield _document(document, trace_id, where, format, Spot(place, n, offset, stamp))
 
 
-def _document(document: Any, trace_id: str, path: str, format: str, spot: Spot) -> Entry | Ignored:
-    candidates = (one for one in DOCUMENT_FORMATS if format in ("auto", one.name))
-    reader = next((one for one in candidates if one.matches(document)), None)
+def _document(
+    document: Any, trace_id: str, path: str, format: str, spot: Spot
+) -> Entry | Unreadable | Ignored:
+    candidates = readers(format).documents
+    try:
+        reader = next((reader for reader in candidates if reader.matches(document)), None)
+    except UnreadableTrace as error:
+        return Unreadable(trace_id, path, str(error))
     if reader is None:
         keys = (
             f" with the keys {', '.join(sorted(document)[:6])}"
             if isinstance(document, dict)
             else ""
         )
-        return Ignored(path, f"not a trace: {kind(document)}{keys}, no list of messages")
+        lacks = f"not what {format} reads" if readers(format).origin else "no list of messages"
+        return Ignored(path, f"not a trace: {kind(document)}{keys}, {lacks}")
     return Entry(trace_id, path, spot, partial(_read_document, reader, document, trace_id, path))
 
 
-def _read_document(
-    reader: ModuleType, document: Any, trace_id: str, path: str
-) -> Trace | Unreadable:
+def _read_document(reader: Any, document: Any, trace_id: str, path: str) -> Trace | Unreadable:
     try:
         trace: Trace = reader.read(document, trace_id, path)
     except UnreadableTrace as error:

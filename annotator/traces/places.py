@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import storable
-from annotator.traces.formats import FOLDER_FORMATS
+from annotator.traces.formats import readers
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 
@@ -42,7 +41,7 @@ class Place:
     path: str
     id: str | None
     name: str
-    reader: ModuleType | None = None  # of a run folder
+    reader: Any | None = None  # of a run folder
     names: frozenset[str] = frozenset()  # of all that lies in a run folder
     bad_link: str | None = None  # what is wrong with a link among the files
     inside: Path | None = None  # the folder that links of a run folder must not leave
@@ -109,7 +108,7 @@ def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
     Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
     """
     # The folder is looked at for a file of a runner only: thousands of others may lie in it.
-    if any(one.owns(path.name) for one in FOLDER_FORMATS):
+    if any(reader.owns(path.name) for reader in readers(format).folders):
         with suppress(OSError):  # a file can be readable in a folder that is not
             names = _names(path.parent)
             if reader := _folder_reader(path.parent.name, names.files | names.links, format):
@@ -123,7 +122,7 @@ def _document(path: Path, root: Path) -> Place:
     return Place(str(path), below, below)
 
 
-def _run(folder: str, names: _Names, reader: ModuleType, root: Path, inside: Path) -> Place:
+def _run(folder: str, names: _Names, reader: Any, root: Path, inside: Path) -> Place:
     """Return the place of a run folder, whose files must not be links out of ``inside``."""
     trace_id = _run_id(folder, root)
     bad_link = _bad_link(folder, names, inside)
@@ -188,11 +187,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _folder_reader(folder: str, files: frozenset[str], format: str) -> ModuleType | None:
-    for one in FOLDER_FORMATS:
-        if format in ("auto", one.name) and one.claims(folder, files):
-            return one
-    return None
+def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
+    """Return what reads a folder with this name and these files, None if nothing does."""
+    return next((one for one in readers(format).folders if one.claims(folder, files)), None)
 
 
 def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | Ignored]:
@@ -219,7 +216,7 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
         waiting += reversed(below)
         if reader := _folder_reader(folder.rpartition(os.sep)[2], names.files, format):
             yield _run(folder, names, reader, root, top)
-        elif format not in {one.name for one in FOLDER_FORMATS}:
+        elif readers(format).documents:
             for name in sorted(names.files):
                 if name.endswith(_SUFFIXES):
                     path = Path(folder, name)

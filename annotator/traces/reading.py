@@ -22,10 +22,11 @@ def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]
 
     Args:
         sources: what the user named; at least one.
-        format: a name of ``FORMATS``, or ``auto`` to recognise each folder and file.
+        format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
+            name, or ``module:name``.
 
     Raises:
-        AnnotatorError: a source does not exist, or ``format`` is unknown.
+        AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
     for found in entries(sources, format):
         yield found.read() if isinstance(found, Entry) else found

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from annotator import AnnotatorError
 from annotator.evidence import check
 from annotator.judges.rules import REVISION, RulesJudge, comm_errors, emergent, symptoms
 from annotator.judges.rules.case import Case
@@ -64,15 +65,14 @@ def named(rule):
 def test_knows_its_rubrics_and_says_so_of_others():
     judge, causes = RulesJudge(), load_rubric("causes")
     assert judge.id == "rules"
-    assert [judge.unsupported(rubric) for rubric in RUBRICS] == [None] * 3
-    reason = judge.unsupported(causes)
-    assert "'causes'" in reason
-    assert "comm_errors, symptoms and emergent" in reason
-    assert judge.decide(run("a: Hello."), causes).error == reason
+    known = "no rules for 'causes'; it knows comm_errors, symptoms and emergent"
+    with pytest.raises(AnnotatorError, match=known):
+        judge.codes(causes)
+    with pytest.raises(AnnotatorError, match=known):
+        judge.decide(run("a: Hello."), causes)
     codes = tuple(code for code in COMM.codes if code.id != "C3a")
-    reason = judge.unsupported(COMM.model_copy(update={"codes": codes}))
-    assert "C3a" in reason
-    assert "C1a" not in reason
+    with pytest.raises(AnnotatorError, match=r"needs the code\(s\) C3a, which"):
+        judge.codes(COMM.model_copy(update={"codes": codes}))
 
 
 def test_every_rule_is_of_a_code_that_it_has_and_most_are_screens():

@@ -1,12 +1,14 @@
 """The built-in judge that needs no model: a table of small rules per rubric, over the facts."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from annotator import __version__
-from annotator.annotations import Verdict
-from annotator.judges.base import LocalJudge
+from annotator.annotations import Usage, Verdict
+from annotator.errors import AnnotatorError
+from annotator.judges.base import FreeJudge
 from annotator.judges.rules import comm_errors, emergent, symptoms
 from annotator.judges.rules.case import Case
 from annotator.rubrics import Rubric
@@ -32,7 +34,7 @@ labelled runs is above one half (docs/judges.md).
 """
 
 
-class RulesJudge(LocalJudge):
+class RulesJudge(FreeJudge):
     """The built-in deterministic judge: a baseline that a language model has to beat.
 
     It decides by what a program can establish (:mod:`annotator.facts`): what agents flatly state
@@ -47,33 +49,40 @@ class RulesJudge(LocalJudge):
     id = "rules"
     settings = MappingProxyType({"version": __version__, "rules": REVISION})
 
-    def unsupported(self, rubric: Rubric) -> str | None:
-        """Return why this judge cannot use a rubric, or None if it can."""
+    def codes(self, rubric: Rubric) -> frozenset[str]:
+        """Return the codes that there is a rule for.
+
+        Raises:
+            AnnotatorError: there are no rules for the rubric, or one for a code that it lacks.
+        """
         if rubric.id not in _RUBRICS:
             *others, last = _RUBRICS
-            return (
+            raise AnnotatorError(
                 f"the rules judge has no rules for {rubric.id!r}; it knows "
                 f"{', '.join(others)} and {last}. Use --judge llm"
             )
-        missing = set(_RUBRICS[rubric.id][0]) - {code.id for code in rubric.codes}
-        if missing:
-            return (
+        codes = frozenset(_RUBRICS[rubric.id][0])
+        if missing := codes - {code.id for code in rubric.codes}:
+            raise AnnotatorError(
                 f"the rules judge needs the code(s) {', '.join(sorted(missing))}, "
                 f"which this {rubric.id!r} does not have. Use --judge llm"
             )
-        return None
-
-    def codes(self, rubric: Rubric) -> frozenset[str]:
-        """Return the codes that there is a rule for."""
-        return frozenset(_RUBRICS[rubric.id][0]) if rubric.id in _RUBRICS else frozenset()
+        return codes
 
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """Return the codes of which it was not shown to find more than half on labelled runs."""
         return self.codes(rubric) - _SHOWN.get(rubric.id, frozenset())
 
     def decide(self, trace: Trace, rubric: Rubric) -> Verdict:
-        """Return what the rules find in a trace, with quotes taken from it word for word."""
-        if reason := self.unsupported(rubric):
-            return Verdict(error=reason)
+        """Return what the rules find in a trace, with quotes taken from it word for word; raises as
+        :meth:`codes`.
+        """
+        self.codes(rubric)
         case = Case(trace)
         return replace(_RUBRICS[rubric.id][1](case), truncated=case.unread)
+
+    async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
+        """Return what :meth:`decide` does, and how long it took."""
+        begun = time.monotonic()
+        verdict = self.decide(trace, rubric)
+        return replace(verdict, usage=Usage(seconds=round(time.monotonic() - begun, 6)))

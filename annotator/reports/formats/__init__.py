@@ -1,19 +1,18 @@
 """The formats of tables: one file for each, and the registry of all.
 
 A format is ``render(tables) -> text``. A new one is a file here and its line in :data:`FORMATS`, or
-a callable that a plug-in enters there.
+a plug-in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from annotator.errors import AnnotatorError
+from annotator.plugins import is_plugin, load_writer
 from annotator.reports.table import Table
 
-Renderer = Callable[[Sequence[Table]], str]
-
-# Name -> its module here, imported when it is asked for, or what renders it.
-FORMATS: dict[str, str | Renderer] = {
+# Name -> its module here, imported when it is asked for.
+FORMATS = {
     "table": "text",
     "csv": "csv",
     "json": "json",
@@ -23,14 +22,13 @@ FORMATS: dict[str, str | Renderer] = {
 
 
 def render(tables: Sequence[Table], format: str) -> str:
-    """Return the tables of one report in a format.
+    """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
 
     Raises:
-        AnnotatorError: there is no such format.
+        AnnotatorError: there is no such format, or the plug-in cannot be used, or fails.
     """
-    if format not in FORMATS:
+    if format in FORMATS:
+        return str(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
+    if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
-    renderer = FORMATS[format]
-    if isinstance(renderer, str):
-        renderer = import_module(f"{__name__}.{renderer}").render
-    return renderer(tables)
+    return load_writer(format)(tables)

@@ -1,0 +1,337 @@
+"""Judges from what users name them by: the one place where they are put together."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from annotator.errors import AnnotatorError, SettingsError
+from annotator.judges.base import MEMBERS, Judge, PaidJudge
+from annotator.plugins import is_plugin, load_plugin, origin_of
+
+if TYPE_CHECKING:  # a client is imported only where a model is asked
+    from annotator.judges.llm import LLMJudge
+    from annotator.judges.llm.batch import FileOutbox
+    from annotator.judges.llm.cache import AnswerCache
+    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.settings import Options
+
+Settings = Mapping[str, Any]
+MOST_SAMPLES = 99
+
+
+class RunSoFar(Protocol):
+    """What judges of models need to know of the run that they judge in."""
+
+    folder: Path
+    dearest: float
+
+    @property
+    def id(self) -> str:
+        """The id of the run, which a resumed one keeps."""
+
+    @property
+    def spent_dollars(self) -> float:
+        """What it has cost."""
+
+    def is_done(self, trace_id: str, rubric: str) -> bool:
+        """Whether a trace has its line for a rubric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """A judge of one model or of several that vote, and what its run may use.
+
+    ``samples``: how often each is asked about a trace. ``rpm``, ``tpm``: most calls and tokens a
+    minute; ``prices``: files that win over the listed prices; ``max_cost``: in dollars, for the
+    whole run. ``cached``: answers that are known are used, and new ones kept. ``batch``: ask by the
+    Batch API; ``batch_file``, ``batch_results``: only write the requests, only read the answers.
+    ``source``: where the settings stand, for messages.
+
+    Raises:
+        SettingsError: settings that do not go together.
+        AnnotatorError: ``samples`` is no number from 1 to 99.
+    """
+
+    models: "tuple[Options, ...]"
+    samples: int = 1
+    rpm: int | None = None
+    tpm: int | None = None
+    prices: tuple[Path, ...] = ()
+    max_cost: float | None = None
+    cached: bool = True
+    batch: bool = False
+    batch_file: Path | None = None
+    batch_results: tuple[Path, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.samples, int) or not 1 <= self.samples <= MOST_SAMPLES:
+            raise AnnotatorError(
+                f"{self.source}samples: expected a number from 1 to {MOST_SAMPLES},"
+                f" found {self.samples!r}"
+            )
+        if self.batch and self.by_file:
+            raise SettingsError(
+                "--batch does it all; --batch-file and --batch-results do the parts"
+            )
+        if self.by_file and len(self.models) > 1:
+            raise SettingsError("--batch-file and --batch-results take one model at a time")
+        for model in self.models:
+            if self.samples > 1 and model.temperature == 0 and model.seed is None:
+                raise SettingsError(
+                    f"--samples {self.samples} of {model.model} at --temperature 0 would be one"
+                    " answer several times"
+                )
+        out = self.batch_file
+        if out and any(file.resolve() == out.resolve() for file in self.batch_results):
+            raise SettingsError("--batch-file would write over the --batch-results; name another")
+
+    @property
+    def by_file(self) -> bool:
+        """Whether questions and answers go by files of the user's."""
+        return bool(self.batch_file or self.batch_results)
+
+
+@dataclass
+class BuiltJudge:
+    """A judge, and what it needs around a run: answers that are known, a budget, and where its
+    questions go. Of a judge that asks no model all of that is nothing.
+
+    ``settle``: for each model asked in batches, what sends the questions and waits for answers;
+    ``outbox``: the files that questions go to and answers come from. Both are there once the run
+    has begun.
+    """
+
+    judge: PaidJudge
+    settings: ModelSettings | None = None
+    members: "Sequence[LLMJudge]" = ()
+    session: "Session | None" = None
+    settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    outbox: "FileOutbox | None" = None
+    _told: str | None = field(default=None, init=False)  # what of the cache the user was told
+
+    def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
+        """Give the judge what belongs to this run; ``notice`` is told what the user should know.
+
+        Raises:
+            AnnotatorError: a file of requests or of answers cannot be used.
+        """
+        if not self.session or not self.settings:
+            return
+        from annotator.judges.llm.budget import Budget
+
+        cache = self.session.cache = self._open_cache(run, notice)
+        if self.settings.max_cost is not None:
+            # What a killed process had spent and not recorded counts, too.
+            lost = cache.costs(run.is_done) if cache else []
+            spent = run.spent_dollars + sum(lost)
+            dearest = max(run.dearest, *lost, 0.0)
+            self.session.budget = Budget(self.settings.max_cost, spent, dearest)
+        if cache and self.settings.batch:
+            self._send_batches(run, cache, notice)
+        elif cache and self.settings.by_file:
+            self._exchange_files(cache, notice)
+
+    def _open_cache(self, run: RunSoFar, notice: Callable[[str], None]) -> "AnswerCache | None":
+        from annotator.judges.llm.cache import ANSWERS, AnswerCache, default_file
+
+        if self.session and self.session.in_batches:
+            return AnswerCache(run.folder / ANSWERS, run.id, vital=True)
+        if not (self.settings and self.settings.cached):
+            return None
+        cache = AnswerCache(default_file(), run.id)
+        if cache.problem:
+            self._told = cache.problem
+            notice(f"{cache.problem}; going on without it")
+        return cache
+
+    def _send_batches(
+        self, run: RunSoFar, cache: "AnswerCache", notice: Callable[[str], None]
+    ) -> None:
+        from annotator.judges.llm.batch import BatchOutbox
+
+        budget = self.session.budget if self.session else None
+        self.settle = []
+        for n, member in enumerate(self.members, 1):
+            folder = run.folder / "batch" / str(n)
+            outbox = BatchOutbox(
+                folder, run.id, member.options, cache, member.price, budget, notice
+            )
+            member.outbox = outbox
+            self.settle.append(outbox.settle)
+
+    def _exchange_files(self, cache: "AnswerCache", notice: Callable[[str], None]) -> None:
+        from annotator.judges.llm.batch import FileOutbox, ingest
+
+        assert self.settings  # noqa: S101 - only then is it called
+        [member] = self.members
+        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file)
+        for file in self.settings.batch_results:
+            errors = ingest(file, cache, member.options.model, member.price).errors
+            outbox.errors |= errors
+            if errors:
+                first = next(iter(errors.values()))
+                notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")
+
+    def preview(self) -> None:
+        """Let the judge look at the answers that are known, for a forecast."""
+        if self.session and self.settings and self.settings.cached and not self.session.in_batches:
+            from annotator.judges.llm.cache import AnswerCache, default_file
+
+            if default_file().exists():
+                self.session.cache = AnswerCache(default_file())
+
+    def end(self, notice: Callable[[str], None]) -> None:
+        """Let go of files."""
+        cache = self.session and self.session.cache
+        if cache:
+            if cache.problem and cache.problem != self._told:
+                notice(f"{cache.problem}; answers since then are not kept")
+            cache.close()
+        for member in self.members:
+            if member.outbox:
+                member.outbox.close()
+
+
+def build_judge(
+    judge: "str | Path | Settings | ModelSettings | Judge | BuiltJudge" = "rules",
+    *,
+    concurrency: int = 8,
+    offline: bool = False,
+) -> BuiltJudge:
+    """Return a judge that a run can ask.
+
+    Args:
+        judge: ``rules``; a plug-in (the name of its entry point, or ``module:name``); a judge file
+            (a ``Path``, or a name that ends in ``.yaml`` or ``.yml``); any other name is a model's.
+            Or settings, as a mapping with the names of a judge file (also for a model whose name
+            looks like ``module:name``) or as :class:`ModelSettings`; or an object with the members
+            of :class:`~annotator.judges.base.Judge`.
+        concurrency: the most calls in flight.
+        offline: nothing is to be called, and no key is needed.
+
+    Raises:
+        AnnotatorError: a setting, a file or the object is wrong, a plug-in cannot be used, or there
+            is no key.
+    """
+    if isinstance(judge, BuiltJudge):
+        return judge
+    if isinstance(judge, ModelSettings):
+        return _build_models(judge, concurrency, offline)
+    if isinstance(judge, Mapping):
+        return _build_models(model_settings(judge), concurrency, offline)
+    if isinstance(judge, Path):
+        return _build_models(read_settings(judge), concurrency, offline)
+    if not isinstance(judge, str):
+        return BuiltJudge(_host(judge, origin_of(type(judge).__module__)))
+    if judge == "rules":
+        from annotator.judges.rules import RulesJudge
+
+        return BuiltJudge(RulesJudge())
+    if is_plugin("judges", judge):
+        plugin = load_plugin("judges", judge)
+        return BuiltJudge(_host(plugin.make(*MEMBERS), plugin.origin))
+    if judge == "llm" or not judge.strip():
+        raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
+    if judge.endswith((".yaml", ".yml")):
+        return _build_models(read_settings(Path(judge)), concurrency, offline)
+    return _build_models(model_settings({"model": judge}), concurrency, offline)
+
+
+def model_settings(
+    settings: Settings,
+    *,
+    over: Settings = MappingProxyType({}),
+    under: Settings = MappingProxyType({}),
+    source: str = "",
+    **limits: Any,
+) -> ModelSettings:
+    """Return the settings of a judge of models.
+
+    Args:
+        settings: names as in a judge file, and those of :class:`ModelSettings`.
+        over: of the same names, what wins over all of them, also over a model's own.
+        under: what counts where ``settings`` say nothing. ``models`` in these two are names.
+        source: where the settings stand, for messages.
+        limits: fields of :class:`ModelSettings`.
+
+    Raises:
+        SettingsError: settings that do not go together.
+        AnnotatorError: a setting is unknown or wrong, or no model is named.
+    """
+    from annotator.judges.llm.settings import all_options
+
+    common = dict(settings)
+    limits = {name: common.pop(name) for name in _LIMITS if name in common} | limits
+    models = common.pop("models", [])
+    if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
+        raise AnnotatorError(f"{source}models: expected a list of settings, each with a model")
+    shared, forced = ({**values} for values in (under, over))
+    samples = {"samples": 1, **shared, **common, **forced}["samples"]
+    for values in (shared, common, forced):
+        values.pop("samples", None)
+    names, default_names = forced.pop("models", ()), shared.pop("models", ())
+    if not (names or models or "model" in common):
+        names = default_names
+    if names:
+        by_name = {model.get("model"): model for model in models}
+        models = [{**by_name.get(name, {}), "model": name} for name in names]
+        common.pop("model", None)
+    return ModelSettings(
+        models=tuple(
+            all_options(
+                {**shared, **common}, [{**model, **forced} for model in models] or [forced], source
+            )
+        ),
+        samples=samples,
+        source=source,
+        **limits,
+    )
+
+
+def read_settings(file: Path, **more: Any) -> ModelSettings:
+    """Return the settings in a judge file; ``more`` and errors as in :func:`model_settings`."""
+    from annotator.judges.llm.settings import read_judge_file
+
+    return model_settings(read_judge_file(file), source=f"{file}: ", **more)
+
+
+_LIMITS = {item.name for item in fields(ModelSettings)} - {"models", "samples", "source"}
+
+
+def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
+    from annotator.judges.llm import LLMJudge
+    from annotator.judges.llm.pace import Pace
+    from annotator.judges.llm.session import Session
+
+    session = Session(
+        Pace(concurrency, settings.rpm, settings.tpm),
+        prices=settings.prices,
+        in_batches=settings.batch or settings.by_file,
+        offline=offline or settings.by_file,
+    )
+    members = [LLMJudge(options, session) for options in settings.models]
+    for member in members:
+        if member.price is None and settings.max_cost is not None:
+            raise AnnotatorError(
+                f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
+                " --price-out, or --prices FILE"
+            )
+    judge: PaidJudge = members[0]
+    if len(members) > 1 or settings.samples > 1:
+        from annotator.judges.panel import Panel
+
+        judge = Panel(members, settings.samples)
+    return BuiltJudge(judge, settings, members, session)
+
+
+def _host(judge: Any, origin: str) -> PaidJudge:
+    """Return a judge with all that a run asks; a built-in one has it."""
+    if type(judge).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        ours: PaidJudge = judge
+        return ours
+    from annotator.judges.hosted import HostedJudge
+
+    return HostedJudge(judge, origin)

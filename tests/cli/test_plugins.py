@@ -1,0 +1,248 @@
+"""Readers, judges and report formats of others: installed, by name, and broken."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator import AnnotatorError, Message
+from annotator.errors import UnreadableTrace
+from annotator.plugins import load_plugin
+from annotator.traces import Trace, Unreadable, read_traces
+from tests.conftest import ROOT, Done
+
+Cli = Callable[..., Done]
+EXAMPLE = ROOT / "examples" / "plugin"
+
+
+def install(package: Path, target: Path) -> None:
+    """Install a package as its users do, without a network."""
+    pytest.importorskip("hatchling", reason="pip install hatchling: it builds the example")
+    options = ("--no-deps", "--no-build-isolation", "--quiet", "--target", str(target))
+    command = [sys.executable, "-m", "pip", "install", *options, str(package)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the example package is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    copy = folder / "source"
+    copy.mkdir()
+    for file in ("pyproject.toml", "annotator_example.py"):
+        (copy / file).write_text((EXAMPLE / file).read_text())
+    install(copy, folder / "site")
+    return folder / "site"
+
+
+def annotate(folder: Path, site: Path, *arguments: str) -> Done:
+    """Run the command line in a process that finds what is installed in ``site``."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    command = [sys.executable, "-m", "annotator", *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+CHATS = [
+    {"id": "one", "chat": [["a", "The parser is done and pushed."], ["b", "Fine."]] * 2},
+    {"id": "two", "chat": [["a", "I take the printer now."], ["b", "Fine."]]},
+]
+
+
+def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path) -> None:
+    lines = (json.dumps(chat) for chat in [*CHATS, {"id": "three", "chat": 7}, {"id": "four"}])
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    traces = annotate(tmp_path, site, "traces", "chats.jsonl", "--format", "chat")
+    assert traces.code == 1
+    assert "formats   chat 2" in traces.out
+    assert "three" in traces.out
+    assert "the reader 'chat' raised TypeError: 'int' object is not iterable" in traces.out
+    assert "an object with the keys id, not what chat reads" in traces.out
+
+    args = ("chats.jsonl", "--format", "chat", "--rubric", "comm_errors", "--judge", "echo")
+    run = annotate(tmp_path, site, *args, "--out", "out", "--limit", "2")
+    assert run.code == 0, run.err
+    assert "judge: echo (annotator-example 0.1.0)" in run.err
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert manifest["judge"] == {"id": "echo", "least": 20, "plugin": "annotator-example 0.1.0"}
+    assert (manifest["format"], manifest["format_plugin"]) == ("chat", "annotator-example 0.1.0")
+
+    by_name = [arg.replace("echo", "annotator_example:Echo") for arg in args]
+    assert annotate(tmp_path, site, *by_name, "--out", "same", "--limit", "2").code == 0
+    same = json.loads((tmp_path / "same" / "run.json").read_text())
+    assert same["judge"] == manifest["judge"]
+
+    report = annotate(tmp_path, site, "report", "out", "--format", "tsv")
+    assert (report.code, report.err) == (0, "")
+    assert {"C4a\t1", "none\t1", "C1a\tNone"} <= set(report.out.splitlines())
+
+    # Another version is another judge.
+    [metadata] = site.glob("annotator_example-*.dist-info/METADATA")
+    before = metadata.read_text()
+    metadata.write_text(before.replace("Version: 0.1.0", "Version: 0.2.0"))
+    try:
+        resumed = annotate(tmp_path, site, *args, "--out", "out", "--resume")
+    finally:
+        metadata.write_text(before)
+    assert resumed.code == 2
+    assert 'plugin was "annotator-example 0.1.0", is now "annotator-example 0.2.0"' in resumed.err
+
+
+def test_the_page_shows_the_example_package() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    for language, file in (("toml", "pyproject.toml"), ("python", "annotator_example.py")):
+        shown = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)
+        assert shown
+        assert shown[1] == (EXAMPLE / file).read_text(), file
+
+
+def dist_info(folder: Path, name: str, entries: str) -> None:
+    """Leave what an installed distribution leaves, with entry points."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed distribution whose module cannot be imported, and two that share a name."""
+    site = tmp_path / "broken"
+    site.mkdir()
+    (site / "broken_plugin.py").write_text("import no_such_library\n")
+    groups = ("readers", "judges", "formats")
+    entries = (f"[failure_annotator.{kind}]\nbroken = broken_plugin:thing\n" for kind in groups)
+    dist_info(site, "broken-package", "".join(entries))
+    for name in ("one", "other"):
+        dist_info(site, name, f"[failure_annotator.readers]\ntwice = {name}:thing\n")
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+def test_a_plug_in_that_cannot_be_imported_breaks_nothing_else(
+    annotate_cli: Cli, runs: Callable[..., Path], broken: Path
+) -> None:
+    runs(1)
+    args = ("logs", "--rubric", "comm_errors", "--out", "out")
+    for arguments in (("--help",), ("run", "--help"), ("traces", "logs"), args):
+        assert annotate_cli(*arguments).code == 0
+    reason = (
+        "the plug-in 'broken' (broken-package 1.0) cannot be imported: ModuleNotFoundError:"
+        " No module named 'no_such_library'"
+    )
+    for command in (
+        ("traces", "logs", "--format", "broken"),
+        (*args[:3], "--out", "new", "--judge", "broken"),
+        (*args[:3], "--out", "new", "--format", "broken"),
+        ("report", "out", "--format", "broken"),
+    ):
+        done = annotate_cli(*command)
+        assert (done.code, done.out) == (2, "")
+        assert reason in done.err, command
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("option", ["--format", "--judge"])
+def test_a_name_that_nothing_has_is_answered_with_those_there_are(
+    annotate_cli: Cli, broken: Path, tmp_path: Path, option: str
+) -> None:
+    done = annotate_cli(tmp_path, "--rubric", "comm_errors", option, "xml")
+    assert done.code == 2
+    assert "'xml' is not one of" in done.err
+    assert "'broken'" in done.err
+
+
+def test_a_name_that_two_packages_have_is_refused(broken: Path) -> None:
+    with pytest.raises(AnnotatorError, match=r"stands in one 1\.0 and other 1\.0: uninstall one"):
+        load_plugin("readers", "twice")
+
+
+# --- readers by name ------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads ``{"kind": ...}`` as its kind says."""
+
+    @staticmethod
+    def matches(document: object) -> bool:
+        if document == {"kind": "unmatched"}:
+            raise KeyError("kind")
+        return isinstance(document, dict) and "kind" in document
+
+    @staticmethod
+    def read(document: dict[str, str], trace_id: str, path: str) -> object:
+        kinds = {
+            "good": Trace(trace_id, "kinds", path, (Message(1, "a", (), "\ud800!"),)),
+            "no message": Trace(trace_id, "kinds", path, ({"text": "x"},)),  # type: ignore[arg-type]
+            "odd attribute": Trace(trace_id, "kinds", path, attributes={"when": object()}),
+            "bad steps": Trace(trace_id, "kinds", path, read_steps=lambda: 1 / 0),  # type: ignore
+            "other id": Trace("another", "kinds", path),
+            "no trace": 7,
+        }
+        return kinds[document["kind"]]
+
+
+def test_what_a_reader_does_wrong_makes_that_trace_unreadable(tmp_path: Path) -> None:
+    reasons = {
+        "unmatched": f"the reader '{__name__}:Reader' raised KeyError: 'kind'",
+        "other id": f"the reader '{__name__}:Reader' returned the trace 'another' for",
+        "no trace": f"the reader '{__name__}:Reader' returned int, expected a Trace",
+        "no message": f"the reader '{__name__}:Reader' returned a wrong trace: messages.0.n: Field",
+        "odd attribute": f"the reader '{__name__}:Reader' returned a wrong trace: attributes: when",
+        "unheard of": f"the reader '{__name__}:Reader' raised KeyError: 'unheard of'",
+    }
+    for kind in ("good", "bad steps", *reasons):
+        (tmp_path / f"{kind}.json").write_text(json.dumps({"kind": kind}))
+    found = {Path(one.path).stem: one for one in read_traces([str(tmp_path)], f"{__name__}:Reader")}
+    good, bad = found.pop("good"), found.pop("bad steps")
+    assert isinstance(good, Trace)
+    assert good.messages[0].text == "\ufffd!"
+    assert isinstance(bad, Trace)
+    with pytest.raises(UnreadableTrace, match="raised ZeroDivisionError"):
+        _ = bad.steps
+    for kind, trace in found.items():
+        assert isinstance(trace, Unreadable)
+        assert trace.reason.startswith(reasons[kind])
+
+
+def test_a_reader_needs_what_readers_have(tmp_path: Path) -> None:
+    with pytest.raises(AnnotatorError, match="expected an object with matches, read"):
+        list(read_traces([str(tmp_path)], "json:JSONDecodeError.__name__"))
+
+
+# --- report formats by name -----------------------------------------------------------------------
+
+
+def write_number(tables: list[object]) -> object:
+    return len(tables)
+
+
+def write_wrongly(tables: list[object]) -> object:
+    raise KeyError("rows")
+
+
+no_function = 7
+
+NO_FORMATS = {
+    "write_number": "returned int, expected text",
+    "write_wrongly": "raised KeyError: 'rows'",
+    "no_function": "expected a function of tables that returns text",
+}
+
+
+@pytest.mark.parametrize(("name", "reason"), NO_FORMATS.items(), ids=NO_FORMATS)
+def test_what_a_format_does_wrong_is_said_and_nothing_is_written(
+    annotate_cli: Cli, runs: Callable[..., Path], name: str, reason: str
+) -> None:
+    runs(1)
+    assert annotate_cli("logs", "--rubric", "comm_errors", "--out", "out").code == 0
+    done = annotate_cli("report", "out", "--format", f"{__name__}:{name}", "--out", "table.txt")
+    assert (done.code, done.out) == (2, "")
+    assert f"the plug-in '{__name__}:{name}'" in done.err
+    assert reason in done.err
+    assert not Path("table.txt").exists()

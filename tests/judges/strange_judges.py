@@ -1,0 +1,264 @@
+"""Judges as strangers write them, good ones and bad ones, to be named as ``module:name``."""
+
+import asyncio
+import signal
+import sys
+import threading
+
+from annotator import Claim, Quote, Verdict
+from annotator.annotations import Usage
+from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
+
+
+def echo(trace, code="C4a"):
+    """A claim with two quotes that stand in the trace."""
+    quotes = tuple(Quote(one.text, f"message:{one.n}") for one in trace.messages[:2])
+    return Claim(code, "", quotes)
+
+
+class Good:
+    id = "good"
+    settings = {"least": (1, 2)}
+
+    def codes(self, rubric):
+        return {"C4a"}
+
+    def judge(self, trace, rubric):
+        return Verdict((echo(trace),))
+
+
+class Awaited(Good):
+    async def judge(self, trace, rubric):
+        await asyncio.sleep(0)
+        return Verdict((echo(trace),))
+
+
+def made():
+    return Good()
+
+
+ready = Good()
+
+
+class Full(Good):
+    """All that a run asks, some of it as ``async def`` and some not."""
+
+    overhead = Usage(input_tokens=7, calls=1, cost_usd=0.5)
+    state = "half full"
+    assumption = "ten tokens a trace"
+    calls: list[object] = []
+
+    def screens(self, rubric):
+        return ["C4a"]
+
+    def expects(self, trace, rubric):
+        return Usage(input_tokens=10, calls=1, cost_usd=0.25)
+
+    @property
+    def learned(self):
+        return {"seen": 3}
+
+    def recall(self, learned):
+        self.calls.append(learned)
+
+    async def open(self):
+        self.calls.append("open")
+
+    def close(self):
+        self.calls.append("close")
+
+
+# --- what a judge is not ------------------------------------------------------------------------
+
+
+class NoCodes:
+    id, settings = "x", {}
+
+    def judge(self, trace, rubric):
+        return Verdict()
+
+
+class NoId(Good):
+    id = ""
+
+
+class TwoLines(Good):
+    id = "two\nlines"
+
+
+class Rules(Good):
+    id = "rules"
+
+
+class Model(Good):
+    id = "llm:gpt-5"
+
+
+class NoJson(Good):
+    settings = {"when": object()}
+
+
+class NoNumber(Good):
+    settings = {"least": float("nan")}
+
+
+class NoMapping(Good):
+    settings = 7
+
+
+class TakenName(Good):
+    settings = {"plugin": "mine"}
+
+
+class StrayCode(Good):
+    def codes(self, rubric):
+        return {"C4a", "Z9"}
+
+
+class OneText(Good):
+    def codes(self, rubric):
+        return "C4a"
+
+
+class Nothing(Good):
+    def codes(self, rubric):
+        return []
+
+
+class CodesRaise(Good):
+    def codes(self, rubric):
+        raise KeyError(rubric.id)
+
+
+class IdRaises(Good):
+    @property
+    def id(self):
+        raise ValueError("no name yet")
+
+
+class Unmade(Good):
+    def __init__(self):
+        raise RuntimeError("no licence")
+
+
+class OpenRaises(Good):
+    def open(self):
+        sys.exit("no server")
+
+
+class StrayScreen(Good):
+    def screens(self, rubric):
+        return {"Z9"}
+
+
+class LearnedNoJson(Good):
+    learned = {"at": object()}
+
+
+class Stops(Good):
+    def judge(self, trace, rubric):
+        raise JudgeStopped("the key was refused")
+
+
+class Spent(Good):
+    def judge(self, trace, rubric):
+        raise BudgetReached("nothing is left")
+
+
+class Interrupted(Good):
+    """As if the user pressed Ctrl-C while its second trace is judged."""
+
+    async def judge(self, trace, rubric):
+        if trace.id.endswith("2/f1_f2"):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(9)
+        return Verdict((echo(trace),))
+
+
+nothing_like_it = 7
+
+
+# --- what a verdict is not ----------------------------------------------------------------------
+
+
+class Raises(Good):
+    def judge(self, trace, rubric):
+        return {}["message\n3"]
+
+
+class RaisesLater(Good):
+    async def judge(self, trace, rubric):
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(9)
+
+
+class Exits(Good):
+    def judge(self, trace, rubric):
+        sys.exit(3)
+
+
+class Cancelled(Good):
+    async def judge(self, trace, rubric):
+        raise asyncio.CancelledError
+
+
+class Unread(Good):
+    def judge(self, trace, rubric):
+        raise UnreadableTrace("agent1_traj.json: not valid JSON")
+
+
+class NoVerdict(Good):
+    def judge(self, trace, rubric):
+        return {"C4a"}
+
+
+class NoRationale(Good):
+    def judge(self, trace, rubric):
+        return Verdict((Claim("C4a", None, ()),))
+
+
+class NoCost(Good):
+    def judge(self, trace, rubric):
+        return Verdict(usage=Usage(cost_usd=float("nan")))
+
+
+class UnknownCode(Good):
+    def judge(self, trace, rubric):
+        return Verdict((echo(trace, "Z9"),))
+
+
+class OtherCode(Good):
+    def judge(self, trace, rubric):
+        return Verdict((echo(trace, "C1a"),), usage=Usage(calls=1, cost_usd=0.5))
+
+
+class PrimaryAlone(Good):
+    def judge(self, trace, rubric):
+        return Verdict(primary="C4a")
+
+
+class Overlap(Good):
+    """Tells in ``most`` how many of its calls were under way at once."""
+
+    now = most = 0
+    threads: set[int] = set()
+
+    async def judge(self, trace, rubric):
+        type(self).now += 1
+        type(self).most = max(self.most, self.now)
+        self.threads.add(threading.get_ident())
+        await asyncio.sleep(0.01)
+        type(self).now -= 1
+        return Verdict.none()
+
+
+class Alone(Overlap):
+    """The same without ``async``."""
+
+    now = most = 0
+    threads: set[int] = set()
+
+    def judge(self, trace, rubric):
+        type(self).most += 1
+        self.threads.add(threading.get_ident())
+        return Verdict.none()
