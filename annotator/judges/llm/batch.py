@@ -285,16 +285,13 @@ class BatchOutbox:
         if self._budget and most:
             self._budget.check(most)
             self._budget.spent += most  # set aside, also against other models of a panel
-        from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
+        from openai import APIConnectionError, APIStatusError
+
+        from annotator.judges.llm.endpoint import open_client
 
         options = self._options
-        client = AsyncOpenAI(
-            base_url=options.base_url,
-            api_key=api_key(options.base_url, options.api_key_env),
-            timeout=options.timeout,
-            max_retries=options.attempts,
-            http_client=DefaultAioHttpClient(),
-        )
+        key = api_key(options.base_url, options.api_key_env)
+        client = open_client(options, key, connections=4, attempts=options.attempts + 1)
         try:
             self._save()
             for job in self._jobs:
