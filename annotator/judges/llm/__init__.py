@@ -24,14 +24,20 @@ from annotator.judges.llm.lengths import (
     read_in_full,
 )
 from annotator.judges.llm.prices import Price, listed
-from annotator.judges.llm.question import Question, answer_text, formed
+from annotator.judges.llm.question import (
+    Question,
+    answer_text,
+    form_of,
+    form_sha256,
+    libraries,
+)
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.schema import Answer, Probe, Wrong, answer_schema, read_answer
 from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.together import FirstAlone, merged, together
 from annotator.judges.llm.tokens import BYTES_PER_TOKEN, DEAREST_BYTES_PER_TOKEN
-from annotator.prompts import Prompt, facts_sha256, prompt_sha256
+from annotator.prompts import Prompt, facts_sha256, prompt_sha256, tiny_question
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
@@ -103,6 +109,8 @@ class LLMJudge:
             "windows": options.windows,
             **facts,
             "in_batches": self.session.in_batches,
+            "form_sha256": form_sha256(),
+            "libraries": libraries(),
             "prompt_sha256": prompt_sha256(),
         }
 
@@ -204,7 +212,8 @@ class LLMJudge:
 
     @property
     def _mode_key(self) -> str:
-        return f"{MODE}{hashlib.sha256(self.options.identity(1).encode()).hexdigest()}"
+        decides = f"{self.options.identity(1)} {libraries()} {tiny_question()}"
+        return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
 
     async def _answers_in(self, mode: Mode) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
@@ -231,9 +240,8 @@ class LLMJudge:
             JudgeStopped: the server does not answer it.
             CallFailed: it does not take it.
         """
-        user = 'Set "answer" to "ready" and "number" to 7.'
-        form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
-        body = {"model": self.options.model, "messages": messages, **form}
+        messages = [{"role": "user", "content": tiny_question()}]
+        body = {"model": self.options.model, "messages": messages, **form_of(Probe, mode)}
         body |= self.options.parameters(1)
         self._bound(body)
         most = self._dearest(1_000, body)
@@ -341,7 +349,7 @@ class LLMJudge:
                 return self._read(reply, judgement).verdict()
             except Wrong as error:
                 wrong = error
-                question = question.again(reply, str(error))
+                question = question.again(reply, error)
         if wrong.answer is not None:
             return wrong.answer.verdict()
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
