@@ -222,8 +222,8 @@ class Chosen:
         """Give the judge what belongs to this run: cache, budget, and where its questions go."""
         if not self.session:
             return
-        from annotator.judges.llm.budget import Budget
         from annotator.judges.llm.cache import ANSWERS, AnswerCache
+        from annotator.judges.llm.session import Budget
 
         cache: AnswerCache | None = None
         if self.session.in_batches:
@@ -331,8 +331,7 @@ def choose(
             notice(f"the rules judge calls no model; without effect: {ignored}")
         return Chosen(RulesJudge())
     from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.pace import Pace
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.session import Pace, Session
     from annotator.judges.llm.settings import all_options, read_judge_file
 
     in_file = read_judge_file(options["judge_file"]) if options["judge_file"] else {}

@@ -12,14 +12,11 @@ from pydantic_core import to_json
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped, Pending
-from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
-from annotator.judges.llm.failures import CallFailed, Unanswered
-from annotator.judges.llm.keys import api_key
-from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.prices import Price, priced
-from annotator.judges.llm.reply import Reply, read_reply
-from annotator.judges.llm.settings import Options
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
+from annotator.judges.llm.session import Budget
+from annotator.judges.llm.settings import Options, api_key
 from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"

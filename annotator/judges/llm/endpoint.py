@@ -28,14 +28,17 @@ from tenacity.wait import wait_random_exponential
 from annotator import __version__
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped
-from annotator.judges.llm.budget import Budget
-from annotator.judges.llm.failures import CallFailed, ModeRefused, Unavailable
-from annotator.judges.llm.keys import is_local, without_secrets
-from annotator.judges.llm.overflow import too_long
-from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, priced
-from annotator.judges.llm.reply import Reply, read_reply
-from annotator.judges.llm.settings import Options
+from annotator.judges.llm.reply import (
+    CallFailed,
+    ModeRefused,
+    Reply,
+    Unavailable,
+    read_reply,
+    too_long,
+)
+from annotator.judges.llm.session import Budget, Pace
+from annotator.judges.llm.settings import Options, is_local, without_secrets
 from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long

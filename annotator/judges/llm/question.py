@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from annotator.judges.base import Mode
+from annotator.judges.llm.answer import Wrong, answer_model, answer_schema, schema_outlines
 from annotator.judges.llm.reply import Reply
-from annotator.judges.llm.schema import Wrong, answer_model, answer_schema, schema_outlines
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
@@ -134,44 +133,3 @@ def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
     request: dict[str, Any]
     _, request = handle_response_model(model, mode=forms[mode], messages=nothing)
     return {key: value for key, value in request.items() if key != "messages"}
-
-
-def answer_text(reply: Reply, mode: Mode) -> str | None:
-    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
-    if mode == "tools":
-        return reply.calls[0][2] if len(reply.calls) == 1 else None
-    return _only_answer(reply.text)
-
-
-_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
-
-
-def _fenced(text: str) -> list[str]:
-    """Return what stands between fences: from one that begins a line to one that ends a line."""
-    blocks = []
-    start: int | None = None
-    for fence in _FENCE.finditer(text):
-        begins = fence.start() == 0 or text[fence.start() - 1] == "\n"
-        ends = fence.end() == len(text) or text[fence.end()] == "\n"
-        if start is None:
-            start = fence.end() if begins else None
-        elif ends:
-            blocks.append(text[start : fence.start()].strip("\n"))
-            start = None
-    return blocks
-
-
-def _only_answer(text: str) -> str | None:
-    """Return the answer in a text that is nothing but it, or holds it in its only code block.
-
-    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
-    answered, gives a JSON that is not its answer.
-    """
-    text = _THOUGHT.sub("", text, count=1)
-    blocks = _fenced(text)
-    answer = blocks[0] if len(blocks) == 1 else text
-    try:
-        return answer if isinstance(json.loads(answer), dict) else None
-    except (ValueError, RecursionError):
-        return None

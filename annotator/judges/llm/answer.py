@@ -1,10 +1,11 @@
-"""The answer a model has to give, built from a rubric.
+"""The answer a model has to give, built from a rubric, and how it is read.
 
 Every text and every list has a largest length: a small model under a grammar would else go on to
 the end of its context.
 """
 
 import json
+import re
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -12,11 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from annotator.annotations import Claim, Quote, Verdict
 from annotator.evidence import verify
+from annotator.judges.base import Mode
+from annotator.judges.llm.reply import Reply
 from annotator.rubrics import NONE, Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
+_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
 Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
@@ -162,3 +167,40 @@ class Probe(BaseModel):
     model_config = _CONFIG
     answer: Literal["ready"]
     number: Annotated[int, Field(ge=0, le=9)]
+
+
+def answer_text(reply: Reply, mode: Mode) -> str | None:
+    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
+    if mode == "tools":
+        return reply.calls[0][2] if len(reply.calls) == 1 else None
+    return _only_answer(reply.text)
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between fences: from one that begins a line to one that ends a line."""
+    blocks = []
+    start: int | None = None
+    for fence in _FENCE.finditer(text):
+        begins = fence.start() == 0 or text[fence.start() - 1] == "\n"
+        ends = fence.end() == len(text) or text[fence.end()] == "\n"
+        if start is None:
+            start = fence.end() if begins else None
+        elif ends:
+            blocks.append(text[start : fence.start()].strip("\n"))
+            start = None
+    return blocks
+
+
+def _only_answer(text: str) -> str | None:
+    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+
+    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
+    answered, gives a JSON that is not its answer.
+    """
+    text = _THOUGHT.sub("", text, count=1)
+    blocks = _fenced(text)
+    answer = blocks[0] if len(blocks) == 1 else text
+    try:
+        return answer if isinstance(json.loads(answer), dict) else None
+    except (ValueError, RecursionError):
+        return None
