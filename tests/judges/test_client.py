@@ -75,6 +75,7 @@ def test_each_way_to_be_let_in(
     assert request.url.endswith(f"/v1/chat/completions{query.replace('%20', '+')}")
     assert {name: request.headers.get(name) for name in headers} == headers
     assert request.headers["User-Agent"].startswith("failure-annotator/")
+    assert request.headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

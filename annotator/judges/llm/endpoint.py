@@ -45,7 +45,6 @@ _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how
 _LONGEST_RESPONSE = 16 << 20  # bytes
 _PACKINGS = ("identity", "gzip", "deflate")
 _FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
-_AS_JSON: Any = {"headers": {"Content-Type": "application/json"}}
 _TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
@@ -154,6 +153,8 @@ class Endpoint:
         # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
         # the pace and the budget.
         self._client = open_client(options, key, pace.limit, attempts=1)
+        # In full, so that it is not put together at every call.
+        self._url = f"{self._client.base_url}chat/completions"
 
     async def close(self) -> None:
         """Close the connections."""
@@ -271,9 +272,7 @@ class Endpoint:
         try:
             # Of the call as a whole, however often a blank comes.
             async with asyncio.timeout(self._options.timeout):
-                answer: object = await self._client.post(
-                    "/chat/completions", content=body, cast_to=object, options=_AS_JSON
-                )
+                answer: object = await self._client.post(self._url, content=body, cast_to=object)
             # The library parses what the server calls JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
