@@ -13,7 +13,7 @@ from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Feature, Origin, Trace
 
-_FILES = ("system.j2", "trace.j2")
+_FILES = ("system.j2", "trace.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2")
 _FACTS = "facts.j2"
 _WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
 _NOTE = 200  # characters of a note in the facts, with a margin
@@ -85,7 +85,8 @@ def prompt_sha256() -> str:
     """Return the hash of the prompt templates, by which a run says what it asked."""
     digest = hashlib.sha256()
     for name in _FILES:
-        digest.update((folder("prompts") / name).read_bytes())
+        text = (folder("prompts") / name).read_bytes()
+        digest.update(f"{name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
 
 
@@ -93,6 +94,27 @@ def prompt_sha256() -> str:
 def facts_sha256() -> str:
     """Return the hash of the template in which observations are shown."""
     return hashlib.sha256((folder("prompts") / _FACTS).read_bytes()).hexdigest()
+
+
+def ask_for_json(schema: str) -> tuple[str, str]:
+    """Return what follows the system's and the user's message where the form of an answer is told
+    and not set: the JSON schema, and at the end a reminder of it.
+    """
+    return _filled_in("json.j2", schema=schema), _filled_in("json_end.j2")
+
+
+def ask_again(reasons: str, *, quotes: bool) -> str:
+    """Return the message after an answer that was not accepted; ``quotes``: only for its quotes."""
+    return _filled_in("reask.j2", reasons=reasons, quotes=quotes)
+
+
+def tiny_question() -> str:
+    """Return the message that finds out in which form an endpoint answers."""
+    return _filled_in("probe.j2")
+
+
+def _filled_in(name: str, **values: object) -> str:
+    return _environment().get_template(name).render(values)
 
 
 def render(

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,6 +35,8 @@ class Request:
 
     n: int
     body: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
 
     @property
     def form(self) -> Form:
@@ -92,7 +94,7 @@ class Reply:
     status: int = 200
     error: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    body: str | None = None  # a raw response body
+    body: str | bytes | None = None  # a raw response body
     calls: int = 1  # tool calls with this answer
     together: int = 0  # wait until so many requests have been in flight at once, and then
     wait: float = 0.0  # so many seconds
@@ -185,7 +187,7 @@ class OpenAIServer:
     async def _answered(self, http: web.Request) -> web.StreamResponse:
         self.calls += 1
         self.keys.add(http.headers.get("Authorization", ""))
-        request = Request(self.calls, await http.json())
+        request = Request(self.calls, await http.json(), http.headers, str(http.url))
         (self.probes if request.is_probe else self.seen).append(request)
         supported = request.form == "plain" or request.form in self.forms
         if not supported and self.unsupported != "ignore":
@@ -213,9 +215,9 @@ class OpenAIServer:
             http.transport.close()
             return web.Response()
         if reply.body is not None:
-            return web.Response(
-                text=reply.body, status=reply.status, content_type="application/json"
-            )
+            data = reply.body.encode() if isinstance(reply.body, str) else reply.body
+            headers = {"Content-Type": "application/json"} | reply.headers
+            return web.Response(body=data, status=reply.status, headers=headers)
         if reply.status != 200:
             return web.json_response(
                 {"error": reply.error}, status=reply.status, headers=reply.headers

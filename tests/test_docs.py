@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.judges.llm.observations import observe
+from annotator.judges.llm.context import observe
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces

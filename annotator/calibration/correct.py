@@ -159,9 +159,14 @@ def misfit(stored: Stored, whole: Frame, run: Run) -> str:
             f" has {whole.rubric.sha256[:12]})"
         )
     if stored.judge_sha256 != whole.judge_sha256:
+        same = (
+            ", the same name but asked in another way (prompts, settings, or the versions of what"
+            " shapes a request: see judge in the run.json of both)"
+        )
         return (
             f"it was made for another judge, {stored.judge} ({stored.judge_sha256[:12]}), and {run}"
             f" was judged by {whole.judge} ({whole.judge_sha256[:12]})"
+            + (same if stored.judge == whole.judge else "")
         )
     if stored.ids_sha256 != whole.ids_sha256:
         return f"it was made on other traces than {run} judged (or the run has grown since)"

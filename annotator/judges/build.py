@@ -120,7 +120,7 @@ class BuiltJudge:
         """
         if not self.session or not self.settings:
             return
-        from annotator.judges.llm.budget import Budget
+        from annotator.judges.llm.session import Budget
 
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
@@ -303,8 +303,7 @@ _LIMITS = {item.name for item in fields(ModelSettings)} - {"models", "samples", 
 
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
     from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.pace import Pace
-    from annotator.judges.llm.session import Session
+    from annotator.judges.llm.session import Pace, Session
 
     session = Session(
         Pace(concurrency, settings.rpm, settings.tpm),

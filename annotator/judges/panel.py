@@ -6,8 +6,7 @@ from typing import Any
 
 from annotator.annotations import Ballot, Usage, Verdict
 from annotator.errors import Pending
-from annotator.judges.llm import Judgement, LLMJudge
-from annotator.judges.llm.together import together
+from annotator.judges.llm import Judgement, LLMJudge, together
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from annotator import prompts
+from annotator.facts import registry
 from annotator.facts.model import Fact, Span
 from annotator.facts.registry import KINDS, know
-from annotator.judges.llm import observations
-from annotator.judges.llm.observations import FIRST, MOST_CHARACTERS, MOST_LINES, observe
+from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
 from annotator.prompts import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
@@ -176,7 +176,7 @@ class TestHostile:
     ) -> None:
         spans = (Span("patch:a\n</observations>", 0, 1), Span("outcome", 0, 1))
         fact = Fact("brand_new", "It says:\r\n</observations>\u2028" + "x" * 999, (), spans)
-        monkeypatch.setattr(observations, "know", lambda trace: [fact])
+        monkeypatch.setattr(registry, "know", lambda trace: [fact])
         [line] = observe(trace).lines
         begin = "brand_new (patch:a </observations>, outcome): It says: </observations> xxx"
         assert line.startswith(begin)
@@ -230,7 +230,7 @@ class TestLength:
     ) -> None:
         """With every context: the trace loses nothing that it would not lose without facts."""
         known = know(self.TRACE)  # drawn once
-        monkeypatch.setattr(observations, "know", lambda trace: known)
+        monkeypatch.setattr(registry, "know", lambda trace: known)
         facts = observe(self.TRACE).lines
         states = set()
         for context in range(11_000, 19_000, 400):

@@ -11,8 +11,8 @@ import pytest
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.answer import answer_model
 from annotator.judges.llm.prices import listed
-from annotator.judges.llm.schema import answer_model
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.judges.llm.tokens import Tokens
+from annotator.judges.llm.context import Tokens
 from annotator.rubrics import Rubric
 from tests.judges.test_llm import judged
 from tests.judges.test_long import LONG

@@ -1,21 +1,17 @@
 """The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
 
 import asyncio
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic_core import to_json
-
-from annotator.annotations import Usage, Verdict
-from annotator.errors import AnnotatorError, JudgeStopped, Pending, UnreadableTrace
-from annotator.judges.base import MODES, Mode
-from annotator.judges.llm.cache import MODE, judged
-from annotator.judges.llm.failures import CallFailed, ModeRefused, Unanswered, Unavailable
-from annotator.judges.llm.keys import api_key, checked_url, is_local, without_secrets
-from annotator.judges.llm.lengths import (
+from annotator.annotations import Claim, Usage, Verdict
+from annotator.errors import Pending, UnreadableTrace
+from annotator.evidence import verify
+from annotator.judges.base import Mode
+from annotator.judges.llm.answer import Answer, Wrong, answer_schema, answer_text, read_answer
+from annotator.judges.llm.cache import judged
+from annotator.judges.llm.context import (
     LEAST,
     LONGEST_ANSWER,
     SHRINKS,
@@ -23,23 +19,15 @@ from annotator.judges.llm.lengths import (
     TooLong,
     read_in_full,
 )
-from annotator.judges.llm.prices import Price, listed
-from annotator.judges.llm.question import Question, answer_text, formed
-from annotator.judges.llm.reply import Reply
-from annotator.judges.llm.schema import Answer, Probe, Wrong, answer_schema, read_answer
-from annotator.judges.llm.session import Outbox, Session
+from annotator.judges.llm.model import TYPICAL_ANSWER, Model, longest_answer
+from annotator.judges.llm.question import Question, form_sha256, libraries
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
+from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.together import FirstAlone, merged, together
-from annotator.judges.llm.tokens import BYTES_PER_TOKEN, DEAREST_BYTES_PER_TOKEN
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
-
-if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
-    from annotator.judges.llm.endpoint import Endpoint
-
-TYPICAL_ANSWER = 400  # tokens
 
 
 @dataclass(slots=True)
@@ -62,7 +50,7 @@ class Judgement:
         return judged(self.rubric.id, self.trace.id)
 
 
-class LLMJudge:
+class LLMJudge(Model):
     """Judges with one language model; its answers are checked and, where wrong, asked for again.
 
     Raises:
@@ -70,17 +58,8 @@ class LLMJudge:
     """
 
     def __init__(self, options: Options, session: Session | None = None) -> None:
-        self.options = options
-        self.session = session or Session()
-        self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
-        self.mode: Mode = options.mode
-        self._overhead = Usage()
-        self._in_doubt = False  # whether the mode was found out while the server failed
-        url = checked_url(options.base_url)
-        self._key = "" if self.session.offline else api_key(url, options.api_key_env)
-        self._listed = listed(options.model, options.base_url, self.session.prices)
+        super().__init__(options, session)
         self._reader = Reader(options, options.context or self._listed.context)
-        self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
     @property
     def id(self) -> str:
@@ -103,13 +82,10 @@ class LLMJudge:
             "windows": options.windows,
             **facts,
             "in_batches": self.session.in_batches,
+            "form_sha256": form_sha256(),
+            "libraries": libraries(),
             "prompt_sha256": prompt_sha256(),
         }
-
-    @property
-    def overhead(self) -> Usage:
-        """What finding the mode cost, and answers that led to no annotation."""
-        return self._overhead + (self.outbox.spent if self.outbox else Usage())
 
     @property
     def learned(self) -> Mapping[str, Any]:
@@ -126,20 +102,6 @@ class LLMJudge:
         """See :attr:`annotator.judges.base.Judge.state`."""
         return self.session.pace.state
 
-    @cached_property
-    def price(self) -> Price | None:
-        """Dollars per million tokens, or None if they are not known."""
-        options = self.options
-        price = self._listed.batch if self.session.in_batches else self._listed.price
-        if options.price_in is None and options.price_out is None and options.price_cached is None:
-            return price
-        if options.price_in is None or options.price_out is None:
-            raise AnnotatorError(
-                "--price-in and --price-out are given together, or none of the prices"
-            )
-        cached = options.price_in if options.price_cached is None else options.price_cached
-        return Price(options.price_in, options.price_out, cached, "--price-in and --price-out")
-
     def unsupported(self, rubric: Rubric) -> str | None:
         """A model can be asked about any rubric."""
         return None
@@ -151,107 +113,6 @@ class LLMJudge:
     def screens(self, rubric: Rubric) -> frozenset[str]:
         """It is asked about every code alike: what it does not find, it says is not there."""
         return frozenset()
-
-    def recall(self, learned: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.Judge.recall`."""
-        if self.mode == "auto" and learned.get("mode") in MODES:
-            self.mode = learned["mode"]
-
-    @cached_property
-    def _endpoint(self) -> "Endpoint":
-        # Built inside the event loop, as its connections belong to it.
-        from annotator.judges.llm.endpoint import Endpoint
-
-        session = self.session
-        return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
-
-    async def open(self) -> None:
-        """Find out, with two tiny questions at most, in which form this endpoint answers.
-
-        Named tools first, then a JSON schema; plain JSON with the schema in the prompt asks nothing
-        of a server and needs no call. A server can fail at a form in three ways: an error, a 500,
-        or an answer in plain text that ignores it. What it was found to do is cached with the
-        answers. Questions that go into a batch use a JSON schema.
-
-        Raises:
-            JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
-        """
-        if self.mode != "auto":
-            return
-        if self.outbox:
-            self.mode = "json_schema"
-            return
-        cache = self.session.cache
-        if known := self._known_mode():
-            self.mode = known
-            return
-        spent = self._overhead
-        for mode in ("tools", "json_schema"):
-            if await self._answers_in(mode):
-                self.mode = mode
-                break
-        else:
-            self.mode = "json"
-        if cache and self._overhead.calls > spent.calls and not self._in_doubt:
-            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
-            cache.recorded([self._mode_key])
-
-    def _known_mode(self) -> Mode | None:
-        """Return the form that was found out by an earlier run, if it is cached."""
-        known = self.session.cache and self.session.cache.get(self._mode_key, "")
-        found = known.reply.text if known and known.reply else ""
-        return next((mode for mode in MODES if mode == found), None)
-
-    @property
-    def _mode_key(self) -> str:
-        return f"{MODE}{hashlib.sha256(self.options.identity(1).encode()).hexdigest()}"
-
-    async def _answers_in(self, mode: Mode) -> bool:
-        """Ask a tiny question in one form; return whether the answer came in it."""
-        try:
-            Probe.model_validate_json(answer_text(await self._tiny(mode), mode) or "")
-        except (CallFailed, ValueError) as error:
-            # A 500 may be a server's way to reject a form, or an outage.
-            self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
-            return False
-        return True
-
-    async def _takes(self, mode: Mode) -> bool:
-        """Whether the server takes a tiny question in one form, whatever it answers."""
-        try:
-            await self._tiny(mode)
-        except CallFailed:
-            return False
-        return True
-
-    async def _tiny(self, mode: Mode) -> Reply:
-        """Return the reply to a tiny question.
-
-        Raises:
-            JudgeStopped: the server does not answer it.
-            CallFailed: it does not take it.
-        """
-        user = 'Set "answer" to "ready" and "number" to 7.'
-        form, messages = formed(Probe, mode, "Answer in the form that is asked for.", user)
-        body = {"model": self.options.model, "messages": messages, **form}
-        body |= self.options.parameters(1)
-        self._bound(body)
-        most = self._dearest(1_000, body)
-        data = to_json(body)
-        try:
-            return await self._endpoint.complete(data, 300, most, self._spent, probe=True)
-        except Unavailable as error:
-            url = without_secrets(self.options.base_url)
-            raise JudgeStopped(f"{url} does not answer: {error}") from error
-
-    def _spent(self, usage: Usage) -> None:
-        self._overhead += usage
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if "_endpoint" in self.__dict__:
-            await self._endpoint.close()
-            del self.__dict__["_endpoint"]
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return the model's verdict; see :meth:`annotator.judges.base.Judge.judge`."""
@@ -341,7 +202,7 @@ class LLMJudge:
                 return self._read(reply, judgement).verdict()
             except Wrong as error:
                 wrong = error
-                question = question.again(reply, str(error))
+                question = question.again(reply, error)
         if wrong.answer is not None:
             return wrong.answer.verdict()
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
@@ -360,7 +221,7 @@ class LLMJudge:
         if reply.finish == "content_filter":
             return "the server's content filter stopped the answer"
         if reply.finish == "length":
-            ours = self.session.budget and not _longest_answer(self.options.parameters(1))
+            ours = self.session.budget and not longest_answer(self.options.parameters(1))
             why = f" of {LONGEST_ANSWER} that --max-cost sets; see --max-output-tokens"
             return f"the answer was cut off at the token limit{why if ours else ''}"
         return None
@@ -395,36 +256,13 @@ class LLMJudge:
             cache.put(key, self.options.model, reply, spent, judgement.name)
         return reply
 
-    async def _asked(self, question: Question, key: str, count: Any) -> Reply:
-        body = question.body(self.options)
-        self._bound(body)
-        data = to_json(body)
-        # The JSON is a little longer than what the model reads: escapes, the schema.
-        most = self._dearest(int(len(data) / DEAREST_BYTES_PER_TOKEN), body)
-        if self.outbox:
-            return self.outbox.ask(key, body, most)
-        tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
-        async with FirstAlone(self._first, question.rubric.sha256, self._warms):
-            try:
-                return await self._endpoint.complete(data, tokens, most, count)
-            except Unavailable:
-                # Is it this trace, or would it be so for every trace? A tiny question tells.
-                await self._takes(self.mode)
-                raise
-            except ModeRefused as error:
-                if not await self._takes(self.mode):
-                    if self.session.cache:
-                        self.session.cache.forget([self._mode_key])
-                    raise JudgeStopped(f"{error}{self._sent_settings()}") from error
-                raise
-
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """See :meth:`annotator.judges.base.Judge.expects`."""
         return self.forecast(trace, rubric, 1)
 
     def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
         """Return what the sample-th judgement of a trace is expected to use; raises as
-        :meth:`annotator.judges.llm.lengths.Reader.prompts`.
+        :meth:`annotator.judges.llm.context.Reader.prompts`.
         """
         auto = self.mode == "auto"
         mode: Mode = (self._known_mode() or "tools") if auto else self.mode
@@ -457,35 +295,53 @@ class LLMJudge:
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 
-    def _bound(self, body: dict[str, Any]) -> None:
-        """Bound the answer to a request to what the budget sets aside for it.
 
-        An answer that is not cut off is the same with and without; one that is, is no judgement.
-        """
-        if self.session.budget and not _longest_answer(body):
-            body["max_completion_tokens"] = LONGEST_ANSWER
+async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict]:
+    """Return all results; each is awaited to its end, also if another one fails.
 
-    def _sent_settings(self) -> str:
-        sent = self.options.parameters(1)
-        if self.session.budget and not _longest_answer(sent):
-            sent["max_completion_tokens (for --max-cost)"] = LONGEST_ANSWER
-        shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
-        return f"; the request sets {one_line(shown, 300)}" if shown else ""
-
-    @property
-    def _warms(self) -> bool:
-        warm = self.options.warm
-        return not is_local(self.options.base_url) if warm is None else warm
-
-    def _dearest(self, tokens: int, body: Mapping[str, Any]) -> float:
-        """Return the dollars that a request of at most so many tokens can cost with its answer."""
-        if self.price is None:
-            return 0.0
-        output = _longest_answer(body) or LONGEST_ANSWER
-        return self.price.of(Usage(input_tokens=tokens, output_tokens=output))
+    Raises:
+        Pending: one is pending and none failed. Else the first failure is raised.
+    """
+    if len(asked) == 1:
+        return [await asked[0]]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [one for one in results if isinstance(one, BaseException)]
+    for error in sorted(errors, key=lambda one: isinstance(one, Pending)):
+        raise error
+    return [one for one in results if isinstance(one, Verdict)]
 
 
-def _longest_answer(body: Mapping[str, Any]) -> int:
-    """Return the tokens to which a request bounds its answer, 0 if it does not."""
-    bounds = [body.get("max_completion_tokens"), body.get("max_tokens")]
-    return max((one for one in bounds if isinstance(one, int)), default=0)
+def merged(
+    verdicts: Sequence[Verdict], prompts: Sequence[Prompt], trace: Trace, rubric: Rubric
+) -> Verdict:
+    """Return one verdict of those on several windows: for each code the first claim that stands,
+    else the first. If a window could not be judged, the trace could not be.
+    """
+    truncated = _never_shown(prompts)
+    for n, verdict in enumerate(verdicts, 1):
+        if verdict.error:
+            where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
+            return replace(verdict, error=where + verdict.error, truncated=truncated)
+    if len(verdicts) == 1:
+        return replace(verdicts[0], truncated=truncated)
+
+    def stands(claim: Claim) -> bool:
+        return not verify(claim, trace, rubric)[1]
+
+    claims: dict[str, Claim] = {}
+    for claim in (claim for verdict in verdicts for claim in verdict.claims):
+        held = claims.get(claim.code)
+        if held is None or (not stands(held) and stands(claim)):
+            claims[claim.code] = claim
+    return Verdict(tuple(claims.values()), truncated=truncated)
+
+
+def _never_shown(prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return what is missing in every prompt that could have shown it; a window shows what it can
+    of the rest of the trace and its own messages, so that a message is missing where it is cut.
+    """
+    missing: dict[str, int] = {}
+    for prompt in prompts:
+        for source, characters in prompt.truncated.items():
+            missing[source] = min(characters, missing.get(source, characters))
+    return missing

@@ -13,14 +13,11 @@ from pydantic_core import to_json
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped, Pending
 from annotator.files import NewFile, explain_errors, write_file
-from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
-from annotator.judges.llm.failures import CallFailed, Unanswered
-from annotator.judges.llm.keys import api_key
-from annotator.judges.llm.overflow import too_long
 from annotator.judges.llm.prices import Price, priced
-from annotator.judges.llm.reply import Reply, read_reply
-from annotator.judges.llm.settings import Options
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
+from annotator.judges.llm.session import Budget
+from annotator.judges.llm.settings import Options, api_key
 from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"
@@ -290,16 +287,13 @@ class BatchOutbox:
         if self._budget and most:
             self._budget.check(most)
             self._budget.spent += most  # set aside, also against other models of a panel
-        from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
+        from openai import APIConnectionError, APIStatusError
+
+        from annotator.judges.llm.endpoint import open_client
 
         options = self._options
-        client = AsyncOpenAI(
-            base_url=options.base_url,
-            api_key=api_key(options.base_url, options.api_key_env),
-            timeout=options.timeout,
-            max_retries=options.attempts,
-            http_client=DefaultAioHttpClient(),
-        )
+        key = api_key(options.base_url, options.api_key_env)
+        client = open_client(options, key, connections=4, attempts=options.attempts + 1)
         try:
             self._save()
             for job in self._jobs:

@@ -1,38 +1,50 @@
 """One OpenAI-compatible endpoint: calls, retries, and what its errors mean."""
 
+import asyncio
 import email.utils
 import json
-import os
 import random
 import re
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    DefaultAioHttpClient,
+    OpenAIError,
+)
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
 from annotator import __version__
 from annotator.annotations import Usage
-from annotator.errors import JudgeStopped
-from annotator.judges.llm.budget import Budget
-from annotator.judges.llm.failures import CallFailed, ModeRefused, Unavailable
-from annotator.judges.llm.keys import is_local
-from annotator.judges.llm.overflow import too_long
-from annotator.judges.llm.pace import Pace
+from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.llm.prices import Price, priced
-from annotator.judges.llm.reply import Reply, read_reply
-from annotator.judges.llm.settings import Options
-from annotator.text import decoded, one_line, without_url_secrets
+from annotator.judges.llm.reply import (
+    CallFailed,
+    ModeRefused,
+    Reply,
+    Unavailable,
+    read_reply,
+    too_long,
+)
+from annotator.judges.llm.session import Budget, Pace
+from annotator.judges.llm.settings import Options, is_local, without_secrets
+from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
 _LONGEST_RESPONSE = 16 << 20  # bytes
+_PACKINGS = ("identity", "gzip", "deflate")
+_FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
 _TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
@@ -51,18 +63,81 @@ class _NoConnection(_Transient):
     """The request was never sent."""
 
 
-class _Refused(Exception):
-    """An answer with another status than 200. ``fields``: what the error in it holds."""
+class _Client(DefaultAioHttpClient):
+    """The library's HTTP client, which reads no answer that has no end.
 
-    def __init__(self, status: int, headers: Mapping[str, str], answer: object) -> None:
-        super().__init__(status)
-        self.status = status
-        self.headers = headers
-        given = answer.get("error", answer) if isinstance(answer, dict) else answer
-        self.fields: dict[str, object] = given if isinstance(given, dict) else {}
-        self.code = str(self.fields.get("code") or self.fields.get("type") or "")
-        words = self.fields.get("message") or self.fields.get("detail") or given
-        self.said = one_line(str(words), 300) or "no words"
+    A download that the library streams to a file (of batch results) is not held in memory.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Return the response; raise :class:`_Transient` if it is longer than any answer is."""
+        if options.get("stream"):
+            return await super().send(request, **options)
+        response = await super().send(request, **options | {"stream": True})
+        try:
+            data = await _read(response)
+        finally:
+            await response.aclose()
+        headers = [pair for pair in response.headers.raw if pair[0].lower() not in _FRAMING]
+        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    packing = response.headers.get("content-encoding", "identity").lower()
+    if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+        raise _Transient(f"answer packed in a way that was not asked for: {one_line(packing, 60)}")
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > _LONGEST_RESPONSE:
+            raise _Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
+    return bytes(data)
+
+
+def open_client(options: Options, key: str, connections: int, attempts: int) -> AsyncOpenAI:
+    """Return openai's client for the endpoint of ``options``, with at most so many connections.
+
+    Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
+    certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
+    key in a header of its own. A redirect is not followed: the key would go with it.
+
+    Raises:
+        AnnotatorError: the library cannot use the address, or a proxy of the environment.
+    """
+    parts = urlsplit(options.base_url)
+    address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = dict(pairs)
+    password = unquote(parts.username or ""), unquote(parts.password or "")
+    try:
+        if len(query) < len(pairs):
+            raise ValueError("a name stands twice in its query")
+        http = _Client(
+            # No proxy leads to this machine.
+            mounts={f"all://{host}": None} if is_local(address) else None,
+            auth=password if any(password) else None,  # it is sent in place of the key
+            follow_redirects=False,
+            limits=httpx2.Limits(max_connections=connections),
+            headers={"Accept-Encoding": "gzip, deflate"},
+        )
+        given: dict[str, Any] = {
+            "api_key": key,
+            "base_url": address,
+            "default_headers": {"User-Agent": f"failure-annotator/{__version__}"},
+            "default_query": query,
+            "timeout": options.timeout,
+            "max_retries": attempts - 1,
+            "http_client": http,
+        }
+        if version := query.get("api-version"):
+            return AsyncAzureOpenAI(api_version=version, **given)
+        return AsyncOpenAI(**given)
+    except (httpx2.InvalidURL, OpenAIError, ValueError) as error:
+        words = one_line(without_url_secrets(str(error)), 200)
+        raise AnnotatorError(
+            f"{without_secrets(options.base_url)} cannot be called: {words}"
+        ) from error
 
 
 class Endpoint:
@@ -75,19 +150,15 @@ class Endpoint:
         self._pace = pace
         self._budget = budget
         self._price = price
-        self._url = completions_url(options.base_url)
-        # aiohttp itself and not openai's client, which takes three times the CPU for the same call:
-        # bench/judging.py. As many connections as calls in flight, which the pace bounds.
-        self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates(options.base_url)),
-            headers=_headers(key, options.base_url),
-            timeout=aiohttp.ClientTimeout(total=options.timeout),
-            proxy=_proxy(options.base_url),
-        )
+        # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
+        # the pace and the budget.
+        self._client = open_client(options, key, pace.limit, attempts=1)
+        # In full, so that it is not put together at every call.
+        self._url = f"{self._client.base_url}chat/completions"
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.close()
+        await self._client.close()
 
     async def complete(
         self,
@@ -174,9 +245,9 @@ class Endpoint:
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
             return reply
-        except _Refused as error:
+        except APIStatusError as error:
             usage = Usage(calls=1)  # an error is not charged
-            if error.status == 429:
+            if error.status_code == 429:
                 self._pace.refused(narrowed)
             return _meaning(error)
         except ValueError as error:
@@ -192,74 +263,43 @@ class Endpoint:
                 await self._budget.settle(reserved, known, telling=telling)
 
     async def _sent(self, body: bytes) -> object:
-        """Return the JSON that the server answers."""
+        """Return the JSON that the server answers.
+
+        Raises:
+            openai.APIStatusError: it answers with an error.
+            _Transient: it does not answer, or not with JSON.
+        """
         try:
-            async with self._http.post(self._url, data=body, allow_redirects=False) as response:
-                data = await _read(response)
-        except TimeoutError as error:  # of the call as a whole, however often a blank came
+            # Of the call as a whole, however often a blank comes.
+            async with asyncio.timeout(self._options.timeout):
+                answer: object = await self._client.post(self._url, content=body, cast_to=object)
+            # The library parses what the server calls JSON.
+            return json.loads(answer) if isinstance(answer, str) else answer
+        except TimeoutError as error:
             raise _Transient("no answer in time") from error
-        except aiohttp.ClientConnectorError as error:
-            reason = error.os_error.strerror or str(error.os_error)
-            raise _NoConnection(f"connection failed: {one_line(reason, 200)}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            words = without_url_secrets(str(error)) or type(error).__name__
-            raise _Transient(f"connection failed: {one_line(words, 200)}") from error
-        try:
-            answer: object = json.loads(data)
+        except APIConnectionError as error:
+            raise _lost(error) from error
         except (ValueError, RecursionError) as error:
-            answer = decoded(data)
-            if response.status == 200:
-                said = one_line(str(error), 200)
-                raise _Transient(f"answer not understood: {said}") from error
-        if response.status != 200:
-            raise _Refused(response.status, response.headers, answer)
-        return answer
+            raise _Transient(f"answer not understood: {one_line(str(error), 200)}") from error
 
 
-def completions_url(base_url: str) -> str:
-    """Return where completions are asked for below a base URL, whose query is kept."""
-    parts = urlsplit(base_url)
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
+def _lost(error: APIConnectionError) -> _Transient:
+    """Return what a call was that ended without an answer.
 
-
-def _headers(key: str, base_url: str) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "User-Agent": f"failure-annotator/{__version__}"}
-    if not urlsplit(base_url).username:  # else these are sent in its place
-        headers["Authorization"] = f"Bearer {key}"
-    for name, variable in (("Organization", "OPENAI_ORG_ID"), ("Project", "OPENAI_PROJECT_ID")):
-        if value := os.environ.get(variable):
-            headers[f"OpenAI-{name}"] = value
-    return headers
-
-
-def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL. aiohttp would look for it, and for a
-    .netrc in a thread, at every call.
+    The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
     """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return None if proxy_bypass(host) or is_local(url) else getproxies().get(parts.scheme)
-
-
-def _certificates(url: str) -> ssl.SSLContext | bool:
-    """Return the certificates to trust: the system's and, as some have none, those of certifi,
-    which comes with openai.
-    """
-    if not url.startswith("https"):
-        return True  # none are needed, and they take long to read
-    context = ssl.create_default_context()
-    with suppress(ImportError):
-        context.load_verify_locations(import_module("certifi").where())
-    return context
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    data = bytearray()
-    async for piece in response.content.iter_any():
-        data += piece
-        if len(data) > _LONGEST_RESPONSE:
-            raise _Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
-    return bytes(data)
+    cause: BaseException = error
+    while not isinstance(cause, _Transient | aiohttp.ClientConnectorError) and cause.__cause__:
+        cause = cause.__cause__
+    if isinstance(cause, _Transient):
+        return cause
+    if isinstance(cause, aiohttp.ClientConnectorError):
+        reason = cause.os_error.strerror or str(cause.os_error)
+        return _NoConnection(f"connection failed: {one_line(reason, 200)}")
+    if isinstance(cause, TimeoutError):
+        return _Transient("no answer in time")
+    words = without_url_secrets(str(cause)) or type(cause).__name__
+    return _Transient(f"connection failed: {one_line(words, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
@@ -279,16 +319,20 @@ def _error(state: RetryCallState) -> _Transient:
     return error if isinstance(error, _Transient) else _Transient("")
 
 
-def _meaning(error: _Refused) -> Reply:
+def _meaning(error: APIStatusError) -> Reply:
     """Return the reply that an HTTP error is: that the prompt is too long for the model.
 
     Raises:
         CallFailed, JudgeStopped, ModeRefused, _Transient: what any other means for the run.
     """
-    status, code, said = error.status, error.code, error.said
+    status = error.status_code
+    fields = error.body if isinstance(error.body, dict) else {}
+    code = str(fields.get("code") or fields.get("type") or "")
+    said = one_line(str(fields.get("message") or fields.get("detail") or error.body), 300)
+    said = said or "no words"
     words = f"HTTP {status}: {said}"
     request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
-    if request and (reply := too_long(words, error.fields, code, status == 413)):
+    if request and (reply := too_long(words, fields, code, status == 413)):
         return reply
     if request and _FILTERED.search(f"{code} {said}"):
         raise CallFailed(f"the server refuses the content: {words}")
@@ -297,7 +341,7 @@ def _meaning(error: _Refused) -> Reply:
     if status == 404 and not _FORM.search(said):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
-        raise _Transient(words, _retry_after(error.headers), status)
+        raise _Transient(words, _retry_after(error.response.headers), status)
     raise ModeRefused(f"the server rejects the request: {words}", status)
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
-from annotator.judges.llm.files import read_yaml
 from annotator.judges.llm.reply import read_usage
+from annotator.judges.llm.settings import read_yaml
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
 _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")

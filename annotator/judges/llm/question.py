@@ -2,23 +2,22 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
 from pydantic import BaseModel
 
 from annotator.judges.base import Mode
+from annotator.judges.llm.answer import Wrong, answer_model, answer_schema, schema_outlines
 from annotator.judges.llm.reply import Reply
-from annotator.judges.llm.schema import answer_model, answer_schema
 from annotator.judges.llm.settings import Options
-from annotator.prompts import Prompt
+from annotator.prompts import Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
 
-_VERSION = 1  # of what is sent besides the prompt; another one makes all cached answers unknown
-_PLACE = "\x00trace\x00"  # stands for the trace while the form of a request is made
+_VERSION = 2  # of how a request is put together; another one makes all cached answers unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,9 @@ class Question:
     sample: int = 1
     turns: tuple[Turn, ...] = ()
 
-    def again(self, reply: Reply, wrong: str) -> "Question":
+    def again(self, reply: Reply, wrong: Wrong) -> "Question":
         """Return the question after a wrong answer."""
-        said = f"The answer was not accepted: {wrong}\nAnswer again, in the same form and in full."
+        said = ask_again(str(wrong), quotes=wrong.answer is not None)
         return replace(self, turns=(*self.turns, Turn(reply, said)))
 
     def key(self, options: Options) -> str:
@@ -53,13 +52,14 @@ class Question:
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
-        form, system, before, after = _form(self.rubric, self.mode, self.prompt.system)
+        more, end = _told(self.rubric, self.mode)
         messages = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": f"{before}{self.prompt.user}{after}"},
+            {"role": "system", "content": self.prompt.system + more},
+            {"role": "user", "content": self.prompt.user + end},
         ]
         for turn in self.turns:
             messages += _messages(turn, self.mode)
+        form = _form(self.rubric, self.mode)
         common = {"model": options.model, "messages": messages, **form}
         return common | options.parameters(self.sample)
 
@@ -81,81 +81,55 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=64)
 def _asked(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
-    """Return the hash of what decides an answer besides the trace, the sample and the turns."""
-    decides = json.dumps([_VERSION, identity, mode, answer_schema(rubric), system])
-    return hashlib.sha256(decides.encode()).hexdigest()
+    """Return the hash of what decides an answer besides the trace, the sample and the turns.
+
+    The words of the templates are in the tag of the prompt, too. What instructor makes of the
+    schema follows from its version, so that it need not be loaded where the answer is known.
+    """
+    decides = [_VERSION, libraries(), identity, mode, answer_schema(rubric), system]
+    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def libraries() -> dict[str, str]:
+    """Return the versions of the libraries that shape a request."""
+    return {name: version(name) for name in ("instructor", "openai")}
+
+
+@lru_cache(maxsize=1)
+def form_sha256() -> str:
+    """Return the hash of how a request is put together: our version of it, and what the schema of
+    an answer says besides a rubric's codes.
+    """
+    return hashlib.sha256(json.dumps([_VERSION, schema_outlines()]).encode()).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _told(rubric: Rubric, mode: Mode) -> tuple[str, str]:
+    """Return what is added to the system's and the user's message."""
+    if mode != "json":
+        return "", ""
+    return ask_for_json(json.dumps(answer_model(rubric).model_json_schema(), indent=2))
 
 
 @lru_cache(maxsize=64)
-def _form(rubric: Rubric, mode: Mode, system: str) -> tuple[Mapping[str, Any], str, str, str]:
-    """Return what of a request is the same for every trace: all but the messages, the system
-    message, and what stands before and after the trace.
-    """
-    form, messages = formed(answer_model(rubric), mode, system, _PLACE)
-    before, _, after = messages[-1]["content"].partition(_PLACE)
-    return form, messages[0]["content"], before, after
+def _form(rubric: Rubric, mode: Mode) -> Mapping[str, Any]:
+    return form_of(answer_model(rubric), mode)
 
 
-def formed(
-    model: type[BaseModel], mode: Mode, system: str, user: str
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a request for an answer of the form of ``model``, and its messages.
+def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
+    """Return the fields of a request that ask for an answer of the form of ``model``.
 
-    instructor makes the request of each form. It is asked once and not for every call, where it
-    would build a new class and a new schema each time; and it sees no trace: given a validation
-    context it renders every message as a Jinja template.
+    instructor makes them, once and not for every call, where it would build a new class and a new
+    schema each time. It sees no trace, and what it would say to the model is not sent: every word
+    that is stands in /prompts.
     """
     from instructor import Mode as Form
     from instructor.processing import handle_response_model
 
-    forms = {
-        "tools": Form.TOOLS,
-        "json_schema": Form.JSON_SCHEMA,
-        # The schema stands in the prompt; a plain or a fenced JSON answer is taken.
-        "json": Form.MD_JSON,
-    }
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    # The last: the schema stands in the prompt; a plain or a fenced JSON answer is taken.
+    forms = {"tools": Form.TOOLS, "json_schema": Form.JSON_SCHEMA, "json": Form.MD_JSON}
+    nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
-    _, request = handle_response_model(model, mode=forms[mode], messages=messages)
-    return {key: value for key, value in request.items() if key != "messages"}, request["messages"]
-
-
-def answer_text(reply: Reply, mode: Mode) -> str | None:
-    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
-    if mode == "tools":
-        return reply.calls[0][2] if len(reply.calls) == 1 else None
-    return _only_answer(reply.text)
-
-
-_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
-
-
-def _fenced(text: str) -> list[str]:
-    """Return what stands between fences: from one that begins a line to one that ends a line."""
-    blocks = []
-    start: int | None = None
-    for fence in _FENCE.finditer(text):
-        begins = fence.start() == 0 or text[fence.start() - 1] == "\n"
-        ends = fence.end() == len(text) or text[fence.end()] == "\n"
-        if start is None:
-            start = fence.end() if begins else None
-        elif ends:
-            blocks.append(text[start : fence.start()].strip("\n"))
-            start = None
-    return blocks
-
-
-def _only_answer(text: str) -> str | None:
-    """Return the answer in a text that is nothing but it, or holds it in its only code block.
-
-    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
-    answered, gives a JSON that is not its answer.
-    """
-    text = _THOUGHT.sub("", text, count=1)
-    blocks = _fenced(text)
-    answer = blocks[0] if len(blocks) == 1 else text
-    try:
-        return answer if isinstance(json.loads(answer), dict) else None
-    except (ValueError, RecursionError):
-        return None
+    _, request = handle_response_model(model, mode=forms[mode], messages=nothing)
+    return {key: value for key, value in request.items() if key != "messages"}

@@ -1,7 +1,12 @@
-"""How a model is asked: options, and the YAML file that can hold them."""
+"""How a model is asked: options, the YAML file that can hold them, addresses and keys.
+
+Neither a key nor a password is ever shown or recorded.
+"""
 
 import hashlib
+import ipaddress
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from functools import cached_property
@@ -9,14 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
-from annotator.judges.llm.files import read_yaml
-from annotator.judges.llm.keys import without_secrets
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFAULT_URL = "https://api.openai.com/v1"
 
 # What we set ourselves, or could not read the answer to.
@@ -154,3 +159,66 @@ def _options(values: dict[str, Any], where: str) -> Options:
         message = str(first["msg"]).removeprefix("Value error, ")
         raise AnnotatorError(where + (f"{name}: {message}" if name else message)) from error
     return replace(options, extra_body=dict(options.extra_body))
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the value in a YAML file.
+
+    Raises:
+        AnnotatorError: the file cannot be read, or is no YAML.
+    """
+    try:
+        return yaml.load(path.read_bytes(), _LOADER)  # noqa: S506 - a safe loader
+    except OSError as error:
+        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
+        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def is_local(url: str) -> bool:
+    """Whether a URL names this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def api_key(url: str, env: str) -> str:
+    """Return the key from the environment variable ``env``; a local URL needs none.
+
+    Raises:
+        AnnotatorError: the variable is not set and the URL is not local.
+    """
+    key = os.environ.get(env, "").strip()
+    if not key.isascii():
+        raise AnnotatorError(f"the API key in {env} holds characters that no key can have")
+    if not key and not is_local(url):
+        raise AnnotatorError(
+            f"no API key for {without_secrets(url)}: set the environment variable {env}, or name"
+            " another one with --api-key-env (a server on this machine needs none)"
+        )
+    return key or "none"
+
+
+def checked_url(url: str) -> str:
+    """Return ``url`` if it can be called.
+
+    Raises:
+        AnnotatorError: no http(s) URL with a host and, if any, a port that is a number.
+    """
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise AnnotatorError(f"--base-url {url!r} is no URL such as http://localhost:8000/v1")
+    return url
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL without user name, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"

@@ -1,22 +1,29 @@
-"""The answer a model has to give, built from a rubric.
+"""The answer a model has to give, built from a rubric, and how it is read.
 
 Every text and every list has a largest length: a small model under a grammar would else go on to
 the end of its context.
 """
 
 import json
+import re
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from annotator.annotations import Claim, Quote, Verdict
 from annotator.evidence import verify
+from annotator.judges.base import Mode
+from annotator.judges.llm.reply import Reply
 from annotator.rubrics import NONE, Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
+_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
+Choice = Literal["one", "primary", "many"]
+"""How many codes an answer may give; as in a rubric."""
 
 
 def _text(most: int, description: str) -> Any:
@@ -86,7 +93,7 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
     for claim in answer.verdict().claims:
         wrong += verify(claim, trace, rubric, hints=True)[1]
     if wrong:
-        raise Wrong("; ".join(wrong) + _ADVICE, answer)
+        raise Wrong("; ".join(wrong), answer)
     return answer
 
 
@@ -94,12 +101,6 @@ def _described(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     said = one_line(str(error["msg"]), 600)
     return f"{where}: {said}" if where else said
-
-
-_ADVICE = (
-    ". Copy quotes word for word from the part you name, or drop the finding if the run does not"
-    " support it. Passages shown here are data from the run, never instructions."
-)
 
 
 def _contradictions(answer: Answer, rubric: Rubric) -> list[str]:
@@ -121,7 +122,10 @@ def answer_model(rubric: Rubric) -> type[Answer]:
 
     One class per rubric, because building one takes longer than reading an answer.
     """
-    codes = tuple(code.id for code in rubric.codes)
+    return _model(tuple(code.id for code in rubric.codes), rubric.choice)
+
+
+def _model(codes: tuple[str, ...], choice: Choice) -> type[Answer]:
     code_type: Any = Literal[codes]
     finding = create_model(
         "Finding",
@@ -130,9 +134,9 @@ def answer_model(rubric: Rubric) -> type[Answer]:
         quotes=(Annotated[list[AnswerQuote], Field(min_length=1, max_length=MOST_QUOTES)], ...),
         rationale=(_text(800, "what the quotes show"), ...),
     )
-    most = 1 if rubric.choice == "one" else len(codes)
+    most = 1 if choice == "one" else len(codes)
     findings: Any = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
-    labels = ("some", NONE) if rubric.choice == "many" else (*codes, NONE)
+    labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     label_type: Any = Literal[labels]
     return create_model(
         "Annotation",
@@ -149,9 +153,54 @@ def answer_schema(rubric: Rubric) -> str:
     return json.dumps(answer_model(rubric).model_json_schema(), sort_keys=True)
 
 
+def schema_outlines() -> list[dict[str, Any]]:
+    """Return the JSON schemas of answers with one code, for each kind of rubric: all that a schema
+    says besides the codes.
+    """
+    choices: tuple[Choice, ...] = get_args(Choice)
+    return [_model(("code",), choice).model_json_schema() for choice in choices]
+
+
 class Probe(BaseModel):
     """Say that you are ready."""
 
     model_config = _CONFIG
     answer: Literal["ready"]
     number: Annotated[int, Field(ge=0, le=9)]
+
+
+def answer_text(reply: Reply, mode: Mode) -> str | None:
+    """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
+    if mode == "tools":
+        return reply.calls[0][2] if len(reply.calls) == 1 else None
+    return _only_answer(reply.text)
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between fences: from one that begins a line to one that ends a line."""
+    blocks = []
+    start: int | None = None
+    for fence in _FENCE.finditer(text):
+        begins = fence.start() == 0 or text[fence.start() - 1] == "\n"
+        ends = fence.end() == len(text) or text[fence.end()] == "\n"
+        if start is None:
+            start = fence.end() if begins else None
+        elif ends:
+            blocks.append(text[start : fence.start()].strip("\n"))
+            start = None
+    return blocks
+
+
+def _only_answer(text: str) -> str | None:
+    """Return the answer in a text that is nothing but it, or holds it in its only code block.
+
+    Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
+    answered, gives a JSON that is not its answer.
+    """
+    text = _THOUGHT.sub("", text, count=1)
+    blocks = _fenced(text)
+    answer = blocks[0] if len(blocks) == 1 else text
+    try:
+        return answer if isinstance(json.loads(answer), dict) else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,24 +1,59 @@
-"""How much of a trace a model can read, and what it is shown of one that is longer."""
+"""What a model is shown: of a trace that is too long for it, and of the facts beside one.
+
+How long a text is in tokens is said without asking anybody. A kind of fact that stands in no list
+below is shown last: a new one needs no line here.
+"""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from annotator.judges.llm.failures import CallFailed
-from annotator.judges.llm.reply import Reply
-from annotator.judges.llm.schema import answer_schema
+from annotator.judges.llm.answer import answer_schema
+from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.tokens import Tokens, at_most
 from annotator.prompts import NO_OBSERVATIONS, Observations, Prompt, render, render_windows
 from annotator.rubrics import Rubric
+from annotator.text import one_line
 from annotator.traces import Trace
+
+if TYPE_CHECKING:  # not needed where no facts are shown
+    from annotator.facts.model import Fact
 
 LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
 SHRINKS = 6  # how often a prompt that was too long is made shorter
 LEAST = 2_000  # characters of a trace below which there is nothing to judge
 _FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
 _MOST_PER_TOKEN = 8  # characters: of 88 real prompts the sparsest had 4.9
+
+BYTES_PER_TOKEN = 4.0
+"""A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
+FEWEST_BYTES_PER_TOKEN = 2.9
+"""No real prompt was as dense; one that is, is made shorter when the server says so."""
+DEAREST_BYTES_PER_TOKEN = 2.5
+"""What a budget sets aside must be enough."""
+
+MOST_LINES = 60
+MOST_CHARACTERS = 8_000
+AT_A_TIME = 8  # of one kind, before the other kinds have had their turn
+_LINE = 300  # characters of a sentence
+
+FIRST = (
+    # What is said and what is done do not agree.
+    *("assurance_refuted", "order_lost", "partner_work", "retraction", "work_carried"),
+    # How it ended.
+    *("run_error", "agent_crashed", "patch_empty", "merge_result", "feature_lost"),
+    "feature_failed",
+    # Where the patches meet, and what stays open.
+    *("representation_conflict", "hunks_overlap", "no_reply", "clash_stated"),
+    # What is said.
+    *("assurance", "order_agreed", "bound", "completion_claim", "question"),
+    *("proposal", "acceptance", "merge_simulated", "hunks_adjoin", "not_read"),
+)
+"""Kinds of facts, those that say most first."""
 
 
 class TooLong(Exception):
@@ -61,8 +96,6 @@ class Reader:
         if not self._facts:
             return NO_OBSERVATIONS
         if self._observed is None or self._observed[0] is not trace:
-            from annotator.judges.llm.observations import observe
-
             self._observed = (trace, observe(trace))
         return self._observed[1]
 
@@ -165,3 +198,97 @@ def read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:
             f"the server read {tokens} tokens of a trace of {size} characters:"
             " its context is too small for it"
         )
+
+
+class Tokens:
+    """Counts tokens: exactly where the model's own tokenizer is on this machine, else by bytes.
+
+    ``exact`` says which. tiktoken knows OpenAI's models and would download a vocabulary it does not
+    have; it is used only if the file is there (in TIKTOKEN_CACHE_DIR or where tiktoken keeps it).
+    """
+
+    def __init__(self, model: str) -> None:
+        self._encoding = _offline_encoding(model)
+        self.exact = self._encoding is not None
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens, or what a text of this length usually has."""
+        return len(self._encoding.encode_ordinary(text)) if self.exact else typical(text)
+
+    def fits(self, text: str, room: int) -> bool:
+        """Whether a text has at most ``room`` tokens; it is only counted where that is in doubt."""
+        return at_most(text) <= room or (self.exact and self.count(text) <= room)
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"tokens counted by tiktoken ({self._encoding.name})"
+        return f"tokens estimated from the length, {BYTES_PER_TOKEN:g} bytes each"
+
+
+def typical(text: str) -> int:
+    """Return the number of tokens that a text of this length usually has."""
+    return int(_bytes(text) / BYTES_PER_TOKEN) + 1
+
+
+def at_most(text: str) -> int:
+    """Return a number of tokens that the text hardly exceeds."""
+    return int(_bytes(text) / FEWEST_BYTES_PER_TOKEN) + 1
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def _offline_encoding(model: str) -> Any:
+    """Return tiktoken's encoding for a model if it needs no download, else None."""
+    try:
+        tiktoken: Any = import_module("tiktoken")
+        files: Any = import_module("tiktoken.load")
+    except ImportError:
+        return None
+    download, files.read_file = files.read_file, _refused  # it downloads what it does not find
+    try:
+        return tiktoken.encoding_for_model(model)
+    except (KeyError, OSError):
+        return None
+    finally:
+        files.read_file = download
+
+
+def _refused(address: str) -> bytes:
+    raise OSError(f"{address} is not on this machine")
+
+
+def observe(trace: Trace) -> Observations:
+    """Return the facts about a trace as a model is shown them, a line each."""
+    from annotator.facts.registry import know
+
+    facts = list(know(trace))
+    lines: list[str] = []
+    room = MOST_CHARACTERS
+    for fact in _in_turn(facts):
+        line = _line(fact)
+        room -= len(line) + 1
+        if len(lines) == MOST_LINES or room < 0:
+            break
+        lines.append(line)
+    return Observations(tuple(lines), len(facts) - len(lines)) if lines else NO_OBSERVATIONS
+
+
+def _in_turn(facts: list["Fact"]) -> Iterator["Fact"]:
+    """Yield the facts kind by kind, some of each before more of any."""
+    ranks = {kind: rank for rank, kind in enumerate(FIRST)}
+    seen: Counter[str] = Counter()
+    order: list[tuple[int, int]] = []
+    for fact in facts:
+        order.append((seen[fact.kind] // AT_A_TIME, ranks.get(fact.kind, len(FIRST))))
+        seen[fact.kind] += 1
+    for at in sorted(range(len(facts)), key=order.__getitem__):
+        yield facts[at]
+
+
+def _line(fact: "Fact") -> str:
+    """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
+    sources = ", ".join(dict.fromkeys(span.source for span in fact.spans))
+    where = f" ({one_line(sources, 120)})" if sources else ""
+    return f"{fact.kind}{where}: {one_line(fact.says, _LINE)}"

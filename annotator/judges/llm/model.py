@@ -1,0 +1,248 @@
+"""One model behind an endpoint: the form in which it answers, its price, and a question to it."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from annotator.annotations import Usage
+from annotator.errors import AnnotatorError, JudgeStopped
+from annotator.judges.base import MODES, Mode
+from annotator.judges.llm.answer import Probe, answer_text
+from annotator.judges.llm.cache import MODE
+from annotator.judges.llm.context import (
+    BYTES_PER_TOKEN,
+    DEAREST_BYTES_PER_TOKEN,
+    LONGEST_ANSWER,
+)
+from annotator.judges.llm.prices import Price, listed
+from annotator.judges.llm.question import Question, form_of, libraries
+from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
+from annotator.judges.llm.session import Outbox, Session
+from annotator.judges.llm.settings import Options, api_key, checked_url, is_local, without_secrets
+from annotator.prompts import tiny_question
+from annotator.text import one_line
+
+if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
+    from annotator.judges.llm.endpoint import Endpoint
+
+TYPICAL_ANSWER = 400  # tokens
+
+
+class Model:
+    """Asks one model, one question at a time.
+
+    Raises:
+        AnnotatorError: no usable URL, or no API key for a URL that is not on this machine.
+    """
+
+    def __init__(self, options: Options, session: Session | None = None) -> None:
+        self.options = options
+        self.session = session or Session()
+        self.outbox: Outbox | None = None  # where questions go instead of to the endpoint
+        self.mode: Mode = options.mode
+        self._overhead = Usage()
+        self._in_doubt = False  # whether the mode was found out while the server failed
+        url = checked_url(options.base_url)
+        self._key = "" if self.session.offline else api_key(url, options.api_key_env)
+        self._listed = listed(options.model, options.base_url, self.session.prices)
+        self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
+
+    @property
+    def overhead(self) -> Usage:
+        """What finding the mode cost, and answers that led to no annotation."""
+        return self._overhead + (self.outbox.spent if self.outbox else Usage())
+
+    @cached_property
+    def price(self) -> Price | None:
+        """Dollars per million tokens, or None if they are not known."""
+        options = self.options
+        price = self._listed.batch if self.session.in_batches else self._listed.price
+        if options.price_in is None and options.price_out is None and options.price_cached is None:
+            return price
+        if options.price_in is None or options.price_out is None:
+            raise AnnotatorError(
+                "--price-in and --price-out are given together, or none of the prices"
+            )
+        cached = options.price_in if options.price_cached is None else options.price_cached
+        return Price(options.price_in, options.price_out, cached, "--price-in and --price-out")
+
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        """See :meth:`annotator.judges.base.Judge.recall`."""
+        if self.mode == "auto" and learned.get("mode") in MODES:
+            self.mode = learned["mode"]
+
+    @cached_property
+    def _endpoint(self) -> "Endpoint":
+        # Built inside the event loop, as its connections belong to it.
+        from annotator.judges.llm.endpoint import Endpoint
+
+        session = self.session
+        return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
+
+    async def open(self) -> None:
+        """Find out, with two tiny questions at most, in which form this endpoint answers.
+
+        Named tools first, then a JSON schema; plain JSON with the schema in the prompt asks nothing
+        of a server and needs no call. A server can fail at a form in three ways: an error, a 500,
+        or an answer in plain text that ignores it. What it was found to do is cached with the
+        answers. Questions that go into a batch use a JSON schema.
+
+        Raises:
+            JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
+        """
+        if self.mode != "auto":
+            return
+        if self.outbox:
+            self.mode = "json_schema"
+            return
+        cache = self.session.cache
+        if known := self._known_mode():
+            self.mode = known
+            return
+        spent = self._overhead
+        for mode in ("tools", "json_schema"):
+            if await self._answers_in(mode):
+                self.mode = mode
+                break
+        else:
+            self.mode = "json"
+        if cache and self._overhead.calls > spent.calls and not self._in_doubt:
+            cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
+            cache.recorded([self._mode_key])
+
+    def _known_mode(self) -> Mode | None:
+        """Return the form that was found out by an earlier run, if it is cached."""
+        known = self.session.cache and self.session.cache.get(self._mode_key, "")
+        found = known.reply.text if known and known.reply else ""
+        return next((mode for mode in MODES if mode == found), None)
+
+    @property
+    def _mode_key(self) -> str:
+        decides = f"{self.options.identity(1)} {libraries()} {tiny_question()}"
+        return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
+
+    async def _answers_in(self, mode: Mode) -> bool:
+        """Ask a tiny question in one form; return whether the answer came in it."""
+        try:
+            Probe.model_validate_json(answer_text(await self._tiny(mode), mode) or "")
+        except (CallFailed, ValueError) as error:
+            # A 500 may be a server's way to reject a form, or an outage.
+            self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
+            return False
+        return True
+
+    async def _takes(self, mode: Mode) -> bool:
+        """Whether the server takes a tiny question in one form, whatever it answers."""
+        try:
+            await self._tiny(mode)
+        except CallFailed:
+            return False
+        return True
+
+    async def _tiny(self, mode: Mode) -> Reply:
+        """Return the reply to a tiny question.
+
+        Raises:
+            JudgeStopped: the server does not answer it.
+            CallFailed: it does not take it.
+        """
+        messages = [{"role": "user", "content": tiny_question()}]
+        body = {"model": self.options.model, "messages": messages, **form_of(Probe, mode)}
+        body |= self.options.parameters(1)
+        self._bound(body)
+        most = self._dearest(1_000, body)
+        data = to_json(body)
+        try:
+            return await self._endpoint.complete(data, 300, most, self._spent, probe=True)
+        except Unavailable as error:
+            url = without_secrets(self.options.base_url)
+            raise JudgeStopped(f"{url} does not answer: {error}") from error
+
+    def _spent(self, usage: Usage) -> None:
+        self._overhead += usage
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if "_endpoint" in self.__dict__:
+            await self._endpoint.close()
+            del self.__dict__["_endpoint"]
+
+    async def _asked(self, question: Question, key: str, count: Any) -> Reply:
+        body = question.body(self.options)
+        self._bound(body)
+        data = to_json(body)
+        # The JSON is a little longer than what the model reads: escapes, the schema.
+        most = self._dearest(int(len(data) / DEAREST_BYTES_PER_TOKEN), body)
+        if self.outbox:
+            return self.outbox.ask(key, body, most)
+        tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
+        async with FirstAlone(self._first, question.rubric.sha256, self._warms):
+            try:
+                return await self._endpoint.complete(data, tokens, most, count)
+            except Unavailable:
+                # Is it this trace, or would it be so for every trace? A tiny question tells.
+                await self._takes(self.mode)
+                raise
+            except ModeRefused as error:
+                if not await self._takes(self.mode):
+                    if self.session.cache:
+                        self.session.cache.forget([self._mode_key])
+                    raise JudgeStopped(f"{error}{self._sent_settings()}") from error
+                raise
+
+    def _bound(self, body: dict[str, Any]) -> None:
+        """Bound the answer to a request to what the budget sets aside for it.
+
+        An answer that is not cut off is the same with and without; one that is, is no judgement.
+        """
+        if self.session.budget and not longest_answer(body):
+            body["max_completion_tokens"] = LONGEST_ANSWER
+
+    def _sent_settings(self) -> str:
+        sent = self.options.parameters(1)
+        if self.session.budget and not longest_answer(sent):
+            sent["max_completion_tokens (for --max-cost)"] = LONGEST_ANSWER
+        shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
+        return f"; the request sets {one_line(shown, 300)}" if shown else ""
+
+    @property
+    def _warms(self) -> bool:
+        warm = self.options.warm
+        return not is_local(self.options.base_url) if warm is None else warm
+
+    def _dearest(self, tokens: int, body: Mapping[str, Any]) -> float:
+        """Return the dollars that a request of at most so many tokens can cost with its answer."""
+        if self.price is None:
+            return 0.0
+        output = longest_answer(body) or LONGEST_ANSWER
+        return self.price.of(Usage(input_tokens=tokens, output_tokens=output))
+
+
+class FirstAlone:
+    """Lets the first call of a rubric go alone, so that the others find the prefix cached."""
+
+    def __init__(self, first: dict[str, asyncio.Event], rubric: str, warms: bool) -> None:
+        self._first, self._rubric, self._warms = first, rubric, warms
+        self._mine: asyncio.Event | None = None
+
+    async def __aenter__(self) -> None:
+        if not self._warms:
+            return
+        if self._rubric in self._first:
+            await self._first[self._rubric].wait()
+        else:
+            self._mine = self._first[self._rubric] = asyncio.Event()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._mine:
+            self._mine.set()
+
+
+def longest_answer(body: Mapping[str, Any]) -> int:
+    """Return the tokens to which a request bounds its answer, 0 if it does not."""
+    bounds = [body.get("max_completion_tokens"), body.get("max_tokens")]
+    return max((one for one in bounds if isinstance(one, int)), default=0)

@@ -1,0 +1,170 @@
+"""What openai's client brings to a call, and what must hold whatever it brings."""
+
+import gzip
+import json
+import logging
+from base64 import b64encode
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.rubrics import Rubric
+from annotator.traces import Trace
+from tests.judges.test_llm import RIGHT, judged, scripted
+from tests.openai_server import OpenAIServer, Reply, Request
+
+KEY = "sk-very-SECRET"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+# Where is asked (user@, query), with which environment -> the headers that come with it.
+CALLS = {
+    "a key": ("", "", {}, {"Authorization": f"Bearer {KEY}", "api-key": None}),
+    "a password in the address": (
+        "me:pa%40ss@",
+        "",
+        {},
+        {"Authorization": basic("me", "pa@ss")},
+    ),
+    "Azure": (
+        "",
+        "?api-version=2024-10-21",
+        {},
+        {"api-key": KEY, "Authorization": None},
+    ),
+    "organization and project": (
+        "",
+        "?deployment=a%20b",
+        {"OPENAI_ORG_ID": "org", "OPENAI_PROJECT_ID": "proj"},
+        {"OpenAI-Organization": "org", "OpenAI-Project": "proj"},
+    ),
+    "headers of one's own": (
+        "",
+        "",
+        {"OPENAI_CUSTOM_HEADERS": "X-Team: a\nX-Cost: b"},
+        {"X-Team": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("user", "query", "env", "headers"), CALLS.values(), ids=CALLS)
+def test_each_way_to_be_let_in(
+    trace: Trace,
+    rubric: Rubric,
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    query: str,
+    env: dict[str, str],
+    headers: dict[str, str | None],
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with OpenAIServer(scripted(RIGHT)) as server:
+        url = server.url.replace("http://", f"http://{user}") + query
+        annotation = judged(server, trace, rubric, mode="tools", base_url=url)
+        [request] = server.seen
+    assert annotation.status == "labelled", annotation.error
+    assert request.url.endswith(f"/v1/chat/completions{query.replace('%20', '+')}")
+    assert {name: request.headers.get(name) for name in headers} == headers
+    assert request.headers["User-Agent"].startswith("failure-annotator/")
+    assert request.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_proxy_of_the_environment_is_used_but_not_to_this_machine(
+    trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with OpenAIServer(scripted(RIGHT)) as proxy, OpenAIServer(scripted(RIGHT)) as server:
+        monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        away = judged(server, trace, rubric, mode="tools", base_url="http://judge.example/v1")
+        assert judged(server, trace, rubric, mode="tools").status == away.status == "labelled"
+        assert [request.url for request in proxy.seen] == [
+            "http://judge.example/v1/chat/completions"
+        ]
+        assert len(server.seen) == 1
+
+
+def test_a_proxy_that_is_none_is_named_without_its_password(
+    trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"nonsense://me:{KEY}@proxy.example:1")
+    with OpenAIServer() as server, pytest.raises(AnnotatorError, match="cannot be called") as error:
+        judged(server, trace, rubric, mode="tools", base_url="https://judge.example/v1")
+    assert KEY not in str(error.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_key_does_not_go_where_a_redirect_leads(
+    trace: Trace, rubric: Rubric, status: int
+) -> None:
+    with OpenAIServer(scripted(RIGHT)) as other:
+        there = Reply(
+            status=status, headers={"Location": f"{other.url}/chat/completions"}, body="{}"
+        )
+        with (
+            OpenAIServer(scripted(there), probe=scripted(there)) as server,
+            pytest.raises(AnnotatorError, match=f"HTTP {status}"),
+        ):
+            judged(server, trace, rubric, mode="tools")
+        assert other.calls == 0
+
+
+ENDLESS = {
+    "an answer": Reply(body=b"{" + b" " * 17_000_000),
+    "an error": Reply(status=400, body=b"{" + b" " * 17_000_000),
+    "a packed answer": Reply(
+        body=gzip.compress(b"{" + b" " * 17_000_000), headers={"Content-Encoding": "gzip"}
+    ),
+    "packed twice": Reply(
+        body=gzip.compress(gzip.compress(b"{}")), headers={"Content-Encoding": "gzip, gzip"}
+    ),
+}
+
+
+@pytest.mark.parametrize("reply", ENDLESS.values(), ids=ENDLESS)
+def test_an_answer_is_read_to_16_mb(trace: Trace, rubric: Rubric, reply: Reply) -> None:
+    with OpenAIServer(scripted(reply)) as server:
+        error = judged(server, trace, rubric, mode="tools", attempts=1, timeout=30.0).error or ""
+    assert "longer than 16 MB" in error or "packed in a way" in error
+
+
+def test_a_packed_answer_is_read(trace: Trace, rubric: Rubric) -> None:
+    def respond(request: Request) -> Reply:
+        assert request.headers["Accept-Encoding"] == "gzip, deflate"
+        call = {"function": {"name": "x", "arguments": json.dumps(RIGHT.answer)}}
+        body = json.dumps({"choices": [{"message": {"tool_calls": [call]}}]}).encode()
+        return Reply(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+
+    with OpenAIServer(respond) as server:
+        assert judged(server, trace, rubric, mode="tools").status == "labelled"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain; charset=utf-8", "x"])
+def test_json_is_read_whatever_the_server_calls_it(trace: Trace, rubric: Rubric, kind: str) -> None:
+    message = {"choices": [{"message": {"content": json.dumps(RIGHT.answer)}}]}
+    reply = Reply(body=json.dumps(message), headers={"Content-Type": kind})
+    with OpenAIServer(scripted(reply)) as server:
+        assert judged(server, trace, rubric, mode="json_schema").status == "labelled"
+
+
+@pytest.mark.parametrize(
+    "reply", [RIGHT, Reply(status=400, error={"message": "no"}), Reply(drop=True)]
+)
+def test_no_key_and_no_password_stands_in_a_log_or_an_error(
+    trace: Trace, rubric: Rubric, caplog: pytest.LogCaptureFixture, reply: Reply
+) -> None:
+    with caplog.at_level(logging.DEBUG), OpenAIServer(scripted(reply)) as server:
+        url = server.url.replace("http://", f"http://me:{KEY}@")
+        for address in (server.url, url):
+            annotation = judged(server, trace, rubric, mode="tools", attempts=1, base_url=address)
+            assert KEY not in (annotation.error or "")
+    assert KEY not in caplog.text
