@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -197,6 +198,20 @@ class Annotation:
         """Every code found, the primary one first."""
         first = (self.primary,) if self.primary else ()
         return first + self.secondary
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the codes, each with why and its quotes marked."""
+        said = ", ".join(self.codes) or self.reason or self.error or ""
+        about = f"{self.rubric}: {self.status} {said}"
+        parts = [f"<p><b>{escape(self.trace_id)}</b> {escape(about)}</p>"]
+        for finding in self.findings:
+            quotes = "".join(
+                f"<li><code>{escape(item.source)}</code> <mark>{escape(item.quote)}</mark></li>"
+                for item in finding.evidence
+            )
+            parts.append(f"<p><b>{escape(finding.code)}</b>: {escape(finding.rationale)}</p>")
+            parts.append(f"<ul>{quotes}</ul>")
+        return "".join(parts)
 
     def to_json(self) -> str:
         """Return the annotation as one line of JSON, without the line end."""

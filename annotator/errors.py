@@ -1,5 +1,7 @@
 """The errors a user can meet, each a single line that says what was found and what to do."""
 
+from typing import Any
+
 
 class AnnotatorError(Exception):
     """Anything that stops a command: printed as one line, never as a traceback.
@@ -11,9 +13,12 @@ class AnnotatorError(Exception):
 
 
 class Interrupted(AnnotatorError):
-    """The user stopped a run; the message says what is kept and how to go on."""
+    """The user stopped a run; the message says what is kept and how to go on. ``run``: of one in
+    memory, what was judged, if anything was.
+    """
 
     exit_code = 130
+    run: Any = None
 
 
 class UnreadableTrace(AnnotatorError):

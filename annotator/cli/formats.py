@@ -75,7 +75,7 @@ def _parquet(asked: Asked, path: Path) -> None:
 
 
 def _dataset(asked: Asked, path: Path) -> None:
-    from annotator.reports.dataset import write_dataset
+    from annotator.runs.dataset import write_dataset
 
     write_dataset(asked.runs, path)
     for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):

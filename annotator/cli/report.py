@@ -135,7 +135,7 @@ def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Pat
 
 
 def _push(place: Path, name: str) -> None:
-    from annotator.reports.dataset import push_dataset
+    from annotator.runs.dataset import push_dataset
 
     push_dataset(place, name)
     click.echo(f"pushed to {name}", err=True)

@@ -22,12 +22,12 @@ from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.rubrics import Rubric, built_in, load_rubric
-from annotator.runs.execute import Only, Plan, Seen, execute_in_batches, forecast
+from annotator.runs.execute import Only, Plan, Seen, carry_out, forecast
 from annotator.runs.manifest import new_manifest, now, read_manifest
 from annotator.runs.run import open_run
 from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
-from annotator.traces import count_traces, exists
+from annotator.traces import count_traces, exists, load_traces
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
@@ -112,7 +112,7 @@ def command(
     judge = built.judge
     if resume and out:
         judge.recall(read_manifest(out).learned)
-    plan = Plan(traces, rubrics, judge, format_, limit, only, concurrency)
+    plan = Plan(load_traces(*traces, format=format_), rubrics, judge, limit, only, concurrency)
     if dry_run:
         _forecast(plan, built, out if resume else None, as_json)
         return
@@ -148,42 +148,22 @@ def command(
 def _execute(
     plan: Plan, run: RunDirectory, built: BuiltJudge, quiet: bool, notice: Callable[[str], None]
 ) -> Seen:
-    """Execute the plan; whatever happens, the manifest says how it ended."""
-    ended: dict[str, Any] = {"status": "stopped"}
-    keep = False
+    """Carry out the plan; Ctrl-C becomes an error that says how to go on."""
 
     def count() -> int:
-        found = count_traces(plan.sources, plan.format)
+        found = count_traces(plan.traces.places, plan.traces.format)
         return min(found, plan.limit or found) * len(plan.rubrics)
 
+    _more_files()
     try:
-        _more_files()
-        built.begin(run, notice)
         with Progress(quiet, count, lambda: plan.judge.state) as progress:
-            work = execute_in_batches(plan, run, lambda _: progress.show(run), built.settle)
-            seen = asyncio.run(work)
-        if built.outbox:
-            built.outbox.keep()
-        ended = {
-            "status": "waiting" if seen.pending else "finished",
-            "traces": seen.traces,
-            "ignored": seen.ignored,
-            "problems": seen.examples,
-        }
-        return seen
-    except BudgetReached:
-        keep = True
-        raise
+            work = carry_out(plan, run, built, lambda _: progress.show(run), notice)
+            return asyncio.run(work)
     except KeyboardInterrupt:
-        ended["status"] = "interrupted"
-    finally:
-        built.end(notice)
-        if used := _used(run):
-            notice(used)
-        run.close(keep=keep, ended=now(), **ended)
-    kept = sum(run.counts.values())
-    again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
-    raise Interrupted(again if kept or run.folder.exists() else "nothing was judged yet")
+        kept = sum(run.counts.values())
+        again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
+        text = again if kept or run.folder.exists() else "nothing was judged yet"
+        raise Interrupted(text) from None
 
 
 def _more_files() -> None:
@@ -193,20 +173,6 @@ def _more_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < most:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _used(run: RunDirectory) -> str:
-    """Return what the run used, in one line, or "" if it called no model."""
-    usage = run.usage
-    if not usage.calls and not usage.cache_hits:
-        return ""
-    least = "at least " if usage.unreported_calls else ""
-    cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
-    return (
-        f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits}; tokens"
-        f" in {usage.input_tokens} (cached {usage.cached_tokens}), out {usage.output_tokens}"
-        f" (reasoning {usage.reasoning_tokens}); cost {cost}"
-    )
 
 
 def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool) -> None:

@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import PaidJudge
+from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, conclude, skipped, unreadable
+from annotator.runs.manifest import now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line, storable
-from annotator.traces import Ignored, Trace, Unreadable, read_traces
+from annotator.traces import Ignored, Trace, Traces, Unreadable
 
 Only = Literal["rubric", "failed", "all"]
 
@@ -26,10 +28,9 @@ class Plan:
         AnnotatorError: the judge cannot judge by one of the rubrics.
     """
 
-    sources: tuple[str, ...]
+    traces: Traces
     rubrics: tuple[Rubric, ...]
     judge: PaidJudge
-    format: str = "auto"
     limit: int | None = None
     only: Only = "rubric"
     concurrency: int = 8
@@ -108,7 +109,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         await plan.judge.open()
         run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
-            for found in read_traces(plan.sources, plan.format):
+            for found in plan.traces.find():
                 await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
                 if spent:
                     break
@@ -136,7 +137,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     if spent:
         raise spent[0]
     if seen.traces == seen.unreadable and seen.traces != plan.limit:
-        raise AnnotatorError(_nothing(plan.sources, seen))
+        raise AnnotatorError(_nothing(plan.traces, seen))
     return seen
 
 
@@ -157,6 +158,45 @@ async def execute_in_batches(
         seen = await execute(plan, run, recorded)
         if not (seen.pending and settle):
             return seen
+
+
+async def carry_out(
+    plan: Plan,
+    run: RunDirectory,
+    built: BuiltJudge,
+    recorded: Callable[[Annotation], None],
+    notice: Callable[[str], None],
+) -> Seen:
+    """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
+
+    ``recorded`` is told of every annotation, ``notice`` what the user should know. Raises as
+    :func:`execute` does; a run that is cancelled, or stopped by Ctrl-C, keeps what was judged.
+    """
+    ended: dict[str, Any] = {"status": "stopped"}
+    keep = False
+    try:
+        built.begin(run, notice)
+        seen = await execute_in_batches(plan, run, recorded, built.settle)
+        if built.outbox:
+            built.outbox.keep()
+        ended = {
+            "status": "waiting" if seen.pending else "finished",
+            "traces": seen.traces,
+            "ignored": seen.ignored,
+            "problems": seen.examples,
+        }
+        return seen
+    except BudgetReached:
+        keep = True
+        raise
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        ended["status"] = "interrupted"
+        raise
+    finally:
+        built.end(notice)
+        if used := run.describe_usage():
+            notice(used)
+        run.close(keep=keep, ended=now(), **ended)
 
 
 @dataclass(slots=True)
@@ -182,7 +222,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         AnnotatorError: a source does not exist.
     """
     expected = Forecast()
-    for found in read_traces(plan.sources, plan.format):
+    for found in plan.traces.find():
         if isinstance(found, Ignored):
             continue
         if plan.limit is not None and expected.traces >= plan.limit:
@@ -213,8 +253,8 @@ def _not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
     return rubric.excludes(trace, any_outcome=only == "all")
 
 
-def _nothing(sources: Sequence[str], seen: Seen) -> str:
-    where = ", ".join(sources)
+def _nothing(traces: Traces, seen: Seen) -> str:
+    where = ", ".join(traces.places) or "what was given"
     if seen.examples:
         others = seen.unreadable + seen.ignored - 1
         more = f" (and {others} more like it)" if others else ""

@@ -1,14 +1,21 @@
 """A run that can be read: what was asked for, by whom, and what was decided about each trace."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from annotator.annotations import Annotation, annotated_lines, annotations_file
 from annotator.errors import AnnotatorError
+from annotator.files import explain_errors, write_file
 from annotator.rubrics import Scheme
 from annotator.runs.manifest import Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from pandas import DataFrame  # type: ignore[import-untyped]
 
 IN_MEMORY = "the run in memory"
 
@@ -71,6 +78,39 @@ class Run:
             if rubric is None or annotation.rubric == rubric:
                 yield annotation
         check.end()
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a row for each annotation, in the columns that ``annotate report --format
+        dataset`` writes. Raises as :meth:`annotations` does.
+        """
+        import pandas as pd
+
+        from annotator.runs.dataset import rows_of
+
+        return pd.DataFrame(list(rows_of([self])))
+
+    def to_dataset(self) -> "Dataset":
+        """Return the same rows as a data set. Raises as :meth:`annotations` does."""
+        from annotator.runs.dataset import make_dataset
+
+        return make_dataset([self])
+
+    def save(self, path: Path | str) -> "Run":
+        """Write the run into a new directory, and return the one that is there.
+
+        Raises:
+            AnnotatorError: something is there already, or it cannot be written.
+        """
+        folder = Path(path)
+        with explain_errors(f"in {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise AnnotatorError(f"{folder} is not empty; name another folder")
+        lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
+        write_file(folder / "annotations.jsonl", lines, exclusive=True)
+        manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
+        write_file(folder / "run.json", f"{manifest}\n")
+        return open_run(folder)
 
     def _read(self) -> Iterator[Annotation]:
         if self.folder is None:

@@ -128,6 +128,19 @@ class RunDirectory:
         """All that the run has cost, in this process and before it."""
         return self._judged + self._before + self._overhead
 
+    def describe_usage(self) -> str:
+        """Return what the run used, in one line, or "" if it called no model."""
+        usage = self.usage
+        if not usage.calls and not usage.cache_hits:
+            return ""
+        least = "at least " if usage.unreported_calls else ""
+        cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
+        return (
+            f"calls {usage.calls} (repeated {usage.retries}), answers known {usage.cache_hits};"
+            f" tokens in {usage.input_tokens} (cached {usage.cached_tokens}), out"
+            f" {usage.output_tokens} (reasoning {usage.reasoning_tokens}); cost {cost}"
+        )
+
     @property
     def spent_dollars(self) -> float:
         """What the run has cost, as far as it is known; a call whose cost is not known counts as

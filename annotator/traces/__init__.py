@@ -1,5 +1,6 @@
 """What was run: the trace model, and readers for its formats."""
 
+from annotator.traces.collection import Traces, TraceSource, load_traces
 from annotator.traces.formats import FORMATS, readers
 from annotator.traces.model import (
     ORIGINS,
@@ -28,9 +29,12 @@ __all__ = [
     "Source",
     "Step",
     "Trace",
+    "TraceSource",
+    "Traces",
     "Unreadable",
     "count_traces",
     "exists",
+    "load_traces",
     "read_traces",
     "readers",
 ]

@@ -79,7 +79,8 @@ def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path
 
     report = annotate(tmp_path, site, "report", "out", "--format", "tsv")
     assert (report.code, report.err) == (0, "")
-    assert {"C4a\t1", "none\t1", "C1a\tNone"} <= set(report.out.splitlines())
+    cells = [line.split("\t")[:2] for line in report.out.splitlines()]
+    assert all(pair in cells for pair in (["C4a", "1"], ["none", "1"], ["C1a", "-"]))
 
     # Another version is another judge.
     [metadata] = site.glob("annotator_example-*.dist-info/METADATA")

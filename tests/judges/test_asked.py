@@ -138,7 +138,7 @@ def test_another_version_of_a_library_is_another_judge(
     assert resumed.returncode == 2
     assert f'libraries {library} was "' in resumed.stderr, resumed.stderr
     assert 'is now "99.0"' in resumed.stderr
-    judges = [read_manifest(tmp_path / out)["judge"] for out in ("before", "again", "after")]
+    judges = [read_manifest(tmp_path / out).judge for out in ("before", "again", "after")]
     assert judges[0] == judges[1] != judges[2]
 
 

@@ -99,8 +99,8 @@ class Cells(HTMLParser):
 
 def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
     for tables in (
-        frequency.tabulate(frequency_tables(strange, by="who")),
-        co_occurrence.tabulate(count_pairs(strange)),
+        frequency.tabulate(frequency_tables(open_run(strange), by="who")),
+        co_occurrence.tabulate(count_pairs(open_run(strange))),
     ):
         for table in tables:
             page = table._repr_html_()
@@ -113,8 +113,6 @@ def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
     assert len(NAMES) > 5
 
 
-def test_a_format_is_one_line_more(monkeypatch):
-    monkeypatch.setitem(FORMATS, "titles", lambda tables: "|".join(one.title for one in tables))
-    assert render([PLAIN, PLAIN], "titles") == "some|some"
+def test_a_format_that_is_not_there():
     with pytest.raises(AnnotatorError, match="no format 'xlsx' of tables, only table, csv, json"):
         PLAIN.to("xlsx")

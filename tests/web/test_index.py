@@ -497,7 +497,7 @@ def test_labels_of_rubrics_of_the_runs_only(two_runs, tmp_path):
     labels = read_person_labels([write_labels(tmp_path / "l.jsonl", rows)], open_runs(runs))
     assert {name: list(own) for name, own in labels.items()} == {"faults": ["t1"]}
     with pytest.raises(AnnotatorError, match="labels are for others, the runs judged by faults"):
-        read_person_labels([write_labels(tmp_path / "l.jsonl", rows[1:])], runs)
+        read_person_labels([write_labels(tmp_path / "l.jsonl", rows[1:])], open_runs(runs))
 
 
 def test_gold_decides_and_several_without_it_are_refused(two_runs, tmp_path):

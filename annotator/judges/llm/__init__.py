@@ -102,10 +102,6 @@ class LLMJudge(Model):
         """See :attr:`annotator.judges.base.Judge.state`."""
         return self.session.pace.state
 
-    def unsupported(self, rubric: Rubric) -> str | None:
-        """A model can be asked about any rubric."""
-        return None
-
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """A model can give any code."""
         return frozenset(code.id for code in rubric.codes)

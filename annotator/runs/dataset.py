@@ -29,24 +29,30 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
     set that is there already is replaced.
 
     Raises:
-        AnnotatorError: a run is damaged, or the folder cannot be written, or is
-            there already and no data set.
+        AnnotatorError: a run is damaged, or the folder cannot be written, or is there already and
+            no data set.
     """
     import datasets
 
-    features = _features()
-    empty = all(next(run.annotations(), None) is None for run in runs)
     with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
-            if empty:
-                made = datasets.Dataset.from_dict({name: [] for name in features}, features)
-            else:
-                made = datasets.Dataset.from_generator(
-                    _rows, features, cache_dir=cache, gen_kwargs={"runs": tuple(runs)}
-                )
-            made.save_to_disk(part, num_shards=1 if empty else None)
+            made = make_dataset(runs, cache)
+            made.save_to_disk(part, num_shards=None if len(made) else 1)
         except datasets.exceptions.DatasetGenerationError as error:
             raise _said(f"cannot write {folder}", error.__cause__ or error) from error
+
+
+def make_dataset(runs: Sequence[Run], cache: str | None = None) -> Any:
+    """Return the annotations of ``runs`` as a ``datasets.Dataset``, kept below ``cache``."""
+    import datasets
+
+    features = _features()
+    if all(next(run.annotations(), None) is None for run in runs):
+        return datasets.Dataset.from_dict({name: [] for name in features}, features)
+    with _quiet():
+        return datasets.Dataset.from_generator(
+            rows_of, features, cache_dir=cache, gen_kwargs={"runs": tuple(runs)}
+        )
 
 
 def push_dataset(folder: Path, name: str) -> None:
@@ -126,7 +132,8 @@ def _features() -> Any:
     )
 
 
-def _rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """Yield the row of each annotation: plain values, in the columns of every data set."""
     for run in runs:
         versions = {scheme.id: scheme.version for scheme in run.manifest.rubrics}
         common = {

@@ -1,0 +1,279 @@
+"""The way in from Python: a value in, a value out. The command line is a thin layer over it.
+
+Nothing here prints or reads the command line; progress and notices come through callbacks, and the
+errors are those of the command line (:class:`~annotator.errors.AnnotatorError`).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from annotator.annotations import Annotation, Usage
+from annotator.errors import AnnotatorError, Interrupted
+from annotator.judges.base import Judge
+from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
+from annotator.rubrics import Rubric, load_rubric
+from annotator.runs.execute import Only, Plan, carry_out
+from annotator.runs.manifest import new_manifest, read_manifest
+from annotator.runs.run import Run, open_run
+from annotator.runs.store import RunDirectory
+from annotator.traces import Traces, TraceSource, load_traces
+
+if TYPE_CHECKING:  # a run that is only made needs no statistics
+    from annotator.calibration.model import Calibration
+    from annotator.reports.table import Table
+
+JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
+"""What :func:`annotator.judges.build.build_judge` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How far a run is: how many annotations there are, by status, and what they used."""
+
+    annotations: int
+    counts: Mapping[str, int]
+    usage: Usage
+
+
+def annotate(
+    traces: TraceSource | Traces,
+    rubric: str | Rubric | Sequence[str | Rubric],
+    judge: JudgeSource = "rules",
+    **options: Any,
+) -> Run:
+    """Judge traces by a rubric or several, and return the run. ``options`` as in :func:`aannotate`.
+
+    Raises:
+        AnnotatorError: as :func:`aannotate`; or an event loop is running here, as in a notebook:
+            there it is ``await aannotate(...)``.
+        Interrupted: Ctrl-C. What was judged is kept: in ``out``, or as the error's ``run``.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise AnnotatorError("an event loop is running here: await aannotate(...) instead")
+    kept: list[Run] = []
+    try:
+        return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
+    except KeyboardInterrupt:
+        where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
+        error = Interrupted(f"what was judged is kept{where}")
+        error.run = kept[0] if kept else None
+        raise error from None
+
+
+async def aannotate(
+    traces: TraceSource | Traces,
+    rubric: str | Rubric | Sequence[str | Rubric],
+    judge: JudgeSource = "rules",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    concurrency: int = 8,
+    on_progress: Callable[[Recorded], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
+    _kept: list[Run] | None = None,
+) -> Run:
+    """Judge traces by a rubric or several, inside a running event loop, and return the run.
+
+    Args:
+        traces: what :func:`load_traces` returns, or takes.
+        rubric: a rubric, the name of a built-in one, a YAML file, or several of them.
+        judge: ``rules``, a model's name, a plug-in, a judge file, settings (:func:`llm`), or an
+            object with the members of :class:`~annotator.judges.base.Judge`.
+        out: the run directory; None: the run is in memory alone (on disk while it is made).
+        resume: go on with the unfinished run in ``out``; what failed is judged again.
+        format: as what paths are read; see :func:`load_traces`.
+        limit: only the first so many traces.
+        only: ``rubric`` leaves it to each rubric which traces it is for, ``failed`` skips passed
+            runs too, ``all`` judges passed and failed ones alike.
+        concurrency: the most calls in flight.
+        on_progress: told after every annotation.
+        on_notice: told what the user should know.
+
+    Raises:
+        AnnotatorError: a source, rubric or judge is wrong, no trace was found, the judge had to
+            stop, or the run cannot be written. What was judged until then is kept in ``out``.
+    """
+    if resume and not out:
+        raise AnnotatorError("resume=True needs out, the run directory to go on with")
+    given = [rubric] if isinstance(rubric, (str, Rubric)) else list(rubric)
+    rubrics = tuple(load_rubric(item) if isinstance(item, str) else item for item in given)
+    if not rubrics or len({item.id for item in rubrics}) < len(rubrics):
+        raise AnnotatorError("rubric: name one, or several with different ids")
+    built = build_judge(judge, concurrency=concurrency)
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces, format=format)
+    if resume and out:
+        built.judge.recall(read_manifest(Path(out)).learned)
+    plan = Plan(traces, rubrics, built.judge, limit, only, concurrency)
+    if out:
+        return await _execute(plan, Path(out), built, resume, on_progress, on_notice)
+    with TemporaryDirectory(prefix="annotator-") as folder:
+        try:
+            run = await _execute(plan, Path(folder), built, False, on_progress, on_notice)
+        except BaseException:
+            if _kept is not None and (Path(folder) / "run.json").is_file():
+                _kept.append(_hold(open_run(folder)))
+            raise
+        return _hold(run)
+
+
+async def _execute(
+    plan: Plan,
+    folder: Path,
+    built: BuiltJudge,
+    resume: bool,
+    on_progress: Callable[[Recorded], None] | None,
+    on_notice: Callable[[str], None] | None,
+) -> Run:
+    manifest = new_manifest(
+        rubrics=plan.rubrics,
+        judge=plan.judge,
+        sources=plan.traces.places,
+        format=plan.traces.format,
+        only=plan.only,
+        limit=plan.limit,
+        concurrency=plan.concurrency,
+        command="annotator.annotate(...)",
+    )
+    start = RunDirectory.resume if resume else RunDirectory.create
+    run = start(folder, manifest)
+
+    def record(_: Annotation) -> None:
+        if on_progress:
+            on_progress(Recorded(sum(run.counts.values()), dict(run.counts), run.usage))
+
+    await carry_out(plan, run, built, record, on_notice or (lambda text: None))
+    return open_run(folder)
+
+
+def _hold(run: Run) -> Run:
+    """Return a run with its annotations in memory."""
+    return Run(run.manifest, None, tuple(run.annotations()))
+
+
+def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
+    """Return a judge that asks a model, or several that vote, for :func:`annotate`.
+
+    ``settings`` have the names of a judge file (``base_url``, ``samples``, ``temperature`` ...) and
+    of :class:`~annotator.judges.build.ModelSettings` (``max_cost``, ``rpm`` ...).
+
+    Raises:
+        AnnotatorError: a setting is unknown or wrong.
+    """
+    if isinstance(model, str):
+        return model_settings({"model": model, **settings})
+    return model_settings({"models": [{"model": name} for name in model], **settings})
+
+
+def count(
+    *runs: Run,
+    calibration: "Calibration | Iterable[Calibration] | None" = None,
+    transfer: bool = False,
+    by: str | None = None,
+    of_labelled: bool = False,
+) -> "list[Table]":
+    """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
+    (``by``), as ``annotate report`` prints them.
+
+    ``calibration`` adds the shares corrected for the judge's errors; ``transfer`` lets it be of
+    another judge or of other traces. ``of_labelled``: shares of the labelled traces alone.
+
+    Raises:
+        AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
+            the attribute.
+    """
+    from annotator.reports.frequency import frequency_tables, told_apart
+    from annotator.reports.tables import frequency
+
+    if len({run.id for run in runs}) < len(runs):
+        raise AnnotatorError("a run was given twice, and would count as often")
+    stored = _stored(calibration)
+    tables = [
+        table
+        for run in runs
+        for table in frequency_tables(
+            run, stored, transfer=transfer, by=by, of_labelled=of_labelled
+        )
+    ]
+    return list(frequency.tabulate(told_apart(tables, runs)))
+
+
+def compare(
+    *runs: Run,
+    by: str = "run",
+    values: tuple[str, str] | None = None,
+    calibration: "Calibration | Iterable[Calibration] | None" = None,
+    on_notice: Callable[[str], None] | None = None,
+) -> "list[Table]":
+    """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
+    has one of two ``values``. ``on_notice`` is told which rubric cannot be compared.
+
+    Raises:
+        AnnotatorError: nothing can be compared, or a calibration is not of its run.
+    """
+    from annotator.reports.compare import compare as compare_sides
+    from annotator.reports.tables import comparison
+    from annotator.runs.run import name_runs
+
+    names = tuple(name_runs(runs))
+    if values is None and (by != "run" or len(names) != 2):
+        raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
+    first, second = values or (names[0], names[1])
+    notice = on_notice or (lambda text: None)
+    compared = compare_sides(runs, by, first, second, _stored(calibration), notice=notice)
+    return list(comparison.tabulate(compared))
+
+
+def calibrate(
+    run: Run,
+    labels: str | Path | Sequence[str | Path],
+    rubric: str | None = None,
+    **options: Any,
+) -> "Calibration":
+    """Hold the judge of a run against people's labels for one rubric, as ``annotate calibrate``
+    does; the look is noted beside the labels.
+
+    ``rubric`` may be left out where the labels are for one rubric of the run. ``options``: fields
+    of :class:`annotator.calibration.session.Request`, such as ``annotators`` or ``confidence``.
+
+    Raises:
+        AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
+            (which rubric, which annotator, which split).
+    """
+    from annotator.calibration.session import Request, calibrate_run
+    from annotator.labels import rubrics_in
+
+    files = (labels,) if isinstance(labels, (str, Path)) else tuple(labels)
+    request = Request(tuple(map(Path, files)), rubrics=(rubric,) if rubric else (), **options)
+    if rubric is None:
+        there = rubrics_in(request.files)
+        known = [name for name in run.schemes if name in there]
+        if len(known) > 1:
+            raise AnnotatorError(f"the labels are for {', '.join(known)}: say which with rubric=")
+    [done] = calibrate_run(run, request)
+    return done.calibration
+
+
+def _stored(calibration: "Calibration | Iterable[Calibration] | None") -> Any:
+    """Return calibrations as a report reads them, by rubric."""
+    if calibration is None:
+        return None
+    from annotator.calibration.correct import Stored
+    from annotator.calibration.model import Calibration
+
+    given = [calibration] if isinstance(calibration, Calibration) else list(calibration)
+    by_rubric: dict[str, list[Stored]] = {}
+    for item in given:
+        by_rubric.setdefault(item.rubric, []).append(Stored.model_validate(item.as_dict()))
+    return by_rubric

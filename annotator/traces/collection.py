@@ -1,0 +1,129 @@
+"""Traces as a value: named by where they are, or held in memory, and read anew each time."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, Union
+
+from annotator.traces.model import Trace
+from annotator.traces.places import Ignored, Unreadable
+from annotator.traces.reading import exists, read_traces
+
+_OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
+TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
+"""A folder, file, glob or ``hf://org/name[:split]``, a trace, or any number of them."""
+
+
+class Traces:
+    """Traces of some sources, in their order: iterated any number of times, one in memory at a
+    time. What cannot be read is left out of the iteration and stands in :attr:`problems`.
+    """
+
+    def __init__(self, sources: Sequence[str | Trace], format: str = "auto") -> None:
+        self.sources = tuple(sources)
+        self.format = format
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The sources that are no traces themselves."""
+        return tuple(source for source in self.sources if isinstance(source, str))
+
+    def find(self) -> Iterator[Trace | Unreadable | Ignored]:
+        """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
+        already seen is :class:`Unreadable`.
+
+        Raises:
+            AnnotatorError: as :func:`annotator.traces.read_traces`.
+        """
+        if len(self.places) == len(self.sources):
+            yield from read_traces(self.places, self.format)
+            return
+        seen: set[str] = set()
+        for item in self._found():
+            if isinstance(item, Trace) and item.id in seen:
+                yield Unreadable(item.id, item.path, "a second trace with this id")
+            else:
+                yield item
+            if isinstance(item, Trace):
+                seen.add(item.id)
+
+    def _found(self) -> Iterator[Trace | Unreadable | Ignored]:
+        for source in self.sources:
+            if isinstance(source, Trace):
+                yield source
+            else:
+                yield from read_traces([source], self.format)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return (item for item in self.find() if isinstance(item, Trace))
+
+    def __len__(self) -> int:
+        return self._counted[0]
+
+    def __getitem__(self, n: int) -> Trace:
+        """Return the n-th trace, from 0 (or from the end); reads those before it."""
+        for trace in islice(iter(self), n if n >= 0 else len(self) + n, None):
+            return trace
+        raise IndexError(f"there is no trace {n}, only {len(self)}")
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, or is no trace, and why, a line each."""
+        return list(self._counted[1])
+
+    def summary(self) -> dict[str, Any]:
+        """Return how many traces there are, by format, setting and outcome, and their messages."""
+        formats, settings, outcomes = Counter[str](), Counter[str](), Counter[str]()
+        messages = 0
+        for trace in self:
+            formats[trace.format] += 1
+            settings[str(trace.attributes.get("setting") or "-")] += 1
+            outcomes[_OUTCOMES[trace.outcome.passed]] += 1
+            messages += len(trace.messages)
+        return {
+            "traces": formats.total(),
+            "formats": dict(formats),
+            "settings": dict(settings),
+            "outcomes": dict(outcomes),
+            "messages": messages,
+            "problems": len(self.problems),
+        }
+
+    @cached_property
+    def _counted(self) -> tuple[int, list[str]]:
+        count, problems = 0, []
+        for item in self.find():
+            if isinstance(item, Trace):
+                count += 1
+            else:
+                problems.append(f"{item.path}: {item.reason}")
+        return count, problems
+
+
+def load_traces(*sources: TraceSource, format: str = "auto") -> Traces:
+    """Return the traces of some sources: paths (``str`` or ``os.PathLike``), traces, or iterables
+    of them; nothing is read yet. A bare string is one source.
+
+    Raises:
+        AnnotatorError: a source does not exist.
+        TypeError: a source is none of these.
+    """
+    return Traces(tuple(_each(sources)), format)
+
+
+def _each(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
+    for source in sources:
+        if isinstance(source, Trace):
+            yield source
+        elif isinstance(source, Traces):
+            yield from source.sources
+        elif isinstance(source, (str, os.PathLike)):
+            exists(os.fspath(source))
+            yield os.fspath(source)
+        elif isinstance(source, Iterable):
+            yield from _each(source)
+        else:
+            kind = type(source).__name__
+            raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")
