@@ -1,0 +1,226 @@
+"""The way in from Python: the same answers as the command line's, as values."""
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import annotator as an
+from annotator.errors import Interrupted
+from tests.conftest import EXAMPLES, ROOT, run_name, write_run
+
+DOCS = ROOT / "docs" / "python.md"
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
+
+
+def test_the_page_shows_what_its_programs_print(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+
+    def fill(block: re.Match[str]) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(block[1], names)
+        shown = f"\n```text\n{out.getvalue()}```\n" if block[2] is not None else ""
+        return f"```python\n{block[1]}```\n{shown}"
+
+    page = BLOCK.sub(fill, DOCS.read_text())
+    if os.environ.get("UPDATE_DOCS"):
+        DOCS.write_text(page)
+    assert page == DOCS.read_text()
+
+
+def strip(annotation):
+    return annotation.to_json().partition('"usage"')[0]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_run_is_that_of_the_command_line(annotate_cli, tmp_path, held):
+    args = (EXAMPLES, "--rubric", "comm_errors", "--rubric", "symptoms", "--out", "cli")
+    printed = annotate_cli(*args).out
+    notices, seen = [], []
+    run = an.annotate(
+        EXAMPLES,
+        ["comm_errors", "symptoms"],
+        out=None if held else tmp_path / "api",
+        on_progress=seen.append,
+        on_notice=notices.append,
+    )
+    by_command = an.open_run(tmp_path / "cli")
+    assert sorted(map(strip, run.annotations())) == sorted(map(strip, by_command.annotations()))
+    assert run.judge_sha256 == by_command.judge_sha256
+    assert "\n\n".join(map(str, an.count(run))) == printed.rstrip("\n")
+    assert [state.annotations for state in seen] == list(range(1, 35))
+    assert seen[-1].counts == {k: v for k, v in run.manifest.totals.items() if k in seen[-1].counts}
+    saved = run.save(tmp_path / "saved")
+    assert list(map(strip, saved.annotations())) == list(map(strip, run.annotations()))
+    assert list(map(str, an.count(saved))) == list(map(str, an.count(run)))
+    assert len(run.to_pandas()) == len(run.to_dataset()) == 34
+    with pytest.raises(an.AnnotatorError, match="not empty"):
+        run.save(tmp_path / "saved")
+
+
+def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
+    one = write_run(tmp_path / run_name(1))
+    write_run(tmp_path / run_name(2))
+    traces = an.load_traces(str(tmp_path / "logs"))
+    assert (len(traces), [t.id for t in traces], traces.problems) == (
+        *(2, ["night/coop/shop_task/1/f1_f2", "night/coop/shop_task/2/f1_f2"]),
+        [],
+    )
+    assert traces[-1].id == traces[1].id
+    with pytest.raises(IndexError, match="only 2"):
+        traces[2]
+    mixed = an.load_traces([traces[1], one], tmp_path / "logs")
+    assert [t.id for t in mixed] == [traces[1].id, traces[0].id]
+    assert len(mixed.problems) == 2
+    ids = {a.trace_id for a in an.annotate(list(traces), "symptoms").annotations()}
+    assert ids == {t.id for t in traces}
+    for wrong, kind in ((tmp_path / "gone", an.AnnotatorError), (7, TypeError)):
+        with pytest.raises(kind):
+            an.load_traces(wrong)
+
+
+class Loud:
+    id = "loud"
+    settings = {"n": 1}  # noqa: RUF012
+
+    def codes(self, rubric):
+        return {"C4b"}
+
+    async def judge(self, trace, rubric):
+        await asyncio.sleep(0)
+        return an.Verdict.none()
+
+
+def test_in_a_running_loop_it_is_aannotate():
+    async def notebook():
+        with pytest.raises(an.AnnotatorError, match="await aannotate"):
+            an.annotate(EXAMPLES, "comm_errors")
+        return await an.aannotate(EXAMPLES, "comm_errors", judge=Loud())
+
+    run = asyncio.run(notebook())
+    [table] = an.count(run)
+    cells = {row[0]: row[1] for row in table.rows}
+    assert (cells["C4b"], cells["C3a"], cells["none"]) == ("0", "-", "17")
+
+
+class Stops(Loud):
+    """Ctrl-C, pressed while the third trace is judged."""
+
+    judged = 0
+
+    def judge(self, trace, rubric):
+        self.judged += 1
+        if self.judged == 3:
+            raise KeyboardInterrupt
+        return an.Verdict.none()
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_ctrl_c_keeps_what_was_judged(tmp_path, held):
+    out = None if held else tmp_path / "run"
+    with pytest.raises(Interrupted) as stop:
+        an.annotate(EXAMPLES, "comm_errors", judge=Stops(), out=out, concurrency=1)
+    run = stop.value.run if held else an.open_run(out)
+    assert (run.manifest.status, len(list(run.annotations()))) == ("interrupted", 2)
+    if not held:
+        judge = Stops()
+        judge.judged = 3
+        again = an.annotate(EXAMPLES, "comm_errors", judge=judge, out=out, resume=True)
+        assert (again.manifest.status, len(list(again.annotations()))) == ("finished", 17)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rubric": []}, "name one"),
+        ({"rubric": ["symptoms", "symptoms"]}, "different ids"),
+        ({"rubric": "symptom"}, "did you mean symptoms"),
+        ({"rubric": "symptoms", "resume": True}, "needs out"),
+        ({"rubric": "symptoms", "judge": object()}, "id"),
+        ({"rubric": "message_types"}, "no rules for"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(arguments, message):
+    with pytest.raises(an.AnnotatorError, match=message):
+        an.annotate(EXAMPLES, **arguments)
+
+
+def test_a_calibration_corrects_a_count_and_runs_compare(tmp_path):
+    class Guesses(Loud):
+        def codes(self, rubric):
+            return {code.id for code in rubric.codes}
+
+        def judge(self, trace, rubric):
+            first = trace.spoken[0] if trace.spoken else None
+            if first is None or len(trace.messages) % 2:
+                return an.Verdict.none()
+            quotes = tuple(an.Quote(m.text, f"message:{m.n}") for m in trace.spoken[:2])
+            return an.Verdict((an.Claim("C3a", "guessed", quotes),), "C3a")
+
+    run = an.annotate(EXAMPLES, "comm_errors", judge=Guesses())
+    other = an.annotate(EXAMPLES, "comm_errors", judge=Loud())
+    labels = tmp_path / "labels.jsonl"
+    labels.write_bytes((ROOT / "examples" / "labels.jsonl").read_bytes())
+    calibration = an.calibrate(run, labels, "comm_errors")
+    [plain], [corrected] = an.count(run), an.count(run, calibration=calibration)
+    assert "corrected %" not in plain.header
+    assert "corrected %" in corrected.header
+    [difference] = an.compare(run, other)
+    assert [row[0] for row in difference.rows] == ["C4b"]
+    with pytest.raises(an.AnnotatorError, match="say which with rubric="):
+        an.calibrate(an.annotate(EXAMPLES, ["comm_errors", "symptoms"]), labels)
+    with pytest.raises(an.AnnotatorError, match="values="):
+        an.compare(run)
+    with pytest.raises(an.AnnotatorError, match="twice"):
+        an.count(run, run)
+
+
+def test_an_annotation_in_a_notebook_is_text():
+    trace = next(iter(an.load_traces(EXAMPLES)))
+    hostile = an.Annotation("<script>", "r", "0" * 64, "j", "none", reason="<img src=x>")
+    assert "<script" not in hostile._repr_html_()
+    assert "<img" not in hostile._repr_html_()
+    found = [a for a in an.annotate(EXAMPLES, "comm_errors").annotations() if a.codes]
+    assert found[0]._repr_html_().count("<mark>") == len(found[0].findings[0].evidence)
+    assert trace.id
+
+
+COUNTS = """
+import collections, json, sys
+opened = collections.Counter()
+def hook(event, args):
+    if event == "open" and isinstance(args[0], str) and args[0].endswith("run.json"):
+        opened[args[0]] += 1
+sys.addaudithook(hook)
+from annotator.cli import main
+sys.argv = ["annotate", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(opened.values())), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("format_", ["table", "html"])
+def test_a_report_opens_the_manifest_once(tmp_path, format_):
+    an.annotate(EXAMPLES, ["comm_errors", "symptoms"], out=tmp_path / "run")
+    command = [sys.executable, "-c", COUNTS, "report", "run", "--format", format_]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1]) == [1]
+
+
+def test_the_names_are_all_there():
+    assert all(getattr(an, name) for name in an.__all__)
+    assert Path(an.__file__).name == "__init__.py"
