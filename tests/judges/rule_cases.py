@@ -179,10 +179,6 @@ HITS = {
         symptoms.incompatible_designs, "divergent_architecture",
         clean(ROWS, **shapes(at=40)), [*said((1, ROWS)), *AT_ROWS],
     ),
-    "open question": (
-        symptoms.question_left_open, "unresponsiveness", conflict(MAP, UNIT),
-        said((2, UNIT), (1, MAP)),
-    ),
     "both carry the work": (
         symptoms.work_done_twice, "work_overlap", twice("a: I add the ebb."), EBB_TWICE,
     ),
@@ -299,10 +295,6 @@ MISSES = {
         "not named": conflict("a: I keep all of them as a list.", **shapes()),
         "named within another word": conflict("a: I keep narrows as a list.", **shapes()),
     },
-    symptoms.question_left_open: {
-        "answered": conflict(UNIT, "b: It stores metres."),
-        "a clean merge": conflict(MAP, UNIT, merge="clean"),
-    },
     symptoms.work_done_twice: {
         "one carries the other's": twice(more=["x = ebb(1)", "y = ebb(2)", "z = ebb(3)"]),
         "shown to be written by both": twice(SHOWN),
@@ -365,19 +357,17 @@ MISSES = {
 }  # fmt: skip
 
 BC, TD, DA = "broken_commitment", "timing_dependency", "divergent_architecture"
-UR, WO, IF = "unresponsiveness", "work_overlap", "implementation_failure"
-MOON = [MAP, UNIT]  # a question that stays open
+WO, IF = "work_overlap", "implementation_failure"
 
 # All codes that are found in a failed run, the primary one first; none: undecided.
 BESIDE = {
-    "all that was said": ([TD, UR, IF], conflict(
+    "all that was said": ([TD, IF], conflict(
         "b: I go first.", "a: You go first.", TAKEN, BACK, UNIT, features=alone(False, True)
     )),
-    "a design before a question": ([DA, UR], conflict(ROWS, *MOON, **shapes())),
     "an order before a design": ([TD, DA], conflict(
         ORDER, AFTER_YOU, ROWS, "b: Fine with me.", **shapes()
     )),
-    "a question before work done twice": ([UR, WO], twice(*MOON)),
+    "an open question is no symptom": ([], conflict(MAP, UNIT, patches=both(two=ELSEWHERE))),
     "work done twice": ([WO], twice(TAKEN, BACK)),
     "but not before an order": ([TD, WO], twice(ORDER, AFTER_YOU)),
     "one that fails alone stands beside": ([WO, IF], conflict(features=alone(False, True))),

@@ -321,7 +321,7 @@ def test_a_patch_of_many_characters(part):
 
 # --- the revision -------------------------------------------------------------------------------
 
-FOUND = {5: "e267c6472f248cc0"}
+FOUND = {6: "1125fe4bdb850376"}
 
 
 def test_a_change_of_what_is_found_raises_the_revision():

@@ -29,7 +29,6 @@ BY_RULES = {
     "almanac": "implementation_failure",
     "lost_property": "implementation_failure",
     "kite_club": "implementation_failure",
-    "snack_machine": "unresponsiveness",
 }
 
 

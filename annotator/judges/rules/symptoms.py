@@ -8,17 +8,15 @@ undecided: no rule can exclude a symptom.
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, Span
 from annotator.facts.patches import rank_of
 from annotator.facts.prose import span_of
 from annotator.judges.rules.case import Case, spans
-from annotator.judges.rules.comm_errors import question_without_reply
 
 CODES = (
-    "broken_commitment", "timing_dependency", "divergent_architecture", "unresponsiveness",
+    "broken_commitment", "timing_dependency", "divergent_architecture",
     "work_overlap", "implementation_failure",
 )  # fmt: skip
 """The codes that there is a rule for, in the order of precedence."""
@@ -81,15 +79,6 @@ def incompatible_designs(case: Case) -> Claim | None:
     return None
 
 
-def question_left_open(case: Case) -> Claim | None:
-    """unresponsiveness: a question that no partner replies to, and the merge conflicts."""
-    claim = question_without_reply(case) if case.clashes else None
-    if claim is None:
-        return None
-    rationale = f"{claim.rationale} The merge conflicts."
-    return replace(claim, code="unresponsiveness", rationale=rationale)
-
-
 def work_done_twice(case: Case) -> Claim | None:
     """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
 
@@ -134,7 +123,6 @@ NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     order_not_kept,
     incompatible_designs,
-    question_left_open,
     work_done_twice,
     same_place_in_silence,
 )
