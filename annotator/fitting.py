@@ -14,7 +14,7 @@ KINDS = ("facts", "messages", "patches", "outcome", "steps", "task")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PromptPart:
     """One part of a prompt: its header and its text, of which ``left_out`` characters are missing
     before ``tail``. ``closed`` parts are not to be quoted.
     """
@@ -44,7 +44,7 @@ class Part:
         listed = len(self.id) + 2 if self.closed else 0  # it is named again at the end
         return len(self.header) + _FRAME + listed
 
-    def cut(self, most: int) -> "Part":
+    def cut(self, most: int) -> "PromptPart":
         """Return the part with at most ``most`` characters of its text, the first and the last."""
         if len(self.text) <= most:
             return self
@@ -52,14 +52,14 @@ class Part:
         tail = self.text[len(self.text) - most // 2 :]
         return replace(self, text=self.text[:head], tail=tail, left_out=len(self.text) - most)
 
-    def cut_to(self, room: int) -> "Part":
+    def cut_to(self, room: int) -> "PromptPart":
         """Return the part, cut where it would take more than ``room`` characters of a prompt."""
         if self.size <= room:
             return self
         return self.cut(max(room - self.frame - _MARK, 0))
 
 
-def fit(parts: Sequence[Part], room: int) -> tuple[list[Part], dict[str, int]]:
+def fit(parts: Sequence[PromptPart], room: int) -> tuple[list[PromptPart], dict[str, int]]:
     """Return the parts that fit into ``room`` characters, and what is missing of which.
 
     The facts come first, then the conversation, the patches, the outcome, the steps and the texts
@@ -67,7 +67,7 @@ def fit(parts: Sequence[Part], room: int) -> tuple[list[Part], dict[str, int]]:
     parts are cut in the middle; where that would leave nothing worth reading, the parts in the
     middle are left out and the first and the last are kept.
     """
-    kept: dict[int, Part] = {}
+    kept: dict[int, PromptPart] = {}
     for kind in KINDS:
         group = {n: part for n, part in enumerate(parts) if part.kind == kind}
         chosen = _share(group, room)
@@ -81,7 +81,7 @@ def fit(parts: Sequence[Part], room: int) -> tuple[list[Part], dict[str, int]]:
     return [kept[n] for n in sorted(kept)], missing
 
 
-def _share(group: Mapping[int, Part], room: int) -> dict[int, Part]:
+def _share(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:
     if sum(part.size for part in group.values()) <= room:
         return dict(group)
     most = _level(group.values(), room)
@@ -97,7 +97,7 @@ def _share(group: Mapping[int, Part], room: int) -> dict[int, Part]:
     return chosen
 
 
-def _level(parts: Collection[Part], room: int) -> int:
+def _level(parts: Collection[PromptPart], room: int) -> int:
     """Return the greatest length to which the longest can be cut for all to fit; 0 if none is."""
 
     def needed(most: int) -> int:
@@ -119,7 +119,7 @@ def _from_both_ends(items: Sequence[int]) -> Iterator[int]:
         first, last = first + 1, last - 1
 
 
-def windows(messages: Sequence[Part], room: int) -> list[range]:
+def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
     """Return overlapping stretches of a conversation of which each fits into ``room`` characters.
 
     A message that is longer than that is a window of its own.

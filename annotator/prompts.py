@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from annotator.fitting import Part, fit, windows
+from annotator.fitting import PromptPart, fit, windows
 from annotator.resources import folder
 from annotator.rubrics import Rubric
 from annotator.text import one_line
@@ -55,7 +55,7 @@ class Prompt:
 
     system: str
     tag: str
-    parts: tuple[Part, ...] = field(repr=False)
+    parts: tuple[PromptPart, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
     observations: Observations = NO_OBSERVATIONS
 
@@ -173,19 +173,19 @@ def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
     return prompts or [_fitted(parts, rubric, most)]
 
 
-def _fitted(parts: list[Part], rubric: Rubric, most: int | None) -> Prompt:
+def _fitted(parts: list[PromptPart], rubric: Rubric, most: int | None) -> Prompt:
     if most is None or sum(part.size for part in parts) <= most - _WRAPPER:
         return _filled(parts, rubric, {})
     kept, missing = fit(parts, most - _WRAPPER - _NOTE)
     return _filled(_noted(kept, _gone(len(parts) - len(kept))), rubric, missing)
 
 
-def _filled(parts: list[Part], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
+def _filled(parts: list[PromptPart], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
     return Prompt(_system(rubric), _tag(parts, rubric), tuple(parts), missing)
 
 
 def _tag(
-    parts: Sequence[Part], rubric: Rubric, observations: Observations = NO_OBSERVATIONS
+    parts: Sequence[PromptPart], rubric: Rubric, observations: Observations = NO_OBSERVATIONS
 ) -> str:
     templates = prompt_sha256()
     texts = [text for part in parts for text in (part.header, part.text, part.tail)]
@@ -204,7 +204,7 @@ def _gone(parts: int) -> str:
     return f"\nnot shown, for want of room: {parts} parts" if parts else ""
 
 
-def _noted(parts: list[Part], note: str) -> list[Part]:
+def _noted(parts: list[PromptPart], note: str) -> list[PromptPart]:
     """Return the parts with a note in the facts, which come first."""
     return [
         replace(part, text=f"{part.text}\n{note.strip()}")
@@ -229,11 +229,11 @@ def _system(rubric: Rubric) -> str:
     return _environment().get_template("system.j2").render(rubric=rubric)
 
 
-def _parts(trace: Trace, rubric: Rubric) -> Iterator[Part]:
+def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     """Yield the parts of the prompt in reading order: facts, tasks, then every source to quote."""
-    yield Part("facts", "facts", "\n".join(_facts(trace)), closed=True)
+    yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
     for agent, task in trace.tasks.items():
-        yield Part(f"task:{one_line(agent, 60)}", "task", task, closed=True)
+        yield PromptPart(f"task:{one_line(agent, 60)}", "task", task, closed=True)
     origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
     if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
         rubric.quote_from
@@ -253,7 +253,7 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[Part]:
             more += ", empty"
         shown = one_line(source.id, 120)
         kind = _KINDS[shown.partition(":")[0]]
-        yield Part(shown, kind, source.text, more, source.origin not in wanted)
+        yield PromptPart(shown, kind, source.text, more, source.origin not in wanted)
 
 
 def _facts(trace: Trace) -> Iterator[str]:

@@ -26,18 +26,18 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,6
 NONE = "none"
 
 
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Example(_Part):
+class Example(_Strict):
     """An invented case of a code."""
 
     quotes: Annotated[tuple[Text, ...], Field(min_length=1, max_length=8)]
     why: Text
 
 
-class Code(_Part):
+class Code(_Strict):
     """One code of a rubric.
 
     ``not_`` (in YAML: ``not``) lists near misses. ``must_quote``: at least one quote has to come
@@ -55,7 +55,7 @@ class Code(_Part):
     example: Example | None = None
 
 
-class AppliesTo(_Part):
+class AppliesTo(_Strict):
     """Which traces a rubric is for. An outcome that is not known never excludes a trace."""
 
     passed: bool | None = None
@@ -65,7 +65,7 @@ class AppliesTo(_Part):
 Choice = Literal["one", "primary", "many"]
 
 
-class Decision(Protocol):
+class Decided(Protocol):
     """What somebody decided about a trace: a judge's annotation, or a person's label."""
 
     @property
@@ -156,7 +156,7 @@ class Scheme(BaseModel):
         """
         return frozenset(self.labels if self.screens else set(self.ids) - self.judged)
 
-    def labels_of(self, decision: Decision) -> tuple[str, ...]:
+    def labels_of(self, decision: Decided) -> tuple[str, ...]:
         """Return the labels of a trace that are counted: its codes where the rubric allows many,
         else the primary one; none where there is no code.
         """
@@ -165,7 +165,7 @@ class Scheme(BaseModel):
         return (decision.primary or NONE,)
 
 
-class Rubric(_Part):
+class Rubric(_Strict):
     """A taxonomy with its rules.
 
     ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or

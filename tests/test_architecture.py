@@ -1,5 +1,6 @@
-"""What the house asks of the code as a whole: directions of import, a light start."""
+"""What the house asks of the code as a whole: directions of import, a light start, names."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,16 @@ def test_imports_go_one_way() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    places: dict[str, list[str]] = {}
+    for folder in ("annotator", "validation"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name.lstrip("_"), []).append(path.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_every_public_name_can_be_used() -> None:

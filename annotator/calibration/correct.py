@@ -23,25 +23,25 @@ from annotator.rubrics import NONE
 from annotator.runs.run import Run
 
 
-class _Counted(BaseModel):
+class _CountedLabels(BaseModel):
     human: list[str] = Field(min_length=1)
     judge: list[str] = Field(min_length=1)
 
 
-class _Joined(BaseModel):
+class _JoinedTrace(BaseModel):
     trace_id: str
-    counted: _Counted
+    counted: _CountedLabels
     weight: float = Field(gt=0, allow_inf_nan=False)
     cluster: str | None
 
 
-class _Labels(BaseModel):
+class _LabelsUsed(BaseModel):
     annotators: list[str]
     split: str
     design: str
 
 
-class _Look(BaseModel):
+class _LookTaken(BaseModel):
     look: int
     judges: int
 
@@ -58,10 +58,10 @@ class Stored(BaseModel):
     judged_codes: list[str]
     cluster_by: list[str]
     ids_sha256: str
-    labels: _Labels
-    look: _Look | None
+    labels: _LabelsUsed
+    look: _LookTaken | None
     warnings: list[str]
-    joined: list[_Joined]
+    joined: list[_JoinedTrace]
     confidence: float = Field(gt=0, lt=1)
     seed: int = Field(ge=0)
     population: Literal["process", "corpus"]
@@ -79,7 +79,7 @@ class Stored(BaseModel):
         return self
 
 
-class _File(BaseModel):
+class _CalibrationFile(BaseModel):
     schema_: Literal["calibration/1"] = Field(alias="schema")
     calibrations: list[Stored] = Field(min_length=1)
 
@@ -121,7 +121,7 @@ def _read(file: Path) -> list[Stored]:
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     try:
-        read = _File.model_validate_json(data)
+        read = _CalibrationFile.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"

@@ -31,7 +31,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class DrawnStratum:
     """``size`` traces, of which ``drawn`` were drawn, each equally likely."""
 
     size: int
@@ -59,7 +59,7 @@ class Design:
     salt: str
     dev_share: float
     seed: int
-    strata: dict[str, Stratum]
+    strata: dict[str, DrawnStratum]
     traces: dict[str, str] = field(repr=False)
     schema: Literal["design/1"] = "design/1"
     sources: tuple[str, ...] | None = None
@@ -177,7 +177,7 @@ def top_up(
         if number > len(left):
             raise AnnotatorError(f"--top-up {name}={number}: only {len(left)} traces are left")
         chosen += generator.sample(left, number)
-        changed[name] = Stratum(changed[name].size, changed[name].drawn + number)
+        changed[name] = DrawnStratum(changed[name].size, changed[name].drawn + number)
     generator.shuffle(chosen)
     traces = design.traces | {one.trace_id: one.stratum for one in chosen}
     return (

@@ -10,7 +10,7 @@ from annotator.calibration.design import (
     EVERYTHING,
     Candidate,
     Design,
-    Stratum,
+    DrawnStratum,
     allocate,
     design_file,
     doubles,
@@ -133,7 +133,7 @@ def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, li
         salt=split.salt,
         dev_share=split.dev_share,
         seed=what.seed,
-        strata={name: Stratum(size, number[name]) for name, size in sorted(sizes.items())},
+        strata={name: DrawnStratum(size, number[name]) for name, size in sorted(sizes.items())},
         traces={one.trace_id: one.stratum for one in chosen},
     )
     return design, chosen

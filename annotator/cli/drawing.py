@@ -24,7 +24,7 @@ def say_uncounted(runs: Sequence[Run]) -> None:
         click.echo(one_line(line, 2000), err=True)
 
 
-def drawn(kind: str, source: figures.Source, file: Path | None, *notices: str) -> None:
+def drawn(kind: str, source: figures.Drawing, file: Path | None, *notices: str) -> None:
     """Draw a figure, if a file is given for it, and say on stderr where it is and what it lacks."""
     if file:
         for line in (*notices, *figures.draw(kind, source, file)):

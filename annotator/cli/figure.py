@@ -39,8 +39,8 @@ def command(
     if plot == "co-occurrence":
         from annotator.reports import together
 
-        source = figures.Source(together=together.co_occurrence(*asked.runs))
+        source = figures.Drawing(together=together.co_occurrence(*asked.runs))
         say_uncounted(asked.runs)
     else:
-        source = figures.Source(asked.runs, asked.tables(), asked.calibrations)
+        source = figures.Drawing(asked.runs, asked.tables(), asked.calibrations)
     drawn(plot or "frequency", source, out)

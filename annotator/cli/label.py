@@ -71,13 +71,13 @@ def command(
     """
     need_web()
     from annotator.web.label import label
-    from annotator.web.work import Request, prepare
+    from annotator.web.work import WorkRequest, prepare
 
     if given and not pair:
         raise click.UsageError("--from goes with --adjudicate A B")
     name = annotator or ("gold" if pair else None)
     if name is None:
         raise click.UsageError("--annotator NAME is missing: who labels")
-    request = Request(sources, rubric, file, name, rater, pair, given, traces, format_)
+    request = WorkRequest(sources, rubric, file, name, rater, pair, given, traces, format_)
     with prepare(request) as work:
         label(work, port=port, ready=local_page(open_))

@@ -120,7 +120,7 @@ def command(
     else:
         tables = told_apart(asked.tables(), opened)
         put(frequency.tabulate(tables), format_, place)
-        source = figures.Source(opened, tables, asked.calibrations)
+        source = figures.Drawing(opened, tables, asked.calibrations)
         drawn(plot or "frequency", source, figure, _FIGURE)
 
 
@@ -131,7 +131,7 @@ def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Pat
     counted = count_pairs(*runs)
     put(co_occurrence.tabulate(counted), format_, place)
     say_uncounted(runs)
-    drawn("co-occurrence", figures.Source(together=counted), figure, _FIGURE)
+    drawn("co-occurrence", figures.Drawing(together=counted), figure, _FIGURE)
 
 
 def _push(place: Path, name: str) -> None:

@@ -11,7 +11,7 @@ from annotator.cli.tables import put
 from annotator.errors import AnnotatorError
 from annotator.reports import figures
 from annotator.reports.formats import FORMATS
-from annotator.reports.stats import Counted, statistics
+from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.tables import stats as stats_tables
 from annotator.text import one_line
 from annotator.traces import Unreadable, read_traces
@@ -38,7 +38,7 @@ def command(
     """
     if figure:
         figures.check(figure)
-    counted = Counted(cluster=attributes(cluster), by=by)
+    counted = StatsCounts(cluster=attributes(cluster), by=by)
     for found in read_traces(traces):
         counted.add(found)
         if isinstance(found, Unreadable):
@@ -48,6 +48,6 @@ def command(
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     put(stats_tables.tabulate(stats), format_)
-    drawn(figures.DIFFICULTY, figures.Source(stats=stats), figure)
+    drawn(figures.DIFFICULTY, figures.Drawing(stats=stats), figure)
     if counted.unreadable:
         raise SystemExit(1)

@@ -3,6 +3,6 @@
 :mod:`annotator.facts.registry` knows all of them.
 """
 
-from annotator.facts.model import Fact, Span
+from annotator.facts.model import Fact, FactSpan
 
-__all__ = ["Fact", "Span"]
+__all__ = ["Fact", "FactSpan"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
-from annotator.facts.model import Fact, Span
+from annotator.facts.model import Fact, FactSpan
 from annotator.facts.prose import Said, Sentence, points_at, read_all
 from annotator.traces import Trace
 
@@ -42,7 +42,7 @@ class Known:
                 if points_at(sentence.text):
                     yield said, sentence
 
-    def text(self, span: Span) -> str:
+    def text(self, span: FactSpan) -> str:
         """Return a passage."""
         return self._texts.get(span.source, "")[span.start : span.end]
 

@@ -8,7 +8,7 @@ from annotator.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FactSpan:
     """A passage: the characters ``start`` to before ``end`` of the text of a source.
 
     ``source`` is an id as in the annotations: ``message:3``, ``patch:agent1``, ``outcome``.
@@ -36,5 +36,5 @@ class Fact:
     kind: str
     says: str
     agents: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[FactSpan, ...]
     about: Mapping[str, Any] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from annotator.facts.known import Known
-from annotator.facts.model import Fact, Span
+from annotator.facts.model import Fact, FactSpan
 from annotator.text import one_line
 from annotator.traces import Feature, Trace
 
@@ -33,7 +33,7 @@ def facts(known: Known) -> Iterator[Fact]:
     if trace.outcome.merge:
         merge = one_line(trace.outcome.merge, 60)
         about = {"merge": trace.outcome.merge, "strategy": trace.outcome.strategy}
-        line = (Span("outcome", 0, len(trace.outcome.merge)),)
+        line = (FactSpan("outcome", 0, len(trace.outcome.merge)),)
         whole = trace.outcome.merge == trace.outcome.merge.strip() and "\n" not in merge
         says = f"Merging the patches: {merge}."
         yield Fact("merge_result", says, (), line if whole else (), about)
@@ -97,9 +97,9 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         at += len(line) + 1
 
 
-def _best_line(text: str, start: int) -> tuple[Span, ...]:
+def _best_line(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line that says most about a failure: a failed test before a bare error."""
-    best: tuple[int, Span] | None = None
+    best: tuple[int, FactSpan] | None = None
     for at, line in _lines(text):
         rank = _rank(line)
         if (
@@ -111,19 +111,19 @@ def _best_line(text: str, start: int) -> tuple[Span, ...]:
     return (best[1],) if best else ()
 
 
-def _telling(text: str, start: int) -> tuple[Span, ...]:
+def _telling(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line of an error that says most, else its first."""
     return _best_line(text, start) or _first_line(text, start)
 
 
-def _first_line(text: str, start: int) -> tuple[Span, ...]:
+def _first_line(text: str, start: int) -> tuple[FactSpan, ...]:
     for at, line in _lines(text):
         if span := _span(line, start + at):
             return (span,)
     return ()
 
 
-def _span(line: str, at: int) -> Span | None:
+def _span(line: str, at: int) -> FactSpan | None:
     """Return the place of a line without its blanks, cut at a blank if it is long; None if it has
     not two words to be quoted by.
     """
@@ -133,7 +133,7 @@ def _span(line: str, at: int) -> Span | None:
         shown = shown[: max(shown.rfind(" ", 0, LONGEST_LINE), 0)].rstrip()
     if len(_WORDS.findall(shown)) < 2:
         return None
-    return Span("outcome", at + lead, at + lead + len(shown))
+    return FactSpan("outcome", at + lead, at + lead + len(shown))
 
 
 def _rank(line: str) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from annotator.facts.known import Known
-from annotator.facts.model import Fact, Span, name_of
+from annotator.facts.model import Fact, FactSpan, name_of
 from annotator.patches.diff import Edit, Hunk, Line, Patch, parse_patch
 from annotator.text import count, one_line
 from annotator.traces import Trace
@@ -69,7 +69,7 @@ def passage(
     lines: Sequence[Line],
     hunk: Hunk,
     alike: Collection[str] = frozenset(),
-) -> Span:
+) -> FactSpan:
     """Return the first lines of a run that say something as a passage, at most 240 characters.
 
     Lines that are ``alike`` on another side (by their text without white space at the ends) and
@@ -89,7 +89,7 @@ def passage(
     shown = telling or own or usable
     if not shown:
         at = text.find("@@", hunk.start + 2, hunk.end)
-        return Span(source, hunk.start, at + 2)
+        return FactSpan(source, hunk.start, at + 2)
     first = last = shown[0]
     for line in shown[1:6]:
         if line.start != last.end + 1 or line.end - first.start > LONGEST:
@@ -136,11 +136,11 @@ def patches_conflict(ours: Patch, theirs: Patch) -> bool:
     return any(not _same(a, b) for a, b in _touching(_places(ours), _places(theirs)))
 
 
-def _span(source: str, text: str, start: int, end: int) -> Span:
+def _span(source: str, text: str, start: int, end: int) -> FactSpan:
     """Return a passage without the white space at its ends, as it would be quoted."""
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
-    return Span(source, start, start + len(piece.strip()))
+    return FactSpan(source, start, start + len(piece.strip()))
 
 
 def _meetings(one: str, ours: Patch, two: str, theirs: Patch) -> Iterator[Fact]:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from annotator.facts.asking import question_at
-from annotator.facts.model import Span
+from annotator.facts.model import FactSpan
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
@@ -200,7 +200,7 @@ def read_all(trace: Trace) -> list[Said]:
     return found
 
 
-def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
+def span_of(said: Said, sentence: Sentence, at: int = 0) -> FactSpan:
     """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
 
     A clause is not cut, so that no condition that it stands under is lost; only where what looks
@@ -220,7 +220,7 @@ def span_of(said: Said, sentence: Sentence, at: int = 0) -> Span:
         end = start + len(shown.strip())
         if not points_at(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
-    return Span(f"message:{said.n}", sentence.start + start, sentence.start + end)
+    return FactSpan(f"message:{said.n}", sentence.start + start, sentence.start + end)
 
 
 def words(text: str) -> frozenset[str]:

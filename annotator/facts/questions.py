@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.facts.known import Known
-from annotator.facts.model import Fact, Span, name_of
+from annotator.facts.model import Fact, FactSpan, name_of
 from annotator.facts.prose import Said, points_at, span_of
 from annotator.text import one_line
 
@@ -69,10 +69,10 @@ class _Remarks:
 
     def __init__(self, messages: Sequence[Said]) -> None:
         self._messages = messages
-        self._found: dict[tuple[str, re.Pattern[str]], list[tuple[int, Span]]] = {}
-        self._last: dict[tuple[str, ...], Span | None] = {}
+        self._found: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
+        self._last: dict[tuple[str, ...], FactSpan | None] = {}
 
-    def after(self, said: Said, pattern: re.Pattern[str]) -> Span | None:
+    def after(self, said: Said, pattern: re.Pattern[str]) -> FactSpan | None:
         """Return the first later sentence of the same sender that a pattern is in."""
         key = said.sender, pattern
         if key not in self._found:
@@ -87,7 +87,7 @@ class _Remarks:
         at = bisect_right(found, said.n, key=lambda one: one[0])
         return found[at][1] if at < len(found) else None
 
-    def last_of(self, agents: tuple[str, ...]) -> Span | None:
+    def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
         """Return the last sentence that some agents wrote."""
         if agents not in self._last:
             said = next((one for one in reversed(self._messages) if one.sender in agents), None)

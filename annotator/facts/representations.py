@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, islice
 
 from annotator.facts.known import Known
-from annotator.facts.model import Fact, Span, name_of
+from annotator.facts.model import Fact, FactSpan, name_of
 from annotator.facts.patches import passage, read_patches
 from annotator.patches.diff import Hunk, Patch
 from annotator.patches.representations import Use, representation_conflicts
@@ -38,7 +38,7 @@ def facts(known: Known) -> Iterator[Fact]:
             yield Fact("representation_conflict", says, (one, two), spans, about)
 
 
-def _shown(agent: str, patch: Patch, use: Use) -> Span:
+def _shown(agent: str, patch: Patch, use: Use) -> FactSpan:
     return passage(f"patch:{agent}", patch.text, use.lines, _hunk_of(patch, use))
 
 

@@ -25,7 +25,7 @@ class Disagreement:
     second: Label
 
 
-class Compared(NamedTuple):
+class TwoReaders(NamedTuple):
     """Two annotators' labels, in the order of the first one's.
 
     ``agreed``: the same primary code and the same others. ``only_one``: traces that one of the two
@@ -37,7 +37,7 @@ class Compared(NamedTuple):
     only_one: list[str]
 
 
-def compare(labels: Labels, first: str, second: str) -> Compared:
+def compare(labels: Labels, first: str, second: str) -> TwoReaders:
     """Return where two annotators agree and where they do not.
 
     Raises:
@@ -51,7 +51,7 @@ def compare(labels: Labels, first: str, second: str) -> Compared:
     if first == second:
         raise AnnotatorError(f"two annotators are needed, and {one_line(first, 60)!r} is one")
     one, other = labels.of(first), labels.of(second)
-    found = Compared([], [], [])
+    found = TwoReaders([], [], [])
     for trace_id, label in one.items():
         if trace_id not in other:
             found.only_one.append(trace_id)

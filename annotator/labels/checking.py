@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotator.errors import LabelsError
-from annotator.labels.model import Label, Passage, Row
+from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
 from annotator.text import one_line, storable
 from annotator.traces.document import kind
@@ -62,13 +62,13 @@ def is_labelled(fields: Mapping[str, Any], scheme: Scheme) -> bool:
     return "primary" in fields or (scheme.choice == "many" and bool(fields.get("secondary")))
 
 
-def trace_of(row: Row, scheme: Scheme, problems: Problems) -> str | None:
+def trace_of(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
     """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
 
     What stands beside a label that is missing is a problem too: whether "no code" was meant or
     nothing yet cannot be told. Only a trace that was ``skipped`` may have a note: why.
     """
-    check = Check(row, problems)
+    check = RowCheck(row, problems)
     allowed = ("note",) if row.fields.get("skipped") is True else ()
     beside = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
     extra = [name for name in beside if name not in allowed]
@@ -84,9 +84,9 @@ def trace_of(row: Row, scheme: Scheme, problems: Problems) -> str | None:
 _BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 
-def checked(row: Row, scheme: Scheme, problems: Problems) -> Label | None:
+def checked(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | None:
     """Return the label of a labelled row, or None if it has problems, which are recorded."""
-    check = Check(row, problems)
+    check = RowCheck(row, problems)
     if row.fields.get("skipped") is True:
         check.wrong("skipped", "true, but the trace has a label; take one of them out")
     primary, secondary = check.codes(scheme)
@@ -110,10 +110,10 @@ def checked(row: Row, scheme: Scheme, problems: Problems) -> Label | None:
     return None if check.failed else label
 
 
-class Check:
+class RowCheck:
     """The fields of one row. A wrong one is a problem, and reads as if it were empty."""
 
-    def __init__(self, row: Row, problems: Problems) -> None:
+    def __init__(self, row: LabelRow, problems: Problems) -> None:
         self._row = row
         self._fields = row.fields
         self._problems = problems

@@ -8,7 +8,7 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.labels.checking import Problems, checked, found, is_labelled, is_none, trace_of
-from annotator.labels.model import Passage, Row
+from annotator.labels.model import LabelRow, Passage
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import one_line, storable
 from annotator.traces import Trace
@@ -37,7 +37,7 @@ class Decision:
     seconds: float | None = None
 
 
-def decision_of(row: Row, scheme: Scheme, problems: Problems) -> Decision | None:
+def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision | None:
     """Return the decision in a row; None if there is none yet, or if it is wrong.
 
     What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.

@@ -12,7 +12,7 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, coded, identity, is_code
 from annotator.labels.checking import number_in
-from annotator.labels.model import FIELDS, Row
+from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 from annotator.traces.document import mapping, text_of
 
@@ -31,7 +31,7 @@ def is_min(value: Mapping[str, Any]) -> bool:
     return "annotation_id" in value and "lead_time" in value
 
 
-def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[Row]:
+def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield a row per annotation of a task, one without an annotator if there is none.
 
     Annotations that were cancelled, or that hold no answer, are not labelled yet.
@@ -43,7 +43,7 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[R
     ids = identity(mapping(task.get("data"), f"{where}: data"), scheme)
     annotations = task.get("annotations", task.get("completions")) or []
     if not isinstance(annotations, list) or not annotations:
-        yield Row(where, ids)
+        yield LabelRow(where, ids)
         return
     for n, value in enumerate(annotations, 1):
         place = f"{where}, annotation {n}"
@@ -51,10 +51,10 @@ def task_rows(task: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[R
         fields = ids | _annotator(annotation.get("completed_by"))
         if not (annotation.get("was_cancelled") or annotation.get("skipped")):
             fields |= _answers(annotation.get("result") or [], scheme, place)
-        yield Row(place, fields)
+        yield LabelRow(place, fields)
 
 
-def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[Row]:
+def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield the row of a record of JSON-MIN, in which answers and the task's data stand together.
 
     A question that has none of the names of the contract is found by its answer: it must be a code.
@@ -79,7 +79,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         "note": "\n".join(_texts(record.get("note"))),
         "confidence": _rating(record.get("confidence")),
     }
-    yield Row(where, fields | _filled(beside) | coded(picks, scheme, where))
+    yield LabelRow(where, fields | _filled(beside) | coded(picks, scheme, where))
 
 
 def _annotator(value: Any) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LabelRow:
     """One row of any format in the names of the contract, not checked yet.
 
     A field that is absent was left empty by the annotator: without ``primary`` the row is not

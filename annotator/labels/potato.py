@@ -23,7 +23,7 @@ from typing import Any
 
 from annotator.labels.answers import BESIDE, coded
 from annotator.labels.checking import number_in
-from annotator.labels.model import Row
+from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import mapping, text_of
@@ -50,7 +50,9 @@ def is_table(header: list[str]) -> bool:
     return "instance_id" in header and ("user" in header or "user_id" in header)
 
 
-def state_rows(state: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
+def state_rows(
+    state: Mapping[str, Any], where: str, path: Path, scheme: Scheme
+) -> Iterator[LabelRow]:
     """Yield a row per instance that was assigned to the user.
 
     Raises:
@@ -67,10 +69,12 @@ def state_rows(state: Mapping[str, Any], where: str, path: Path, scheme: Scheme)
     assigned = state.get("instance_id_ordering")
     for one in map(text_of, assigned if isinstance(assigned, list) else []):
         if one and one not in labels and not one.endswith(".html"):
-            yield Row(where, {"trace_id": one, "rubric": scheme.id, "annotator": user})
+            yield LabelRow(where, {"trace_id": one, "rubric": scheme.id, "annotator": user})
 
 
-def record_rows(record: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
+def record_rows(
+    record: Mapping[str, Any], where: str, path: Path, scheme: Scheme
+) -> Iterator[LabelRow]:
     """Yield the row of one instance of one user; without a ``user_id`` it is the folder's name.
 
     Raises:
@@ -85,7 +89,7 @@ def record_rows(record: Mapping[str, Any], where: str, path: Path, scheme: Schem
         yield _row(instance, user, answers, _quotes(record.get("spans")), where, scheme)
 
 
-def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[Row]:
+def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator[LabelRow]:
     """Yield the row of a line of a table; a label's column is ``schema:::name`` or ``schema.name``.
 
     Raises:
@@ -130,7 +134,7 @@ def _answers(value: Any, where: str) -> Answers:
 
 def _row(
     instance: str, user: str, answers: Answers, quotes: list[str], where: str, scheme: Scheme
-) -> Row:
+) -> LabelRow:
     picks = {
         schema: [name for name, value in names.items() if _picked(value) and name not in _TEXT]
         for schema, names in answers.items()
@@ -143,7 +147,7 @@ def _row(
     }
     ids = {"trace_id": instance, "rubric": scheme.id, "annotator": user}
     filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
-    return Row(where, ids | filled | coded(picks, scheme, where))
+    return LabelRow(where, ids | filled | coded(picks, scheme, where))
 
 
 def _picked(value: Any) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
-from annotator.labels.checking import Check, Problems, found, number_in
-from annotator.labels.model import Row
+from annotator.labels.checking import Problems, RowCheck, found, number_in
+from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
 from annotator.rubrics import Rubric
@@ -89,7 +89,7 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
     """Yield what is in the rows: where each stands, its number in the order, and its trace."""
     scheme = rubric.scheme()
     for row in rows_in(file, scheme, problems):
-        check = Check(row, problems)
+        check = RowCheck(row, problems)
         named = check.name("rubric").strip()
         if named and named != scheme.id:
             check.wrong(
@@ -113,7 +113,7 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
             yield row.where, math.inf if order is None else order, Item(trace_id, known)
 
 
-def _whole(row: Row, name: str, check: Check) -> int | None:
+def _whole(row: LabelRow, name: str, check: RowCheck) -> int | None:
     value = number_in(row.fields.get(name))
     if value is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, checked, found, is_labelled, trace_of
-from annotator.labels.model import Label, Labels, Row
+from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import table_rows
 from annotator.rubrics import Scheme
 from annotator.text import one_line
@@ -43,7 +43,7 @@ def read_labels(files: Sequence[Path], scheme: Scheme) -> Labels:
             twice by one annotator, labels by another version of the rubric; or no label at all.
     """
     problems = Problems()
-    reading = _Reading(scheme, problems)
+    reading = _RubricReading(scheme, problems)
     for path in _files(files, problems):
         for row in rows_in(path, scheme, problems):
             reading.take(row)
@@ -72,7 +72,7 @@ def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
     return dict(counts)
 
 
-class _Reading:
+class _RubricReading:
     """The labels so far, and where each stands."""
 
     def __init__(self, scheme: Scheme, problems: Problems) -> None:
@@ -82,7 +82,7 @@ class _Reading:
         self._asked: dict[tuple[str, str], None] = {}
         self._others: Counter[str] = Counter()
 
-    def take(self, row: Row) -> None:
+    def take(self, row: LabelRow) -> None:
         rubric = row.fields.get("rubric")
         if not isinstance(rubric, str) or not rubric.strip():
             what = "missing" if rubric is None else f"found {found(rubric)}"
@@ -172,7 +172,7 @@ def _below(folder: Path, problems: Problems) -> list[Path]:
     return potatoes or own
 
 
-def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[Row]:
+def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     name = _shown(path)
     try:
@@ -243,7 +243,7 @@ def _line_values(path: Path, name: str, problems: Problems) -> Iterator[tuple[st
 
 def _rows_of(
     value: Any, where: str, path: Path, scheme: Scheme, problems: Problems
-) -> Iterator[Row]:
+) -> Iterator[LabelRow]:
     """Yield the rows in one JSON value, by what it looks like."""
     if not isinstance(value, dict):
         problems.add(f"{where}: found {kind(value)}, expected an object with a label")
@@ -254,15 +254,17 @@ def _rows_of(
         problems.add(str(error))
 
 
-def _told_apart(value: Mapping[str, Any], where: str, path: Path, scheme: Scheme) -> Iterator[Row]:
+def _told_apart(
+    value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
+) -> Iterator[LabelRow]:
     if label_studio.is_min(value):
         return label_studio.min_rows(value, where, scheme)
     if "trace_id" in value:
-        return iter([Row(where, value)])
+        return iter([LabelRow(where, value)])
     if label_studio.is_task(value):
         return label_studio.task_rows(value, where, scheme)
     if potato.is_state(value):
         return potato.state_rows(value, where, path, scheme)
     if potato.is_record(value):
         return potato.record_rows(value, where, path, scheme)
-    return iter([Row(where, value)])
+    return iter([LabelRow(where, value)])

@@ -12,7 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.files import LineLog
 from annotator.labels.checking import Problems
 from annotator.labels.decisions import Decision, decision_of, drawn_in, fields_of
-from annotator.labels.model import Row
+from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
 from annotator.text import one_line, storable
 from annotator.traces.document import parse
@@ -226,7 +226,7 @@ class LabelStore:
             "labelled_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         problems = Problems()
-        row = Row(repr(one_line(decision.trace_id, 120)), fields)
+        row = LabelRow(repr(one_line(decision.trace_id, 120)), fields)
         written = decision_of(row, self._scheme, problems)
         problems.raise_if_any()
         assert written, "a row without a problem holds a decision"  # noqa: S101
@@ -269,7 +269,7 @@ class LabelStore:
         mine = fields.get("annotator") == self.annotator
         if not mine or fields["rubric"].strip() != self._scheme.id:
             return
-        decision = decision_of(Row(where, fields), self._scheme, problems)
+        decision = decision_of(LabelRow(where, fields), self._scheme, problems)
         trace_id = storable(fields["trace_id"])
         self._drawn[trace_id] = drawn_in(fields)
         if decision is None:

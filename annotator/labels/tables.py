@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from annotator.errors import AnnotatorError
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, number_in, suggestion
-from annotator.labels.model import FIELDS, Row
+from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 from annotator.text import one_line, unguarded
 
@@ -20,7 +20,7 @@ _COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 
 
-def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Iterator[Row]:
+def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of a table, one in memory at a time; what is wrong with it is recorded.
 
     Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns. An
@@ -118,9 +118,9 @@ def _plain(cell: str) -> str:
 
 def _rows(
     row: Mapping[str, str], columns: list[str], where: str, scheme: Scheme, problems: Problems
-) -> Iterator[Row]:
+) -> Iterator[LabelRow]:
     if not potato.is_table(columns):
-        yield Row(where, _fields(row))
+        yield LabelRow(where, _fields(row))
         return
     try:
         yield from potato.table_rows(row, where, scheme)

@@ -114,7 +114,7 @@ def parse_patch(text: str) -> Patch:
     A hunk with wrong counts keeps the lines that can be its own, and is not ``whole``; a hunk whose
     header is not understood counts as unread.
     """
-    return _Reader(text).patch()
+    return _LineReader(text).patch()
 
 
 def same_path(one: str, two: str) -> bool:
@@ -158,7 +158,7 @@ class _Draft:
         )  # fmt: skip
 
 
-class _Reader:
+class _LineReader:
     """Reads the lines of one patch from the first to the last, each once."""
 
     def __init__(self, text: str) -> None:

@@ -20,7 +20,7 @@ Thing = tuple[What, Key]
 Lines = tuple[Line, ...]
 
 
-class Seen(NamedTuple):
+class SeenNames(NamedTuple):
     """What shows that a thing has one of these forms; ``made``: the patch gives it that form."""
 
     forms: Forms
@@ -59,12 +59,12 @@ _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of cla
 _NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)|")
 
 
-class Evidence(ast.NodeVisitor):
+class Clues(ast.NodeVisitor):
     """All evidence in those hunks of a patch (at most 200) that add one of some names."""
 
     def __init__(self, words: Words, names: set[str]) -> None:
         self.words = words
-        self.seen: dict[Thing, list[Seen]] = defaultdict(list)
+        self.seen: dict[Thing, list[SeenNames]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
         telling = (
@@ -151,7 +151,7 @@ class Evidence(ast.NodeVisitor):
         known = thing and forms and ELSEWHERE not in thing[1][1].split(".")
         if thing and known and (lines := self._shows(node)):
             words = says.format(form.in_words(forms))
-            self.seen[thing].append(Seen(forms, words[:100], lines, "{}" in says))
+            self.seen[thing].append(SeenNames(forms, words[:100], lines, "{}" in says))
 
     def _role(self, node: ast.expr, verb: str) -> None:
         thing = self._thing(node)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from annotator.patches.diff import Line, Patch
-from annotator.patches.evidence import Call, Evidence, Seen
+from annotator.patches.evidence import Call, Clues, SeenNames
 from annotator.patches.forms import Forms
 from annotator.patches.fragments import Words, meeting
 
@@ -59,7 +59,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        one, two = (Evidence(side, names) for side in words)
+        one, two = (Clues(side, names) for side in words)
     found = [*_misfits(one, two), *_signatures(one, two), *_names(one, two)]
     classes = {(x.path, x.name) for x in found if x.kind == "class"}
     found.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
@@ -72,7 +72,7 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
     return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
-def _misfits(one: Evidence, two: Evidence) -> Iterator[Conflict]:
+def _misfits(one: Clues, two: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
     for what, key in sorted(one.seen.keys() & two.seen.keys()):
         sides = [sorted(x.seen[what, key], key=lambda seen: not seen.made) for x in (one, two)]
@@ -81,13 +81,13 @@ def _misfits(one: Evidence, two: Evidence) -> Iterator[Conflict]:
             yield Conflict("element" if what == "value" else what, *key, *uses)
 
 
-def _forms(seen: list[Seen]) -> Forms:
+def _forms(seen: list[SeenNames]) -> Forms:
     """Return the forms that all evidence of a patch allows; if there are none, all it speaks of."""
     forms = [one.forms for one in seen]
     return frozenset.intersection(*forms) or frozenset().union(*forms)
 
 
-def _signatures(one: Evidence, two: Evidence) -> Iterator[Conflict]:
+def _signatures(one: Clues, two: Clues) -> Iterator[Conflict]:
     """Yield the functions that one patch defines otherwise than the other defines or calls them."""
     for mine, other in ((one, two), (two, one)):
         for key, defined in mine.defined.items():
@@ -101,7 +101,7 @@ def _signatures(one: Evidence, two: Evidence) -> Iterator[Conflict]:
                     break
 
 
-def _calls(user: Evidence, path: str, scope: str, name: str) -> Iterator[Call]:
+def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
     """Yield the calls of a function: of ``self``, or of a name that is known there."""
     if scope and name == "__init__":
         scope, name = "", scope.rpartition(".")[2]
@@ -111,7 +111,7 @@ def _calls(user: Evidence, path: str, scope: str, name: str) -> Iterator[Call]:
     yield from (call for file, call in calls if file in known)
 
 
-def _names(one: Evidence, two: Evidence) -> Iterator[Conflict]:
+def _names(one: Clues, two: Clues) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
     for what, key in sorted(one.seen.keys() & two.seen.keys()):
         (path, scope, _), kept = key, key[2].partition(" keeps ")[2].strip("_")

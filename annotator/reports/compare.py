@@ -11,7 +11,7 @@ from annotator.annotations import lone_cluster
 from annotator.calibration.correct import Calibrations
 from annotator.calibration.estimates import Judged, cautions, estimate_code
 from annotator.errors import AnnotatorError
-from annotator.reports.sides import JUDGE, RUN, EmptySide, Seen, Sides, Terms, sides_of
+from annotator.reports.sides import JUDGE, RUN, EmptySide, JudgedTrace, Sides, Terms, sides_of
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import (
@@ -183,7 +183,7 @@ def _compared(
     )
 
 
-def _kind(first: list[Seen], second: list[Seen]) -> Kind:
+def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
     keys = [[one.key for one in side] for side in (first, second)]
     both = set(keys[0]) & set(keys[1])
     unique = all(len(set(side)) == len(side) for side in keys)
@@ -193,7 +193,9 @@ def _kind(first: list[Seen], second: list[Seen]) -> Kind:
     return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
-def _pairs(first: list[Seen], second: list[Seen]) -> list[tuple[Seen, Seen]]:
+def _pairs(
+    first: list[JudgedTrace], second: list[JudgedTrace]
+) -> list[tuple[JudgedTrace, JudgedTrace]]:
     partners = {one.key: one for one in second}
     return [(one, partners[one.key]) for one in first if one.key in partners]
 
@@ -246,7 +248,7 @@ def _corrected(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Share
     return first, second
 
 
-def _share(code: str, side: Sequence[Seen], terms: Terms) -> Estimate:
+def _share(code: str, side: Sequence[JudgedTrace], terms: Terms) -> Estimate:
     clusters: dict[str, list[int]] = {}
     for one in side:
         counts = clusters.setdefault(one.cluster or lone_cluster(one.trace_id), [0, 0])

@@ -20,7 +20,7 @@ class EmptySide(AnnotatorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JudgedTrace:
     """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
     the cluster by which its calibration was made.
     """
@@ -43,7 +43,7 @@ class Terms:
     warnings: tuple[str, ...] = ()
 
 
-Sides = tuple[list[Seen], list[Seen]]
+Sides = tuple[list[JudgedTrace], list[JudgedTrace]]
 
 
 def sides_of(
@@ -61,7 +61,7 @@ def sides_of(
         AnnotatorError: a side has one twice; a calibration is not of its run.
     """
     attribute, *values = names
-    sides: dict[str, list[Seen]] = {value: [] for value in values}
+    sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
     there: Counter[str] = Counter()
     terms: Terms | None = None
     for run, name in zip(runs, name_runs(runs), strict=True):
@@ -143,9 +143,9 @@ def _seen(
     attribute: str,
     person: Labelled | None,
     cluster: str | None,
-) -> Seen:
+) -> JudgedTrace:
     task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return Seen(annotation.trace_id, key, task, info.labels_of(annotation), person, cluster)
+    return JudgedTrace(annotation.trace_id, key, task, info.labels_of(annotation), person, cluster)

@@ -12,7 +12,7 @@ _COUNTED = ("labelled", "none")  # votes that say something
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class VoterPair:
     """Cohen's kappa of two voters; ``second`` is ``first`` where a judge is held against itself."""
 
     first: str
@@ -40,7 +40,7 @@ class Votes:
 
     unanimous: Interval
     flips: dict[str, Interval]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[VoterPair, ...]
     ties: int
     failed: int
 
@@ -83,7 +83,9 @@ class VoteCounts:
             wilson(self.unanimous, self.traces),
             {code: wilson(self.flipped[code], self.found[code]) for code in codes},
             tuple(
-                Pair(*names, cohen_kappa(table)) for names, table in self.pairs.items() if labelled
+                VoterPair(*names, cohen_kappa(table))
+                for names, table in self.pairs.items()
+                if labelled
             ),
             self.ties,
             self.failed,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from annotator.annotations import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
-from annotator.web.index import Filter, Row
+from annotator.web.index import Filter, IndexRow
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import dumped
 from annotator.web.reading import Reading, Shown
@@ -105,7 +105,7 @@ def _all_traces(reading: Reading) -> Iterator[str]:
         first = found[-1][0] + 1
 
 
-def _all_rows(reading: Reading) -> Iterator[Row]:
+def _all_rows(reading: Reading) -> Iterator[IndexRow]:
     offset = 0
     while rows := reading.index.rows(Filter(), offset, _ROWS).rows:
         yield from rows

@@ -41,7 +41,7 @@ class RunFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FillState:
     """How many annotations can be asked for, and how many ``bytes`` of all were ``read``.
 
     ``error`` is what stopped the reading, with its file and line; then ``done`` holds, too.
@@ -100,7 +100,7 @@ class Filling:
     def __init__(
         self, base: Base, runs: Sequence[RunFile], labels: Mapping[str, Mapping[str, Label]]
     ) -> None:
-        self.progress = Progress(0, 0, sum(run.size for run in runs))
+        self.progress = FillState(0, 0, sum(run.size for run in runs))
         self.showing = threading.Lock()  # held while rows and what is told of them change together
         self.columns: Mapping[str, str] = {}
         self.many: set[str] = set()

@@ -19,7 +19,7 @@ from annotator.web.base import Base
 from annotator.web.counting import Facets, Part, condition, count_facets
 from annotator.web.filling import (
     Filling,
-    Progress,
+    FillState,
     RunFile,
     open_files,
     searched_text,
@@ -50,7 +50,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class IndexRow:
     """One annotation in a list. ``number`` counts from 1 over all runs, in the order of the files.
 
     ``findings`` and ``rejected`` count them. ``agreement`` holds it against the person's label, and
@@ -81,7 +81,7 @@ class Page:
     """Some rows, and how many there are in all."""
 
     total: int
-    rows: tuple[Row, ...]
+    rows: tuple[IndexRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Neighbours:
     there are.
     """
 
-    previous: Row | None
-    next: Row | None
+    previous: IndexRow | None
+    next: IndexRow | None
     position: int
     total: int
 
@@ -137,7 +137,7 @@ class Index:
         self.close()
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> FillState:
         """How much was read."""
         return self._filling.progress
 
@@ -242,10 +242,10 @@ class Index:
 
     def _row(
         self, number: int, run: int, offset: int, size: int, agreement: Agreement | None
-    ) -> Row:
+    ) -> IndexRow:
         one = self._annotation(run, offset, size)
         label = self._labels.get(one.rubric, {}).get(one.trace_id)
-        return Row(
+        return IndexRow(
             number,
             run,
             one.trace_id,

@@ -44,7 +44,7 @@ class _Sent(BaseModel):
 _Kind = TypeVar("_Kind", bound=_Sent)
 
 
-class _Quote(_Sent):
+class _Selection(_Sent):
     quote: str
     source: str | None = None
     start: int | None = None
@@ -52,7 +52,7 @@ class _Quote(_Sent):
     code: str | None = None
 
 
-class _Selected(_Quote):
+class _Selected(_Selection):
     """A quote that was selected in the trace number ``n``."""
 
     n: int = Field(ge=0)
@@ -75,7 +75,7 @@ class _Decided(_Sent):
     skipped: bool = False
     primary: str | None = None
     secondary: list[str] = []
-    evidence: list[_Quote] = []
+    evidence: list[_Selection] = []
     note: str = ""
     confidence: int | None = None
     seconds: float | None = None
@@ -308,7 +308,7 @@ def _decision(trace_id: str, decided: _Decided) -> Decision:
     )
 
 
-def _passage(one: _Quote) -> Passage:
+def _passage(one: _Selection) -> Passage:
     if one.source is None or one.start is None or one.end is None:
         raise Refused(400, f'quote "{one_line(one.quote, 80)}": its place is missing')
     return Passage(one.quote, one.source, one.start, one.end, one.code)

@@ -9,8 +9,8 @@ from annotator.calibration.design import sheet_sources
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
-    Compared,
     Disagreement,
+    TwoReaders,
     agreed_by,
     compare,
     decided_otherwise,
@@ -28,7 +28,7 @@ from annotator.web.label import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WorkRequest:
     """The command line: ``sources`` are traces or one sheet; ``given`` are the files of the two
     annotators of ``pair``, ``file`` itself if there are none.
     """
@@ -45,7 +45,7 @@ class Request:
 
 
 @contextmanager
-def prepare(request: Request) -> Iterator[Work]:
+def prepare(request: WorkRequest) -> Iterator[Work]:
     """Yield the work, with the file of labels held until it is done.
 
     Raises:
@@ -88,7 +88,7 @@ def _sheet(sources: Sequence[str]) -> Path | None:
     return sheets[0] if sheets else None
 
 
-def _places(request: Request, sheet: Path | None) -> tuple[Sequence[str], str]:
+def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], str]:
     if sheet is None:
         if request.rater != 1:
             raise AnnotatorError("--rater picks rows of a sheet, and none was given")
@@ -126,7 +126,7 @@ def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[
         notes.append(f"{count(other, 'trace')} that {rubric.id} is not for are left out.")
 
 
-def _compared(request: Request, pair: tuple[str, str], rubric: Rubric) -> Compared:
+def _compared(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> TwoReaders:
     if request.annotator in pair:
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
@@ -136,7 +136,7 @@ def _compared(request: Request, pair: tuple[str, str], rubric: Rubric) -> Compar
 
 def _adjudication(
     pair: tuple[str, str],
-    compared: Compared,
+    compared: TwoReaders,
     rubric: Rubric,
     library: Library,
     store: LabelStore,
@@ -171,7 +171,7 @@ def _adjudication(
     return Work(rubric, items, library, store, differing, notes)
 
 
-def _reopened(store: LabelStore, compared: Compared) -> int:
+def _reopened(store: LabelStore, compared: TwoReaders) -> int:
     """Take back what was decided because the two agreed, where they do not any more."""
     gone = [
         one.trace_id

@@ -16,7 +16,7 @@ from annotator.calibration import sheets
 from annotator.calibration.design import (
     Candidate,
     Design,
-    Stratum,
+    DrawnStratum,
     allocate,
     doubles,
     draw,
@@ -233,7 +233,7 @@ def test_every_trace_is_as_likely_after_a_top_up():
         chosen = draw(candidates, {"s": 5}, seed)
         first = Design(
             *("faults", "x", None, "all", "salt", 0.3, seed),
-            {"s": Stratum(12, 5)},
+            {"s": DrawnStratum(12, 5)},
             {one.trace_id: "s" for one in chosen},
         )
         design, more = top_up(candidates, first, {"s": 3}, seed)
@@ -257,7 +257,7 @@ def test_doubles_are_a_random_part():
 def test_time_of_a_sheet_grows_with_its_rows():
     def drawn(size):
         chosen = [Candidate(f"t{n}", f"p/{n}", "s") for n in range(size)]
-        strata, traces = {"s": Stratum(size, size)}, {one.trace_id: "s" for one in chosen}
+        strata, traces = {"s": DrawnStratum(size, size)}, {one.trace_id: "s" for one in chosen}
         design = Design(*("faults", "x", None, "all", "salt", 0.3, 0), strata, traces)
         return chosen, (), design, ALL
 
@@ -496,7 +496,7 @@ def test_traces_without_a_judge(annotate_cli, tmp_path, runs):
     assert done.code == 0, done.err
     design, rows = design_of(tmp_path / "s.csv"), sheet_of(tmp_path / "s.csv")
     assert design.judge_sha256 is None
-    assert design.strata == {"": Stratum(12, 8)}
+    assert design.strata == {"": DrawnStratum(12, 8)}
     assert len({row["trace_id"] for row in rows}) == 8
     assert {row["inclusion_probability"] for row in rows} == {str(8 / 12)}
     assert {row["task"] for row in rows} <= {f"shop_task/{n}" for n in range(1, 13)}

@@ -11,7 +11,7 @@ import pytest
 
 from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
-from annotator.reports.stats import Counted, Stats, statistics
+from annotator.reports.stats import Stats, StatsCounts, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import read_traces
@@ -43,7 +43,7 @@ def run(root, number, talk=(), *, merge="clean", passed=True, setting="coop", mo
 
 
 def stats(root: Path, **options) -> Stats:
-    counted = Counted(**options)
+    counted = StatsCounts(**options)
     for found in read_traces([str(root / "logs")]):
         counted.add(found)
     return statistics(counted)
@@ -452,7 +452,7 @@ def test_every_format_shows_every_case(request, tmp_path, format_, what):
         run(tmp_path, 2, [PLAN], setting="team", passed=None)
     elif what != "none":
         request.getfixturevalue(what)
-    found = stats(tmp_path, by="model") if what != "none" else statistics(Counted())
+    found = stats(tmp_path, by="model") if what != "none" else statistics(StatsCounts())
     text = render(tabulate(found), format_)
     assert "nan" not in text.lower().replace("tenant", "")
     assert "\x1b" not in text
@@ -489,7 +489,7 @@ def test_records_without_tasks_or_settings(tmp_path):
     ]
     file = tmp_path / "runs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    counted = Counted()
+    counted = StatsCounts()
     for found in read_traces([str(file)]):
         counted.add(found)
     group = statistics(counted).groups[0]

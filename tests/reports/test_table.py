@@ -12,7 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.compare import compare
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
-from annotator.reports.stats import Counted, statistics
+from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.table import Table
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
 from annotator.reports.together import co_occurrence as count_pairs
@@ -30,7 +30,7 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, format_):
-    counted = Counted()
+    counted = StatsCounts()
     for trace in read_traces([str(EXAMPLES)]):
         counted.add(trace)
     reports = {

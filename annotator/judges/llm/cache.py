@@ -50,7 +50,7 @@ def default_file() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KeptAnswer:
     """An answer in the cache, and what it cost when it was given.
 
     ``reply`` is None where another run found that the answer is no judgement: it is to be asked
@@ -86,7 +86,7 @@ class AnswerCache:
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
 
-    def get(self, key: str, trace: str) -> Known | None:
+    def get(self, key: str, trace: str) -> KeptAnswer | None:
         """Return the answer to the question of this key, or None."""
         if self._base is None:
             return None
@@ -106,7 +106,7 @@ class AnswerCache:
             self._write("update answers set trace = ? where key = ?", [(trace, key)])
             asked_for = trace
         own = bool(run) and (run, asked_for) == (self._run, trace)
-        return Known(reply, usage, own)
+        return KeptAnswer(reply, usage, own)
 
     def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
         """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""

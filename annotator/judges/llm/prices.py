@@ -35,7 +35,7 @@ class Price:
         return dollars / 1_000_000
 
 
-class _Entry(BaseModel):
+class _Listed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     model: str
     host: str | None = None
@@ -53,10 +53,10 @@ class _Entry(BaseModel):
         return model == self.model or bool(dated)
 
 
-class _File(BaseModel):
+class _PriceFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     as_of: str
-    models: tuple[_Entry, ...]
+    models: tuple[_Listed, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,18 @@ def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
     return Listed()
 
 
-def _price(entry: _Entry, factor: float, source: str) -> Price:
+def _price(entry: _Listed, factor: float, source: str) -> Price:
     cached = entry.input if entry.cached is None else entry.cached
     return Price(entry.input * factor, entry.output * factor, cached * factor, source)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> _File:
+def _read(path: Path) -> _PriceFile:
     value = read_yaml(path)
     if isinstance(value, dict) and "as_of" in value:
         value["as_of"] = str(value["as_of"])  # YAML makes a date of it
     try:
-        return _File.model_validate(value)
+        return _PriceFile.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from annotator.annotations import Claim, Quote
-from annotator.facts import Fact, Span
+from annotator.facts import Fact, FactSpan
 from annotator.facts.patches import added_lines, read_patches, says_nothing
 from annotator.facts.registry import know
 from annotator.text import one_line
@@ -43,7 +43,9 @@ class Case:
             left[one.about["source"]] += one.about["characters"]
         return dict(left)
 
-    def claim(self, code: str, rationale: str, *spans: Span, shared: bool = False) -> Claim | None:
+    def claim(
+        self, code: str, rationale: str, *spans: FactSpan, shared: bool = False
+    ) -> Claim | None:
         """Return a claim that rests on some passages, each quoted once, none within another.
 
         None if a passage of a patch says nothing; or if all its lines stand in another one quoted
@@ -70,7 +72,7 @@ class Case:
         return {f"patch:{agent}": added_lines(patch) for agent, patch in patches.items()}
 
 
-def _within(span: Span, other: Span) -> bool:
+def _within(span: FactSpan, other: FactSpan) -> bool:
     return (
         span != other
         and span.source == other.source
@@ -79,6 +81,6 @@ def _within(span: Span, other: Span) -> bool:
     )
 
 
-def spans(facts: Iterable[Fact]) -> list[Span]:
+def spans(facts: Iterable[Fact]) -> list[FactSpan]:
     """Return the first passage of each fact that has one."""
     return [fact.spans[0] for fact in facts if fact.spans]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from annotator.annotations import Claim, Verdict
-from annotator.facts import Fact, Span
+from annotator.facts import Fact, FactSpan
 from annotator.facts.patches import rank_of
 from annotator.facts.prose import span_of
 from annotator.judges.rules.case import Case, spans
@@ -178,7 +178,7 @@ def _without_result(case: Case) -> dict[str, str]:
     return {agent: happened[agent] for agent in trace.agents if agent in happened}
 
 
-def _failure(case: Case, agent: str) -> Span | None:
+def _failure(case: Case, agent: str) -> FactSpan | None:
     """Return what the harness says about an agent that delivered nothing, or of the whole run."""
     facts = case.of("agent_crashed", "feature_failed", "feature_lost")
     own = [one for one in facts if agent in one.agents]
@@ -193,7 +193,7 @@ def _meeting(case: Case, *agents: str) -> Fact | None:
     return min(met, key=rank_of, default=None)
 
 
-def _naming(case: Case, *names: str) -> Span | None:
+def _naming(case: Case, *names: str) -> FactSpan | None:
     """Return the first sentence of a message that one of some names stands in as a whole word."""
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
     for said, sentence in case.known.sentences():

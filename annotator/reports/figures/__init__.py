@@ -36,7 +36,7 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Drawing:
     """What figures are drawn from; each kind takes its own part."""
 
     runs: "Sequence[Run]" = ()
@@ -81,7 +81,7 @@ def check(file: Path) -> None:
         ) from error
 
 
-def draw(kind: str, source: Source, file: Path) -> tuple[str, ...]:
+def draw(kind: str, source: Drawing, file: Path) -> tuple[str, ...]:
     """Draw a figure of one of :data:`PLOTS` or of :data:`DIFFICULTY` into ``file``, in one step;
     the same source makes the same bytes.
 

@@ -1,13 +1,13 @@
 """Which codes stand in the same traces."""
 
 from annotator.errors import AnnotatorError
-from annotator.reports.figures import Drawn, Source
+from annotator.reports.figures import Drawing, Drawn
 from annotator.reports.figures.matrix import Matrix
 from annotator.reports.figures.style import shown, stacked
 from annotator.text import one_line
 
 
-def figure(source: Source) -> Drawn:
+def figure(source: Drawing) -> Drawn:
     """Draw a matrix for each run and rubric.
 
     Raises:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from annotator.calibration.correct import Calibrations, Stored, described, fitted, labelled_in
 from annotator.errors import AnnotatorError
-from annotator.reports.figures import Drawn, Source
+from annotator.reports.figures import Drawing, Drawn
 from annotator.reports.figures.matrix import Matrix
 from annotator.reports.figures.style import shown, stacked
 from annotator.rubrics import NONE, Scheme
@@ -27,7 +27,7 @@ class _Confusion:
     n: int
 
 
-def figure(source: Source) -> Drawn:
+def figure(source: Drawing) -> Drawn:
     """Draw a matrix for each calibrated run and rubric.
 
     Raises:

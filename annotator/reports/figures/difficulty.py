@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawn, Source
+from annotator.reports.figures import Drawing, Drawn
 from annotator.reports.figures.style import (
     COLUMN,
     FAINT,
@@ -18,7 +18,7 @@ from annotator.reports.figures.style import (
     MARGIN,
     PAGE,
     SMALL,
-    Look,
+    Theme,
     axes,
     high,
     shown,
@@ -40,7 +40,7 @@ _APART = 0.009  # solo left and coop right of the middle of a bucket, so that bo
 _SETTINGS = (("solo", LOOKS[0]), ("coop", LOOKS[1]))
 
 
-def figure(source: Source) -> Drawn:
+def figure(source: Drawing) -> Drawn:
     """Draw the curve of all models together and, if there are several, of each; of many models,
     those with most pairs.
 
@@ -147,7 +147,7 @@ def _key(figure: Figure, top: float) -> None:
     write(figure, left, top, "bars: 95 % intervals (Wilson)", color=GREY)
 
 
-def _line(look: Look) -> dict[str, Any]:
+def _line(look: Theme) -> dict[str, Any]:
     return {
         "color": look.colour,
         "marker": look.marker,

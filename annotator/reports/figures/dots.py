@@ -16,7 +16,7 @@ from annotator.reports.figures.style import (
     GREY,
     MARGIN,
     SMALL,
-    Look,
+    Theme,
     axes,
     high,
     titled,
@@ -59,12 +59,12 @@ class Series:
 
     name: str
     words: str
-    look: Look | None
+    look: Theme | None
     filled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DotRow:
     """A row: its code as it is shown, a mark per lane, and a short text at the right end."""
 
     code: str
@@ -79,7 +79,7 @@ class Dots:
 
     title: str
     series: Sequence[Series]
-    rows: Sequence[Row]
+    rows: Sequence[DotRow]
     axis: Sequence[str]
     beside: str = ""
     full: bool = False
@@ -174,7 +174,7 @@ class Dots:
         plot.grid(axis="x", color=FAINT, linewidth=0.4)
         plot.set_axisbelow(True)
 
-    def _row(self, plot: Axes, row: Row, middle: float) -> None:
+    def _row(self, plot: Axes, row: DotRow, middle: float) -> None:
         if all(mark.ends is None for mark in row.marks):
             _instead(plot, middle, row.marks[0].instead)
         else:
@@ -196,7 +196,7 @@ class Dots:
             )
 
 
-def _marker(look: Look, filled: bool) -> dict[str, Any]:
+def _marker(look: Theme, filled: bool) -> dict[str, Any]:
     return {
         "marker": look.marker,
         "markersize": 3.6,

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawn, Source
-from annotator.reports.figures.dots import Dots, Mark, Row, Series
+from annotator.reports.figures import Drawing, Drawn
+from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
 from annotator.reports.frequency import FrequencyTable, told_apart
 from annotator.reports.tables.frequency import about
@@ -15,7 +15,7 @@ from annotator.text import count, one_line
 Tables = Sequence[FrequencyTable]
 
 
-def figure(source: Source) -> Drawn:
+def figure(source: Drawing) -> Drawn:
     """Draw the tables: a panel for each rubric, in it a series for each group or run.
 
     Raises:
@@ -78,7 +78,9 @@ def _panel(tables: Tables, *, alone: bool) -> Dots:
         for one in _series(table, n, name_of(table, tables), lane=table in with_lane)
     ]
     rows = [
-        Row(shown(code), [mark for table in with_lane for mark in _marks(table, code)], apart=last)
+        DotRow(
+            shown(code), [mark for table in with_lane for mark in _marks(table, code)], apart=last
+        )
         for code, last in ((code, code == NONE) for code in _order(with_lane))
     ]
     title = "" if alone else f"{shown(first.rubric)} v{first.version}"

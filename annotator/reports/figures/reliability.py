@@ -4,8 +4,8 @@ from annotator.calibration.correct import Correction
 from annotator.calibration.estimates import CodeEstimates
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawn, Source
-from annotator.reports.figures.dots import Dots, Mark, Row, Series
+from annotator.reports.figures import Drawing, Drawn
+from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
 from annotator.reports.figures.frequency import basis, name_of, title
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
 from annotator.reports.frequency import FrequencyTable, told_apart
@@ -16,7 +16,7 @@ from annotator.text import count
 _MOST = 8
 
 
-def figure(source: Source) -> Drawn:
+def figure(source: Drawing) -> Drawn:
     """Draw the precision and recall behind the corrected shares, a panel for each table.
 
     Raises:
@@ -58,7 +58,7 @@ def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
     )
     known = [(row, row.labels) for row in table.rows if row.labels]
     rows = [
-        Row(
+        DotRow(
             shown(row.code),
             _marks(row, labels),
             f"{labels.flagged}+{labels.missed}",

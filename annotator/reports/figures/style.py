@@ -29,7 +29,7 @@ SIZE, SMALL = 7.0, 6.0  # of letters, in points
 INK, GREY, FAINT, BAND = "#000000", "#595959", "#d9d9d9", "#f5f5f5"
 
 
-class Look(NamedTuple):
+class Theme(NamedTuple):
     """How one series is drawn; it can be told from the others without its colour too."""
 
     colour: str
@@ -39,14 +39,14 @@ class Look(NamedTuple):
 
 # Okabe and Ito's colours; grey for their yellow, which is too light for a line on white.
 LOOKS = (
-    Look("#0072B2", "o", "-"),
-    Look("#D55E00", "s", (0, (4, 1))),
-    Look("#009E73", "^", (0, (1, 1))),
-    Look("#CC79A7", "D", (0, (4, 1, 1, 1))),
-    Look("#E69F00", "v", (0, (6, 2))),
-    Look("#56B4E9", "P", (0, (2, 2))),
-    Look("#000000", "X", (0, (4, 1, 1, 1, 1, 1))),
-    Look("#7F7F7F", "h", (0, (1, 3))),
+    Theme("#0072B2", "o", "-"),
+    Theme("#D55E00", "s", (0, (4, 1))),
+    Theme("#009E73", "^", (0, (1, 1))),
+    Theme("#CC79A7", "D", (0, (4, 1, 1, 1))),
+    Theme("#E69F00", "v", (0, (6, 2))),
+    Theme("#56B4E9", "P", (0, (2, 2))),
+    Theme("#000000", "X", (0, (4, 1, 1, 1, 1, 1))),
+    Theme("#7F7F7F", "h", (0, (1, 3))),
 )
 
 _FONT = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
@@ -82,7 +82,7 @@ def settings() -> Iterator[None]:
         yield
 
 
-class Panel(Protocol):
+class Plate(Protocol):
     """A part of a figure."""
 
     @property
@@ -93,7 +93,7 @@ class Panel(Protocol):
         """Draw it across the figure, ``top`` inches below the upper edge."""
 
 
-def stacked(panels: Sequence[Panel], width: float) -> Figure:
+def stacked(panels: Sequence[Plate], width: float) -> Figure:
     """Return a figure with panels one below the other.
 
     Raises:

@@ -1,6 +1,6 @@
 """CooperBench's analyses, made without a judge."""
 
-from annotator.reports.stats.counting import Counted, statistics
+from annotator.reports.stats.counting import StatsCounts, statistics
 from annotator.reports.stats.model import Stats
 
-__all__ = ["Counted", "Stats", "statistics"]
+__all__ = ["Stats", "StatsCounts", "statistics"]

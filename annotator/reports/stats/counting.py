@@ -12,7 +12,7 @@ from annotator.traces import Found, Trace, Unreadable
 
 
 @dataclass(slots=True)
-class Counted:
+class StatsCounts:
     """Traces counted one by one. ``cluster``: the attributes that together name a task (none of
     them: runs count as independent); ``by``: the attribute whose values get statistics each.
     """
@@ -44,7 +44,7 @@ class Counted:
             self.groups.setdefault(name, Tally()).add(task, counts)
 
 
-def statistics(counted: Counted) -> Stats:
+def statistics(counted: StatsCounts) -> Stats:
     """Return the statistics of the counted traces.
 
     Raises:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from annotator.reports.stats.communication import OPENINGS
 from annotator.reports.stats.model import Bucket, ConflictBucket, Curve, Difficulty
 from annotator.reports.stats.outcomes import COOP, SOLO
-from annotator.reports.stats.pairs import Counts, Pair, Runs
+from annotator.reports.stats.pairs import Counts, RunPair, Runs
 from validation import Estimate, auc, retention, wilson
 from validation.resampling import Floats, Resamples
 
@@ -96,7 +96,7 @@ def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictB
         yield ConflictBucket(low, high, len(members[place]), tuple(shares))
 
 
-_Pairs = Mapping[Pair, Counts]
+_Pairs = Mapping[RunPair, Counts]
 
 
 def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:

@@ -25,7 +25,7 @@ _MERGED_BY_UNION = ("union", "n")
 Counts = Counter[tuple[str, str]]
 
 
-class Pair(NamedTuple):
+class RunPair(NamedTuple):
     """A task with the features of the run; ``cluster`` is what is resampled."""
 
     name: Hashable
@@ -37,7 +37,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.unplaced = 0
-        self.of: dict[str, dict[Pair, Counts]] = {}
+        self.of: dict[str, dict[RunPair, Counts]] = {}
 
     def add(self, trace: Trace, cluster: str | None) -> None:
         """Count a run if it is solo or coop, tells its task, and how it or its merge ended."""
@@ -50,7 +50,7 @@ class Runs:
             self.unplaced += counts[setting, "n"]
         elif counts:
             name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
-            pair = Pair(name, name if cluster is None else cluster)
+            pair = RunPair(name, name if cluster is None else cluster)
             self.of.setdefault(model_of(trace), {}).setdefault(pair, Counter()).update(counts)
 
 
@@ -109,7 +109,7 @@ def paired(runs: Runs) -> Iterator[Paired]:
         yield made
 
 
-def _paired(measure: str, both: list[tuple[Pair, Counts]], names: list[str]) -> Paired:
+def _paired(measure: str, both: list[tuple[RunPair, Counts]], names: list[str]) -> Paired:
     shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in both] for name in names]
     clusters = [pair.cluster for pair, _ in both]
     talked, silent = (_mean(side, of) for side, of in zip(_SIDES, shares, strict=True))
