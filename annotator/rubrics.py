@@ -65,7 +65,7 @@ class AppliesTo(_Strict):
 Choice = Literal["one", "primary", "many"]
 
 
-class Decided(Protocol):
+class HasCodes(Protocol):
     """What somebody decided about a trace: a judge's annotation, or a person's label."""
 
     @property
@@ -156,7 +156,7 @@ class Scheme(BaseModel):
         """
         return frozenset(self.labels if self.screens else set(self.ids) - self.judged)
 
-    def labels_of(self, decision: Decided) -> tuple[str, ...]:
+    def labels_of(self, decision: HasCodes) -> tuple[str, ...]:
         """Return the labels of a trace that are counted: its codes where the rubric allows many,
         else the primary one; none where there is no code.
         """

@@ -35,7 +35,7 @@ class Price:
         return dollars / 1_000_000
 
 
-class _Listed(BaseModel):
+class _PriceEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     model: str
     host: str | None = None
@@ -56,7 +56,7 @@ class _Listed(BaseModel):
 class _PriceFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     as_of: str
-    models: tuple[_Listed, ...]
+    models: tuple[_PriceEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
     return Listed()
 
 
-def _price(entry: _Listed, factor: float, source: str) -> Price:
+def _price(entry: _PriceEntry, factor: float, source: str) -> Price:
     cached = entry.input if entry.cached is None else entry.cached
     return Price(entry.input * factor, entry.output * factor, cached * factor, source)
 
