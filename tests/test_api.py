@@ -17,12 +17,13 @@ import annotator as an
 from annotator.errors import Interrupted
 from tests.conftest import EXAMPLES, ROOT, run_name, write_run
 
-DOCS = ROOT / "docs" / "python.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 
 
-def test_the_page_shows_what_its_programs_print(monkeypatch):
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_the_page_shows_what_its_programs_print(monkeypatch, name):
     monkeypatch.chdir(ROOT)
+    file = ROOT / name
     names: dict[str, object] = {}
 
     def fill(block: re.Match[str]) -> str:
@@ -32,10 +33,10 @@ def test_the_page_shows_what_its_programs_print(monkeypatch):
         shown = f"\n```text\n{out.getvalue()}```\n" if block[2] is not None else ""
         return f"```python\n{block[1]}```\n{shown}"
 
-    page = BLOCK.sub(fill, DOCS.read_text())
+    page = BLOCK.sub(fill, file.read_text())
     if os.environ.get("UPDATE_DOCS"):
-        DOCS.write_text(page)
-    assert page == DOCS.read_text()
+        file.write_text(page)
+    assert page == file.read_text()
 
 
 def strip(annotation):
