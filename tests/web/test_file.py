@@ -60,7 +60,7 @@ def test_filter_deep_link_and_a_highlighted_quote_on_screen(
     page.wait_for_selector("ol.traces")
     assert page.inner_text(".status") == "34 annotations"
     page.select_option("select[name=status]", "labelled")
-    until(lambda: page.inner_text(".status").startswith("6 "))
+    until(lambda: page.inner_text(".status").startswith("5 "))
     page.select_option("select[name=rubric]", "comm_errors")
     until(lambda: page.locator("ol.traces li").count() == 2)
     page.select_option("select[name=code]", "C3a")
