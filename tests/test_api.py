@@ -78,8 +78,9 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
         [],
     )
     assert traces[-1].id == traces[1].id
-    with pytest.raises(IndexError, match="only 2"):
-        traces[2]
+    for n in (2, -3):
+        with pytest.raises(IndexError, match="only 2"):
+            traces[n]
     mixed = an.load_traces([traces[1], one], tmp_path / "logs")
     assert [t.id for t in mixed] == [traces[1].id, traces[0].id]
     assert len(mixed.problems) == 2
@@ -88,6 +89,18 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
     for wrong, kind in ((tmp_path / "gone", an.AnnotatorError), (7, TypeError)):
         with pytest.raises(kind):
             an.load_traces(wrong)
+
+
+def test_a_callback_that_fails_stops_the_run_and_doubles_nothing(tmp_path):
+    def fail(state):
+        if state.annotations == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        an.annotate(EXAMPLES, "comm_errors", out=tmp_path / "run", on_progress=fail)
+    assert len(list(an.open_run(tmp_path / "run").annotations())) == 3
+    again = an.annotate(EXAMPLES, "comm_errors", out=tmp_path / "run", resume=True)
+    assert len(list(again.annotations())) == 17
 
 
 class Loud:

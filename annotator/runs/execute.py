@@ -87,19 +87,22 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
 
     async def one(trace: Trace, rubric: Rubric) -> None:
         try:
-            record(await annotate(trace, rubric, plan.judge))
+            annotation = await annotate(trace, rubric, plan.judge)
         except Pending:
             seen.pending += 1
+            return
         except BudgetReached as error:  # the others may still have what they need
             spent.append(error)
+            return
         except AnnotatorError:
             raise
         except Exception as error:  # a fault of ours must not take the other traces with it
             what = f"{type(error).__name__}: {one_line(str(error), 200)}"
             words = f"internal error, please report it: {what}"
-            record(conclude(Verdict(error=words), trace, rubric, plan.judge.id))
+            annotation = conclude(Verdict(error=words), trace, rubric, plan.judge.id)
         finally:
             room.release()
+        record(annotation)  # what fails here stops the run: the trace must not be recorded twice
 
     def record(annotation: Annotation) -> None:
         run.append(annotation)

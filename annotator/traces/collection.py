@@ -64,8 +64,10 @@ class Traces:
 
     def __getitem__(self, n: int) -> Trace:
         """Return the n-th trace, from 0 (or from the end); reads those before it."""
-        for trace in islice(iter(self), n if n >= 0 else len(self) + n, None):
-            return trace
+        place = n if n >= 0 else len(self) + n
+        if place >= 0:
+            for trace in islice(iter(self), place, None):
+                return trace
         raise IndexError(f"there is no trace {n}, only {len(self)}")
 
     @property
