@@ -130,9 +130,10 @@ def test_dots_and_bars_stand_at_the_shares_and_limits(draw, annotate_cli, run):
 
 def test_a_judge_that_only_screens_has_no_bars(draw, tmp_path, rubric):
     names = ["alpha", "beta"]
-    ones = [said("t0", "alpha"), said("t1", "beta")]
+    ones = [said("t0", "alpha"), said("t1", "alpha")]
     picture = draw(make_run(tmp_path / "screen", rubric, ones, known=names, screens=names))
     assert not picture.ids("dot:judged")
+    assert {"2 found, no share", "none found, no share", "not judged"} <= set(picture.texts)
     assert "what it finds is counted and has no share" in picture.text
 
 

@@ -7,7 +7,7 @@ from annotator.reports.digits import UNDEFINED
 from annotator.reports.figures import Drawing, Drawn
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import FrequencyTable, told_apart
+from annotator.reports.frequency import NO_RULE, FrequencyTable, told_apart
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
 from annotator.text import count, one_line
@@ -108,7 +108,8 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Ite
 
 def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
     row = next(row for row in table.rows if row.code == code)
-    instead = "not judged" if row.count is None else f"{row.count} found, no share"
+    found = "none found" if row.count is None else f"{row.count} found"
+    instead = "not judged" if row.unknown == NO_RULE else f"{found}, no share"
     yield Mark(row.share, UNDEFINED if row.share else instead)
     if row.labels:
         yield Mark(row.labels.corrected)

@@ -8,8 +8,7 @@ from annotator.reports.figures import Drawing, Drawn
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
 from annotator.reports.figures.frequency import basis, name_of, title
 from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import FrequencyTable, told_apart
-from annotator.reports.frequency import Row as FrequencyRow
+from annotator.reports.frequency import NO_RULE, FrequencyTable, Row, told_apart
 from annotator.rubrics import NONE
 from annotator.text import count
 
@@ -77,7 +76,7 @@ def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
     return Dots(name, series, rows, axis, beside="labels", full=True)
 
 
-def _marks(row: FrequencyRow, labels: CodeEstimates) -> list[Mark]:
+def _marks(row: Row, labels: CodeEstimates) -> list[Mark]:
     both = (labels.precision, labels.recall)
-    instead = UNDEFINED if row.share else "not judged"
+    instead = "not judged" if row.unknown == NO_RULE else UNDEFINED
     return [Mark(one if one.value is not None else None, instead) for one in both]
