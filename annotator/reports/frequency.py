@@ -37,11 +37,11 @@ class Row:
     judged traces have it, ``share`` their share.
 
     ``unknown`` says why there is no share; ``count`` is None as well if the judge cannot find the
-    code at all, or is a screen for it and found none. ``bounds``: between what the share of the judged, undecided and failed traces lies,
-    whatever these two hold; None where they leave nothing open, or nothing is known. ``anywhere``:
-    the traces where a code is primary or secondary; None where the rubric has no primary.
-    ``labels``: the share corrected for the judge's errors and what it rests on, if the table is
-    calibrated.
+    code at all, or is a screen for it and found none. ``bounds``: between what the share of the
+    judged, undecided and failed traces lies, whatever these two hold; None where they leave nothing
+    open, or nothing is known. ``anywhere``: the traces where a code is primary or secondary; None
+    where the rubric has no primary. ``labels``: the share corrected for the judge's errors and what
+    it rests on, if the table is calibrated.
     """
 
     kind: Literal["code", "none", "group"]
