@@ -130,17 +130,13 @@ class NewFile:
         self._let_go()
 
     def _move(self) -> None:
-        if self._exclusive:
-            try:
-                self._target.touch(exist_ok=False)
-            except FileExistsError:
-                raise _explain_taken(self._path) from None
-        try:
+        if not self._exclusive:
             self._part.replace(self._target)
-        except BaseException:
-            if self._exclusive:
-                self._target.unlink()
-            raise
+            return
+        try:
+            os.link(self._part, self._target)  # in one step, and only where nothing is
+        except FileExistsError:
+            raise _explain_taken(self._path) from None
 
     def _let_go(self) -> None:
         lock, self._lock = self._lock, None

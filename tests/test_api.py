@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import annotator as an
+from annotator.annotations import Usage
 from annotator.errors import Interrupted
 from tests.conftest import EXAMPLES, ROOT, run_name, write_run
 
@@ -86,6 +87,8 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
     assert len(mixed.problems) == 2
     ids = {a.trace_id for a in an.annotate(list(traces), "symptoms").annotations()}
     assert ids == {t.id for t in traces}
+    [twice] = an.load_traces(an.Trace("t", "own", "", (an.Message(7, "a", (), "seven"),))).problems
+    assert "numbered 1 to 1, found [7]" in twice
     for wrong, kind in ((tmp_path / "gone", an.AnnotatorError), (7, TypeError)):
         with pytest.raises(kind):
             an.load_traces(wrong)
@@ -113,6 +116,30 @@ class Loud:
     async def judge(self, trace, rubric):
         await asyncio.sleep(0)
         return an.Verdict.none()
+
+
+def test_a_notice_that_fails_closes_the_run(tmp_path):
+    def fail(text):
+        raise OSError("nobody reads")
+
+    class Paid(Loud):
+        def judge(self, trace, rubric):
+            return an.Verdict(usage=Usage(calls=1))
+
+    with pytest.raises(OSError, match="nobody reads"):
+        an.annotate(EXAMPLES, "comm_errors", judge=Paid(), out=tmp_path / "run", on_notice=fail)
+    run = an.open_run(tmp_path / "run")
+    assert (run.manifest.status, len(list(run.annotations()))) == ("finished", 17)
+    assert not list((tmp_path / "run").glob(".*.lock"))
+
+
+def test_an_empty_reason_is_undecided_all_the_same():
+    class Unsure(Loud):
+        def judge(self, trace, rubric):
+            return an.Verdict(undecided="")
+
+    run = an.annotate(EXAMPLES, "comm_errors", judge=Unsure())
+    assert {annotation.status for annotation in run.annotations()} == {"undecided"}
 
 
 def test_in_a_running_loop_it_is_aannotate():

@@ -49,7 +49,7 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     undecided = None if codes else verdict.undecided
     return replace(
         blank,
-        status="labelled" if codes else "undecided" if undecided else "none",
+        status="labelled" if codes else "undecided" if undecided is not None else "none",
         reason=undecided,
         primary=primary,
         secondary=tuple(code for code in codes if code != primary),

@@ -196,10 +196,12 @@ async def carry_out(
         ended["status"] = "interrupted"
         raise
     finally:
-        built.end(notice)
-        if used := run.describe_usage():
-            notice(used)
-        run.close(keep=keep, ended=now(), **ended)
+        try:
+            built.end(notice)
+            if used := run.describe_usage():
+                notice(used)
+        finally:  # whatever a notice runs into
+            run.close(keep=keep, ended=now(), **ended)
 
 
 @dataclass(slots=True)

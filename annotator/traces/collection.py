@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.traces.model import Trace
+from annotator.traces.model import Trace, misnumbered
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import exists, read_traces
 
@@ -52,7 +52,8 @@ class Traces:
     def _found(self) -> Iterator[Trace | Unreadable | Ignored]:
         for source in self.sources:
             if isinstance(source, Trace):
-                yield source
+                problem = misnumbered(source)
+                yield Unreadable(source.id, source.path, problem) if problem else source
             else:
                 yield from read_traces([source], self.format)
 

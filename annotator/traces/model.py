@@ -217,6 +217,16 @@ class Trace:
         return next((one for one in self.sources(origins) if one.id == source_id), None)
 
 
+def misnumbered(trace: Trace) -> str | None:
+    """Return what is wrong with the numbers of a trace's messages, which quotes name; None if they
+    count from 1.
+    """
+    numbers = [message.n for message in trace.messages]
+    if numbers == list(range(1, len(numbers) + 1)):
+        return None
+    return f"messages must be numbered 1 to {len(numbers)}, found {numbers[:5]}"
+
+
 def joined(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
     """Join separate texts by newlines; return the text and the offsets where one ends."""
     if len(pieces) == 1:

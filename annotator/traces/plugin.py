@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from annotator.errors import UnreadableTrace
 from annotator.plugins import Plugin, describe
 from annotator.text import storable
-from annotator.traces.model import Step, Trace
+from annotator.traces.model import Step, Trace, misnumbered
 
 _CHECKED = ConfigDict(revalidate_instances="always")
 _TRACE = TypeAdapter(tuple[Trace], config=_CHECKED)
@@ -45,6 +45,8 @@ class PluginReader:
         trace: Trace = self._validate(_TRACE, (given,), skip=1)[0]
         if trace.id != trace_id:
             raise self._wrong(f"returned the trace {trace.id!r} for {trace_id!r}")
+        if problem := misnumbered(trace):
+            raise self._wrong(f"returned a wrong trace: {problem}")
         self._check_attributes(trace.attributes)
         steps, tasks = trace.read_steps, trace.read_tasks
         return replace(

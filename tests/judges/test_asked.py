@@ -166,3 +166,18 @@ for file in [None, *sorted(Path("prompts").iterdir())]:
     )
     files = len(list((ROOT / "prompts").iterdir()))
     assert done.stdout.split() == [str(n + 1) for n in range(files + 1)]
+
+
+@pytest.mark.parametrize("name", ["OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
+def test_other_headers_are_another_judge_and_no_secret_is_told(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Gateways choose the model by a header."""
+    seen = []
+    for value in ("", "X-Route: model-a", "X-Route: model-b"):
+        monkeypatch.setenv(name, value)
+        options = Options("m", "http://127.0.0.1:1/v1")
+        seen.append((json.dumps(dict(LLMJudge(options).settings)), options.identity(1)))
+    assert len({settings for settings, _ in seen}) == len({identity for _, identity in seen}) == 3
+    assert "headers" not in seen[0][0]
+    assert "model-a" not in str(seen)

@@ -23,7 +23,7 @@ from annotator.judges.llm.model import TYPICAL_ANSWER, Model, longest_answer
 from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
-from annotator.judges.llm.settings import Options
+from annotator.judges.llm.settings import Options, headers_sha256
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
@@ -72,6 +72,7 @@ class LLMJudge(Model):
         options = self.options
         # Named only where they are asked for, so that runs from before there were any go on.
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
+        headers = {"headers_sha256": digest} if (digest := headers_sha256()) else {}
         return {
             "model": options.model,
             "base_url": options.address,
@@ -81,6 +82,7 @@ class LLMJudge(Model):
             "context": self._reader.context,
             "windows": options.windows,
             **facts,
+            **headers,
             "in_batches": self.session.in_batches,
             "form_sha256": form_sha256(),
             "libraries": libraries(),

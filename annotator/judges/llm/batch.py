@@ -287,6 +287,7 @@ class BatchOutbox:
         if self._budget and most:
             self._budget.check(most)
             self._budget.spent += most  # set aside, also against other models of a panel
+        import httpx2
         from openai import APIConnectionError, APIStatusError
 
         from annotator.judges.llm.endpoint import open_client
@@ -305,7 +306,7 @@ class BatchOutbox:
         except APIStatusError as error:
             said = one_line(str(error.message), 300)
             raise JudgeStopped(f"the server refuses the batch: {said}") from error
-        except APIConnectionError as error:
+        except (APIConnectionError, httpx2.TransportError) as error:  # cut off while it is read
             cause = one_line(str(error.__cause__ or error), 200)
             sent = any(job.batch_id and not job.done for job in self._jobs)
             there = "; what was sent goes on there, --resume takes it up" if sent else ""

@@ -131,9 +131,11 @@ def open_client(options: Options, key: str, connections: int, attempts: int) -> 
             "http_client": http,
         }
         if version := query.get("api-version"):
-            return AsyncAzureOpenAI(api_version=version, **given)
+            azure = AsyncAzureOpenAI(api_version=version, **given)
+            azure._azure_ad_token = None  # of the environment: it would go in place of the key
+            return azure
         return AsyncOpenAI(**given)
-    except (httpx2.InvalidURL, OpenAIError, ValueError) as error:
+    except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
         words = one_line(without_url_secrets(str(error)), 200)
         raise AnnotatorError(
             f"{without_secrets(options.base_url)} cannot be called: {words}"

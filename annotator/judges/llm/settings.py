@@ -95,7 +95,9 @@ class Options:
 
     def identity(self, sample: int) -> str:
         """Return what decides the model's answers besides what it is asked, as one text."""
-        return json.dumps([self.address, self.model, self.parameters(sample)], sort_keys=True)
+        headers = [digest] if (digest := headers_sha256()) else []
+        decides = [self.address, self.model, self.parameters(sample), *headers]
+        return json.dumps(decides, sort_keys=True)
 
     @cached_property
     def address(self) -> str:
@@ -105,6 +107,15 @@ class Options:
         return without_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
 
 
+def headers_sha256() -> str | None:
+    """Return the hash of the headers that openai's client takes from the environment (gateways
+    choose the model by them); None if there are none.
+    """
+    given = {name: value for name in _HEADERS if (value := os.environ.get(name))}
+    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
+
+
+_HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 _NAMES = tuple(one.name for one in fields(Options))
 _FILE_ONLY = ("models", "samples")
 
