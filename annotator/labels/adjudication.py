@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError
-from annotator.labels.decisions import Decision, check_passages, unplaced
+from annotator.labels.decisions import Decision, check_passages, find_unplaced
 from annotator.labels.model import Label, Labels
 from annotator.labels.store import LabelStore
 from annotator.rubrics import Rubric
@@ -44,31 +44,32 @@ def compare(labels: Labels, first: str, second: str) -> TwoReaders:
         AnnotatorError: one of them has no labels, they are the same one, no trace was labelled by
             both, or the labels of a trace say different things of how it was drawn.
     """
-    for name in (first, second):
-        if name not in labels.annotators:
-            known = ", ".join(one_line(one, 60) for one in labels.annotators)
-            raise AnnotatorError(f"no labels of {one_line(name, 60)!r}, only of {known}")
+    for annotator in (first, second):
+        if annotator not in labels.annotators:
+            names = ", ".join(one_line(name, 60) for name in labels.annotators)
+            raise AnnotatorError(f"no labels of {one_line(annotator, 60)!r}, only of {names}")
     if first == second:
         raise AnnotatorError(f"two annotators are needed, and {one_line(first, 60)!r} is one")
-    one, other = labels.of(first), labels.of(second)
-    found = TwoReaders([], [], [])
-    for trace_id, label in one.items():
-        if trace_id not in other:
-            found.only_one.append(trace_id)
+    firsts, seconds = labels.of(first), labels.of(second)
+    readers = TwoReaders([], [], [])
+    for trace_id, label in firsts.items():
+        second_label = seconds.get(trace_id)
+        if second_label is None:
+            readers.only_one.append(trace_id)
             continue
-        extra_of(label, other[trace_id])  # before anything is written
-        if _said(label) == _said(other[trace_id]):
-            found.agreed.append((label, other[trace_id]))
+        extra_of(label, second_label)  # before anything is written
+        if _codes(label) == _codes(second_label):
+            readers.agreed.append((label, second_label))
         else:
-            found.differing.append(Disagreement(trace_id, label, other[trace_id]))
-    found.only_one.extend(trace_id for trace_id in other if trace_id not in one)
-    if not found.agreed and not found.differing:
+            readers.differing.append(Disagreement(trace_id, label, second_label))
+    readers.only_one.extend(trace_id for trace_id in seconds if trace_id not in firsts)
+    if not readers.agreed and not readers.differing:
         names = f"{one_line(first, 60)} and {one_line(second, 60)}"
         raise AnnotatorError(f"{names} labelled no trace in common")
-    return found
+    return readers
 
 
-def _said(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
+def _codes(label: Label | Decision) -> tuple[str | None, frozenset[str]]:
     return label.primary, frozenset(label.secondary)
 
 
@@ -83,38 +84,38 @@ def extra_of(first: Label, second: Label) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     for name in _DRAWN:
         values = [getattr(label, name) for label in (first, second)]
-        known = {value for value in values if value is not None}
-        if len(known) > 1:
-            said = " and ".join(
+        distinct = {value for value in values if value is not None}
+        if len(distinct) > 1:
+            contradiction = " and ".join(
                 f"{one_line(str(value), 80)} ({label.where})"
                 for value, label in zip(values, (first, second), strict=True)
             )
             raise AnnotatorError(
-                f"{name} of {one_line(first.trace_id, 120)!r}: {said}; one trace was drawn in one"
-                " way only, make them the same"
+                f"{name} of {one_line(first.trace_id, 120)!r}: {contradiction}; one trace was drawn"
+                " in one way only, make them the same"
             )
-        if known:
-            extra[name] = known.pop()
+        if distinct:
+            extra[name] = distinct.pop()
     return extra
 
 
-def standing(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
+def keep_standing_spans(label: Label, trace: Trace | Unreadable, rubric: Rubric) -> Label:
     """Return a label with those places only at which its quotes stand; the quotes all stay.
 
     Its file may come from anywhere. In a trace that cannot be read nothing is known to stand.
     """
     if isinstance(trace, Unreadable):
         return replace(label, spans=())
-    spans = (one for one in label.spans if check_passages(trace, rubric, [one]) is None)
+    spans = (span for span in label.spans if check_passages(trace, rubric, [span]) is None)
     return replace(label, spans=tuple(spans))
 
 
-def agreed_by(first: Label, second: Label) -> str:
+def describe_agreement(first: Label, second: Label) -> str:
     """Return the note of a decision that was made because two annotators agree."""
     return f"agreed by {one_line(first.annotator, 60)} and {one_line(second.annotator, 60)}"
 
 
-def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
+def merge_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any]]:
     """Return the decision that two labels of the same codes come to, and its extra columns.
 
     Its evidence is that of both; a quote has its place where one of the two marked it.
@@ -129,8 +130,8 @@ def gold_of_agreed(first: Label, second: Label) -> tuple[Decision, dict[str, Any
         primary=first.primary,
         secondary=first.secondary,
         evidence=spans,
-        quotes=unplaced(list(quotes), spans),
-        note=agreed_by(first, second),
+        quotes=find_unplaced(list(quotes), spans),
+        note=describe_agreement(first, second),
     )
     return decision, extra_of(first, second)
 
@@ -147,17 +148,17 @@ def write_agreed(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> in
     for first, second in agreed:
         decision = store.decisions.get(first.trace_id)
         if decision is None or decision.skipped:
-            store.decide(*gold_of_agreed(first, second))
+            store.decide(*merge_agreed(first, second))
             written += 1
     return written
 
 
-def decided_otherwise(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> list[str]:
+def find_contradicted(store: LabelStore, agreed: Iterable[tuple[Label, Label]]) -> list[str]:
     """Return the traces whose decision has other codes than two annotators agree on now."""
     return [
         first.trace_id
         for first, _ in agreed
         if (decision := store.decisions.get(first.trace_id))
         and not decision.skipped
-        and _said(decision) != _said(first)
+        and _codes(decision) != _codes(first)
     ]

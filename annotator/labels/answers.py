@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from annotator.errors import AnnotatorError
-from annotator.labels.checking import is_none, number_in
+from annotator.labels.checking import is_none, parse_number
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import text_of
@@ -14,7 +14,9 @@ BESIDE = ("note", "evidence", "confidence")
 _IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
 
 
-def coded(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> dict[str, Any]:
+def choose_codes(
+    answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str
+) -> dict[str, Any]:
     """Return the fields ``primary`` and ``secondary`` from what was picked for each question.
 
     The questions are those named ``primary`` and ``secondary``. Where there are none, it is the one
@@ -35,7 +37,9 @@ def coded(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> d
         return {}
     candidates = [scheme.id] if scheme.id in picked else list(picked)
     if len(candidates) > 1:
-        candidates = [name for name in picked if any(is_code(one, scheme) for one in picked[name])]
+        candidates = [
+            name for name in picked if any(is_code(pick, scheme) for pick in picked[name])
+        ]
     if len(candidates) != 1:
         names = one_line(", ".join(sorted(picked)), 200)
         raise AnnotatorError(
@@ -58,7 +62,12 @@ def identity(data: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
     import tables make numbers of ids that look like them.
     """
     fields: dict[str, Any] = {name: text_of(data.get(name)) for name in _IDS}
-    fields["inclusion_probability"] = number_in(data.get("inclusion_probability"))
+    fields["inclusion_probability"] = parse_number(data.get("inclusion_probability"))
     return {"rubric": scheme.id} | {
         name: value for name, value in fields.items() if value not in (None, "")
     }
+
+
+def drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that were filled in."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}

@@ -34,7 +34,7 @@ class Problems:
         raise LabelsError(tuple(self._first), self._count)
 
 
-def found(value: Any) -> str:
+def describe(value: Any) -> str:
     """Return a value from a file for a message: short, on one line, its kind if it is no scalar."""
     if isinstance(value, str):
         return repr(one_line(value, 80)) if value.strip() else "an empty text"
@@ -45,9 +45,9 @@ def found(value: Any) -> str:
     return f"{value:.15g}"
 
 
-def suggestion(word: str, known: tuple[str, ...]) -> str:
+def suggest_name(word: str, names: tuple[str, ...]) -> str:
     """Return ``, did you mean 'x'?`` for the name nearest to ``word``, or nothing."""
-    lower = {one.lower(): one for one in known}
+    lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word[:100].lower(), lower, n=1)
     return f", did you mean {lower[near[0]]!r}?" if near else ""
 
@@ -62,7 +62,7 @@ def is_labelled(fields: Mapping[str, Any], scheme: Scheme) -> bool:
     return "primary" in fields or (scheme.choice == "many" and bool(fields.get("secondary")))
 
 
-def trace_of(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
+def check_unlabelled(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
     """Return the trace id of a row that is not labelled yet; None, and a problem, if it is wrong.
 
     What stands beside a label that is missing is a problem too: whether "no code" was meant or
@@ -84,7 +84,7 @@ def trace_of(row: LabelRow, scheme: Scheme, problems: Problems) -> str | None:
 _BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 
-def checked(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | None:
+def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | None:
     """Return the label of a labelled row, or None if it has problems, which are recorded."""
     check = RowCheck(row, problems)
     if row.fields.get("skipped") is True:
@@ -129,7 +129,7 @@ class RowCheck:
         value = self._fields.get(field)
         if value is None or isinstance(value, str):
             return storable(value) if value else None
-        self.wrong(field, f"found {found(value)}, expected a text")
+        self.wrong(field, f"found {describe(value)}, expected a text")
         return None
 
     def name(self, field: str) -> str:
@@ -146,13 +146,13 @@ class RowCheck:
         if value is None:
             return ()
         if not isinstance(value, list):
-            self.wrong(field, f"found {found(value)}, expected a list of {of}")
+            self.wrong(field, f"found {describe(value)}, expected a list of {of}")
             return ()
-        odd = next((one for one in value if not isinstance(one, str) or not one.strip()), None)
+        odd = next((text for text in value if not isinstance(text, str) or not text.strip()), None)
         if odd is not None or None in value:
-            self.wrong(field, f"found {found(odd)} in the list, expected {of}")
+            self.wrong(field, f"found {describe(odd)} in the list, expected {of}")
             return ()
-        return tuple(storable(one) for one in value)
+        return tuple(storable(text) for text in value)
 
     def spans(self, scheme: Scheme) -> tuple[Passage, ...]:
         """Return the quotes with their places. Whether they stand there only the trace can tell."""
@@ -160,22 +160,24 @@ class RowCheck:
         if value is None:
             return ()
         if not isinstance(value, list):
-            self.wrong("spans", f"found {found(value)}, expected a list of quotes with places")
+            self.wrong("spans", f"found {describe(value)}, expected a list of quotes with places")
             return ()
-        spans = (self._span(one, f"number {n}", scheme) for n, one in enumerate(value, 1))
-        return tuple(one for one in spans if one)
+        spans = (self._span(span, f"number {n}", scheme) for n, span in enumerate(value, 1))
+        return tuple(span for span in spans if span)
 
     def _span(self, value: Any, which: str, scheme: Scheme) -> Passage | None:
         fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
         quote, source, start, end, code = map(fields.get, Passage.__dataclass_fields__)
-        texts = all(isinstance(one, str) and one.strip() for one in (quote, source))
+        texts = all(isinstance(text, str) and text.strip() for text in (quote, source))
         if not texts or type(start) is not int or type(end) is not int:
             problem = "expected the texts quote and source, and the whole numbers start and end"
         elif start < 0 or end - start != len(str(quote)):
             length = len(str(quote))
-            problem = f"from {found(start)} to {found(end)}, but the quote has {length} characters"
+            problem = (
+                f"from {describe(start)} to {describe(end)}, but the quote has {length} characters"
+            )
         elif code is not None and code not in scheme.ids:
-            problem = f"{scheme.id} has no code {found(code)}"
+            problem = f"{scheme.id} has no code {describe(code)}"
         else:
             return Passage(storable(str(quote)), storable(str(source)), start, end, code)
         self.wrong("spans", f"{which}: {problem}")
@@ -184,19 +186,19 @@ class RowCheck:
     def codes(self, scheme: Scheme) -> tuple[str | None, tuple[str, ...]]:
         """Return the primary code and the others, as in a :class:`Label`."""
         primary = self._primary(scheme)
-        secondary = tuple(one.strip() for one in self.texts("secondary", "codes"))
-        named = (*primary, *secondary)
-        if self.failed or all(map(is_none, named)):
+        secondary = tuple(code.strip() for code in self.texts("secondary", "codes"))
+        codes = (*primary, *secondary)
+        if self.failed or all(map(is_none, codes)):
             return None, ()
-        if any(map(is_none, named)):
+        if any(map(is_none, codes)):
             field = "primary" if any(map(is_none, primary)) else "secondary"
             self.wrong(field, f"found {NONE!r} beside codes; write {NONE} alone, or the codes")
         else:
-            self._known("primary", primary, scheme)
-            self._known("secondary", secondary, scheme)
-            self._places(primary, secondary, scheme)
+            self._check_ids("primary", primary, scheme)
+            self._check_ids("secondary", secondary, scheme)
+            self._check_places(primary, secondary, scheme)
         if scheme.choice == "many":
-            return None, named
+            return None, codes
         return (primary[0] if primary else None), secondary
 
     def _primary(self, scheme: Scheme) -> tuple[str, ...]:
@@ -210,18 +212,21 @@ class RowCheck:
             return (value.strip(),)
         picks = self.texts("primary", "one code")
         if len(picks) > 1 and scheme.choice != "many":
-            shown = ", ".join(found(one) for one in picks[:5])
-            self.wrong("primary", f"found {len(picks)} codes ({shown}), expected one")
+            first = ", ".join(describe(pick) for pick in picks[:5])
+            self.wrong("primary", f"found {len(picks)} codes ({first}), expected one")
         return picks
 
-    def _known(self, field: str, named: tuple[str, ...], scheme: Scheme) -> None:
-        for code in named:
+    def _check_ids(self, field: str, codes: tuple[str, ...], scheme: Scheme) -> None:
+        for code in codes:
             if code not in scheme.ids:
-                hint = suggestion(code, (*scheme.ids, NONE)) or f"; it has {_listed(scheme.ids)}"
-                self.wrong(field, f"{scheme.id} has no code {found(code)}{hint}")
+                near = suggest_name(code, (*scheme.ids, NONE))
+                hint = near or f"; it has {_list_ids(scheme.ids)}"
+                self.wrong(field, f"{scheme.id} has no code {describe(code)}{hint}")
 
-    def _places(self, primary: tuple[str, ...], secondary: tuple[str, ...], scheme: Scheme) -> None:
-        twice = sorted({one for one in secondary if secondary.count(one) > 1} & set(scheme.ids))
+    def _check_places(
+        self, primary: tuple[str, ...], secondary: tuple[str, ...], scheme: Scheme
+    ) -> None:
+        twice = sorted({code for code in secondary if secondary.count(code) > 1} & set(scheme.ids))
         for code in twice:
             self.wrong("secondary", f"{code!r} stands in it twice")
         for code in sorted({*primary} & {*secondary}):
@@ -239,11 +244,13 @@ class RowCheck:
         low, high = CONFIDENCE
         if value is None:
             return None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
+        if is_number(value) and low <= value <= high:
             whole = int(value)
             if whole == value:  # a spreadsheet's 3.0 too
                 return whole
-        self.wrong("confidence", f"found {found(value)}, expected a whole number {low} to {high}")
+        self.wrong(
+            "confidence", f"found {describe(value)}, expected a whole number {low} to {high}"
+        )
         return None
 
     def probability(self) -> float | None:
@@ -251,10 +258,9 @@ class RowCheck:
         value = self._fields.get("inclusion_probability")
         if value is None:
             return None
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if number and 0 < value <= 1:
+        if is_number(value) and 0 < value <= 1:
             return float(value)
-        message = f"found {found(value)}, expected a number above 0 and at most 1"
+        message = f"found {describe(value)}, expected a number above 0 and at most 1"
         self.wrong("inclusion_probability", message)
         return None
 
@@ -270,12 +276,17 @@ class RowCheck:
         return value
 
 
-def _listed(ids: tuple[str, ...]) -> str:
+def _list_ids(ids: tuple[str, ...]) -> str:
     more = f" and {len(ids) - 12} more" if len(ids) > 12 else ""
     return ", ".join(ids[:12]) + more
 
 
-def number_in(text: Any) -> Any:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, which true and false are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def parse_number(text: Any) -> Any:
     """Return the number in a text, or what was given if there is none (the check will say so).
 
     A comma is read as the decimal point: that is how a spreadsheet writes it in half the world.

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.labels.checking import Problems, checked, found, is_labelled, is_none, trace_of
+from annotator.labels.checking import (
+    Problems,
+    check_label,
+    check_unlabelled,
+    describe,
+    is_labelled,
+    is_none,
+    is_number,
+)
 from annotator.labels.model import LabelRow, Passage
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import one_line, storable
@@ -45,16 +53,16 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
     seconds = row.fields.get("seconds")
     if seconds is not None and not _is_time(seconds):
         problems.add(
-            f"{row.where}: seconds: found {found(seconds)}, expected a number of at least 0"
+            f"{row.where}: seconds: found {describe(seconds)}, expected a number of at least 0"
         )
         return None
     if not is_labelled(row.fields, scheme):
-        trace_id = trace_of(row, scheme, problems)
+        trace_id = check_unlabelled(row, scheme, problems)
         if trace_id is None or row.fields.get("skipped") is not True:
             return None
         note = storable(row.fields.get("note") or "")
         return Decision(trace_id, note=note, skipped=True, seconds=seconds)
-    label = checked(row, scheme, problems)
+    label = check_label(row, scheme, problems)
     if label is None:
         return None
     return Decision(
@@ -62,7 +70,7 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
         primary=label.primary,
         secondary=label.secondary,
         evidence=label.spans,
-        quotes=unplaced(label.evidence, label.spans),
+        quotes=find_unplaced(label.evidence, label.spans),
         note=label.note,
         confidence=label.confidence,
         seconds=seconds,
@@ -70,39 +78,38 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
 
 
 def _is_time(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and value >= 0 and math.isfinite(value)
+    return is_number(value) and value >= 0 and math.isfinite(value)
 
 
-def unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]:
+def find_unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]:
     """Return the quotes that no passage stands for, each as often as it is left over."""
-    return tuple((Counter(quotes) - Counter(one.quote for one in spans)).elements())
+    return tuple((Counter(quotes) - Counter(span.quote for span in spans)).elements())
 
 
-def drawn_in(row: Mapping[str, Any]) -> dict[str, Any]:
+def read_drawing(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a row says of how its trace was drawn: its :data:`COLUMNS` that are filled."""
     return {name: row[name] for name in COLUMNS if row.get(name) is not None}
 
 
 def fields_of(decision: Decision, scheme: Scheme, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a decision in a labels file, beside those that say whose it is;
-    ``drawn`` as :func:`drawn_in` returns it.
+    ``drawn`` as :func:`read_drawing` returns it.
     """
     fields: dict[str, Any] = {"skipped": True} if decision.skipped else {}
-    codes_ = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
+    codes = [*((decision.primary,) if decision.primary is not None else ()), *decision.secondary]
     if scheme.choice == "many":
-        fields |= {"primary": None, "secondary": codes_}
+        fields |= {"primary": None, "secondary": codes}
     else:
         primary = None if is_none(decision.primary) else decision.primary
         fields |= {"primary": primary, "secondary": list(decision.secondary)}
-    if decision.skipped and not codes_:
+    if decision.skipped and not codes:
         del fields["primary"]
     spans = [
-        {name: getattr(one, name) for name in Passage.__dataclass_fields__}
-        for one in decision.evidence
+        {name: getattr(span, name) for name in Passage.__dataclass_fields__}
+        for span in decision.evidence
     ]
     return fields | {
-        "evidence": [*(one.quote for one in decision.evidence), *decision.quotes],
+        "evidence": [*(span.quote for span in decision.evidence), *decision.quotes],
         "note": decision.note,
         "confidence": decision.confidence,
         **drawn,
@@ -117,15 +124,16 @@ def check_passages(trace: Trace, rubric: Rubric, passages: Iterable[Passage]) ->
     Each has to stand in a source of the trace that the rubric accepts, character for character at
     its offsets, in one piece, and must not be blank.
     """
-    for one in passages:
-        if problem := _problem(trace, rubric, one):
-            return f'quote "{one_line(one.quote, 80)}" of {one_line(one.source, 80)}: {problem}'
+    for passage in passages:
+        if problem := _problem(trace, rubric, passage):
+            source = one_line(passage.source, 80)
+            return f'quote "{one_line(passage.quote, 80)}" of {source}: {problem}'
     return None
 
 
-def _problem(trace: Trace, rubric: Rubric, one: Passage) -> str | None:
+def _problem(trace: Trace, rubric: Rubric, passage: Passage) -> str | None:
     try:
-        source = trace.source(one.source)
+        source = trace.source(passage.source)
     except UnreadableTrace as error:
         return str(error)
     if source is None:
@@ -133,12 +141,12 @@ def _problem(trace: Trace, rubric: Rubric, one: Passage) -> str | None:
     if source.origin not in rubric.quote_from:
         accepted = ", ".join(rubric.quote_from)
         return f"{rubric.id} takes no quotes from the {source.origin}, only from {accepted}"
-    if not one.quote.strip():
+    if not passage.quote.strip():
         return "nothing but white space"
-    if not 0 <= one.start < one.end <= len(source.text):
-        return f"no place from {one.start} to {one.end} in {len(source.text)} characters"
-    if source.text[one.start : one.end] != one.quote:
-        return f"other words stand from {one.start} to {one.end}"
-    if any(one.start <= at < one.end for at in source.breaks):
+    if not 0 <= passage.start < passage.end <= len(source.text):
+        return f"no place from {passage.start} to {passage.end} in {len(source.text)} characters"
+    if source.text[passage.start : passage.end] != passage.quote:
+        return f"other words stand from {passage.start} to {passage.end}"
+    if any(passage.start <= at < passage.end for at in source.breaks):
         return "it runs across two pieces that only stand one after the other; quote one of them"
     return None

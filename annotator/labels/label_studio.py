@@ -10,8 +10,8 @@ Predictions are what a judge suggested and are never read.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.labels.answers import BESIDE, coded, identity, is_code
-from annotator.labels.checking import number_in
+from annotator.labels.answers import BESIDE, choose_codes, drop_empty, identity, is_code
+from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 from annotator.traces.document import mapping, text_of
@@ -60,18 +60,18 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
     A question that has none of the names of the contract is found by its answer: it must be a code.
     A record without such an answer is not labelled yet.
     """
-    named = ("primary", "secondary", scheme.id)
+    questions = ("primary", "secondary", scheme.id)
     picks = {
-        name: _min_picks(value)
+        name: _picks(value)
         for name, value in record.items()
-        if name in named or (name not in FIELDS and _holds_codes(value, scheme))
+        if name in questions or (name not in FIELDS and _holds_codes(value, scheme))
     }
     evidence = [
-        one["text"]
+        span["text"]
         for value in record.values()
         if isinstance(value, list)
-        for one in value
-        if isinstance(one, dict) and isinstance(one.get("text"), str) and "labels" in one
+        for span in value
+        if isinstance(span, dict) and isinstance(span.get("text"), str) and "labels" in span
     ]
     fields = identity(record, scheme) | _annotator(record.get("annotator"))
     beside = {
@@ -79,7 +79,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         "note": "\n".join(_texts(record.get("note"))),
         "confidence": _rating(record.get("confidence")),
     }
-    yield LabelRow(where, fields | _filled(beside) | coded(picks, scheme, where))
+    yield LabelRow(where, fields | drop_empty(beside) | choose_codes(picks, scheme, where))
 
 
 def _annotator(value: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             continue
         if sort == "choices" and name not in BESIDE:
-            picks.setdefault(name, []).extend(_min_picks(value))
+            picks.setdefault(name, []).extend(_picks(value))
         elif name == "confidence" or sort == "rating":
             beside["confidence"] = _rating(value)
         elif sort == "textarea":
@@ -109,14 +109,10 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
         elif sort.endswith("labels"):
             beside["evidence"].extend(_texts(value))
     beside["note"] = "\n".join(beside["note"])
-    return _filled(beside) | coded(picks, scheme, where)
+    return drop_empty(beside) | choose_codes(picks, scheme, where)
 
 
-def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value not in (None, "", [])}
-
-
-def _min_picks(value: Any) -> list[str]:
+def _picks(value: Any) -> list[str]:
     """What was picked: a word, or (several of them, or in the full export) {"choices": [...]}."""
     if isinstance(value, str):
         return [value] if value.strip() else []
@@ -124,17 +120,19 @@ def _min_picks(value: Any) -> list[str]:
         value = value.get("choices")
     if not isinstance(value, list):
         return []
-    return [one for item in value for one in ([item] if isinstance(item, str) else _nested(item))]
+    groups = ([item] if isinstance(item, str) else _choices(item) for item in value)
+    return [pick for group in groups for pick in group]
 
 
-def _nested(item: Any) -> list[str]:
+def _choices(item: Any) -> list[str]:
     """Picks inside a list of picks (per region); a taxonomy's deeper lists are not read."""
     choices = item.get("choices") if isinstance(item, dict) else None
-    return [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []
+    texts = choices if isinstance(choices, list) else []
+    return [choice for choice in texts if isinstance(choice, str)]
 
 
 def _holds_codes(value: Any, scheme: Scheme) -> bool:
-    return any(is_code(one, scheme) for one in _min_picks(value))
+    return any(is_code(pick, scheme) for pick in _picks(value))
 
 
 def _texts(value: Any) -> list[str]:
@@ -143,7 +141,7 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         value = [value]
     texts = value if isinstance(value, list) else []
-    return [one for one in texts if isinstance(one, str) and one.strip()]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _rating(value: Any) -> Any:
@@ -151,11 +149,8 @@ def _rating(value: Any) -> Any:
     value = _first(value)
     if isinstance(value, dict):
         value = next((value[name] for name in _RATINGS if name in value), None)
-    return number_in(_first(value))
+    return parse_number(_first(value))
 
 
 def _first(value: Any) -> Any:
     return (value[0] if value else None) if isinstance(value, list) else value
-
-
-# NOIMPORT

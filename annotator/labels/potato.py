@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from annotator.labels.answers import BESIDE, coded
-from annotator.labels.checking import number_in
+from annotator.labels.answers import BESIDE, choose_codes, drop_empty
+from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
 from annotator.text import one_line
@@ -67,9 +67,9 @@ def state_rows(
         if not instance.endswith(".html"):
             yield _row(instance, user, _answers(value, place), [], place, scheme)
     assigned = state.get("instance_id_ordering")
-    for one in map(text_of, assigned if isinstance(assigned, list) else []):
-        if one and one not in labels and not one.endswith(".html"):
-            yield LabelRow(where, {"trace_id": one, "rubric": scheme.id, "annotator": user})
+    for trace_id in map(text_of, assigned if isinstance(assigned, list) else []):
+        if trace_id and trace_id not in labels and not trace_id.endswith(".html"):
+            yield LabelRow(where, {"trace_id": trace_id, "rubric": scheme.id, "annotator": user})
 
 
 def record_rows(
@@ -100,8 +100,8 @@ def table_rows(cells: Mapping[str, str], where: str, scheme: Scheme) -> Iterator
     separator = ":::" if any(":::" in name for name in cells) else "."
     answers: Answers = {}
     for column, value in cells.items():
-        schema, found, name = column.partition(separator)
-        if found and schema != "span_annotation" and not name.startswith("_"):
+        schema, is_label, name = column.partition(separator)
+        if is_label and schema != "span_annotation" and not name.startswith("_"):
             answers.setdefault(schema, {})[name] = value
     user = cells.get("user") or cells.get("user_id") or ""
     yield _row(cells.get("instance_id", ""), user, answers, [], where, scheme)
@@ -136,25 +136,24 @@ def _row(
     instance: str, user: str, answers: Answers, quotes: list[str], where: str, scheme: Scheme
 ) -> LabelRow:
     picks = {
-        schema: [name for name, value in names.items() if _picked(value) and name not in _TEXT]
+        schema: [name for name, value in names.items() if _is_picked(value) and name not in _TEXT]
         for schema, names in answers.items()
         if schema not in BESIDE
     }
     fields = {
-        "evidence": quotes + _written(answers.get("evidence")),
-        "note": "\n".join(_written(answers.get("note"))),
+        "evidence": quotes + _split_lines(answers.get("evidence")),
+        "note": "\n".join(_split_lines(answers.get("note"))),
         "confidence": _degree(answers.get("confidence")),
     }
     ids = {"trace_id": instance, "rubric": scheme.id, "annotator": user}
-    filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
-    return LabelRow(where, ids | filled | coded(picks, scheme, where))
+    return LabelRow(where, ids | drop_empty(fields) | choose_codes(picks, scheme, where))
 
 
-def _picked(value: Any) -> bool:
+def _is_picked(value: Any) -> bool:
     return value is not None and value is not False and value not in _NOT_PICKED
 
 
-def _written(names: Mapping[str, Any] | None) -> list[str]:
+def _split_lines(names: Mapping[str, Any] | None) -> list[str]:
     """The lines of a text question."""
     texts = [value for value in (names or {}).values() if isinstance(value, str)]
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
@@ -163,9 +162,9 @@ def _written(names: Mapping[str, Any] | None) -> list[str]:
 def _degree(names: Mapping[str, Any] | None) -> Any:
     """A number on a scale: the option's name (``3``, in Potato 1 ``scale_3``), else its value."""
     for name, value in (names or {}).items():
-        if _picked(value):
+        if _is_picked(value):
             digits = name.removeprefix("scale_")
-            return number_in(digits if digits.isdigit() else value)
+            return parse_number(digits if digits.isdigit() else value)
     return None
 
 
@@ -173,9 +172,9 @@ def _quotes(spans: Any) -> list[str]:
     """The texts of the spans that an export of Potato 2 wrote."""
     groups = spans.values() if isinstance(spans, dict) else []
     texts = [
-        one.get("text")
+        span.get("text")
         for group in groups
-        for one in (group if isinstance(group, list) else [])
-        if isinstance(one, dict)
+        for span in (group if isinstance(group, list) else [])
+        if isinstance(span, dict)
     ]
     return [text for text in texts if isinstance(text, str) and text.strip()]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
-from annotator.labels.checking import Problems, RowCheck, found, number_in
+from annotator.labels.checking import Problems, RowCheck, describe, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
@@ -48,7 +48,7 @@ def is_sheet(file: Path) -> bool:
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
         return False
-    if not isinstance(record, dict) or any(one.matches(record) for one in DOCUMENT_FORMATS):
+    if not isinstance(record, dict) or any(form.matches(record) for form in DOCUMENT_FORMATS):
         return False
     return all(isinstance(record.get(name), str) for name in _NEEDED)
 
@@ -80,8 +80,8 @@ def read_sheet(file: Path, rubric: Rubric, rater: int = 1) -> list[Item]:
             problems.add(f"{where}: {shown_id!r} stands in {place} too, with other columns")
     problems.raise_if_any()
     if not ordered:
-        others = f"only for rater {min(raters)}" if raters else "nor for anybody"
-        raise AnnotatorError(f"{one_line(str(file))}: no rows for rater {rater}, {others}")
+        reason = f"only for rater {min(raters)}" if raters else "nor for anybody"
+        raise AnnotatorError(f"{one_line(str(file))}: no rows for rater {rater}, {reason}")
     return [item for _, item in sorted(ordered, key=lambda pair: pair[0])]
 
 
@@ -90,11 +90,11 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
     scheme = rubric.scheme()
     for row in rows_in(file, scheme, problems):
         check = RowCheck(row, problems)
-        named = check.name("rubric").strip()
-        if named and named != scheme.id:
+        rubric_id = check.name("rubric").strip()
+        if rubric_id and rubric_id != scheme.id:
             check.wrong(
                 "rubric",
-                f"the sheet is for {one_line(named, 64)!r}, not for {scheme.id!r}; give that"
+                f"the sheet is for {one_line(rubric_id, 64)!r}, not for {scheme.id!r}; give that"
                 " rubric with --rubric",
             )
         check.sha256(scheme)
@@ -109,16 +109,15 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
         }
         trace_id = check.name("trace_id")
         if not check.failed:
-            known = {name: value for name, value in extra.items() if value is not None}
-            yield row.where, math.inf if order is None else order, Item(trace_id, known)
+            filled = {name: value for name, value in extra.items() if value is not None}
+            yield row.where, math.inf if order is None else order, Item(trace_id, filled)
 
 
 def _whole(row: LabelRow, name: str, check: RowCheck) -> int | None:
-    value = number_in(row.fields.get(name))
+    value = parse_number(row.fields.get(name))
     if value is None:
         return None
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and 1 <= value < 1e9 and value == int(value):
+    if is_number(value) and 1 <= value < 1e9 and value == int(value):
         return int(value)
-    check.wrong(name, f"found {found(value)}, expected a whole number of at least 1")
+    check.wrong(name, f"found {describe(value)}, expected a whole number of at least 1")
     return None

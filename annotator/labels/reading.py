@@ -7,7 +7,7 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.labels import label_studio, potato
-from annotator.labels.checking import Problems, checked, found, is_labelled, trace_of
+from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import table_rows
 from annotator.rubrics import Scheme
@@ -85,16 +85,16 @@ class _RubricReading:
     def take(self, row: LabelRow) -> None:
         rubric = row.fields.get("rubric")
         if not isinstance(rubric, str) or not rubric.strip():
-            what = "missing" if rubric is None else f"found {found(rubric)}"
+            what = "missing" if rubric is None else f"found {describe(rubric)}"
             message = f"rubric: {what}; write the rubric's id, {self._scheme.id} say"
             self._problems.add(f"{row.where}: {message}")
         elif rubric.strip() != self._scheme.id:
             self._others[rubric.strip()] += 1
         elif is_labelled(row.fields, self._scheme):
-            label = checked(row, self._scheme, self._problems)
+            label = check_label(row, self._scheme, self._problems)
             if label:
                 self._add(label)
-        elif trace_id := trace_of(row, self._scheme, self._problems):
+        elif trace_id := check_unlabelled(row, self._scheme, self._problems):
             annotator = row.fields.get("annotator")
             self._asked[trace_id, annotator if isinstance(annotator, str) else ""] = None
 
@@ -121,7 +121,7 @@ class _RubricReading:
         return Labels(labels, tuple(unlabelled), dict(self._others))
 
     def _nothing(self, files: Sequence[Path], unlabelled: int) -> str:
-        where = ", ".join(_shown(path) for path in files[:3]) + (" ..." if files[3:] else "")
+        where = ", ".join(_file_name(path) for path in files[:3]) + (" ..." if files[3:] else "")
         reason = f"{where}: no label for the rubric {self._scheme.id}"
         if unlabelled:
             return f"{reason}; {unlabelled} traces are there, and none is labelled yet"
@@ -132,7 +132,7 @@ class _RubricReading:
         return f"{reason}, nor for another"
 
 
-def _shown(path: Path) -> str:
+def _file_name(path: Path) -> str:
     return one_line(str(path))
 
 
@@ -141,18 +141,18 @@ def _files(paths: Sequence[Path], problems: Problems) -> Iterator[Path]:
     for path in paths:
         try:
             if path.is_dir():
-                yield from _below(path, problems)
+                yield from _files_below(path, problems)
             elif path.is_file():
                 yield path
             else:
                 reason = "not a regular file" if path.exists() else "no such file or folder"
-                problems.add(f"{_shown(path)}: {reason}")
+                problems.add(f"{_file_name(path)}: {reason}")
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            problems.add(f"{_shown(path)}: {getattr(error, 'strerror', None) or error}")
+            problems.add(f"{_file_name(path)}: {getattr(error, 'strerror', None) or error}")
 
 
-def _below(folder: Path, problems: Problems) -> list[Path]:
-    own = [
+def _files_below(folder: Path, problems: Problems) -> list[Path]:
+    files = [
         path
         for path in sorted(folder.iterdir())
         if path.suffix.lower() in _SUFFIXES
@@ -160,21 +160,22 @@ def _below(folder: Path, problems: Problems) -> list[Path]:
         and not path.name.endswith(_OURS)
         and path.is_file()
     ]
-    kept = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
-    potatoes = next(filter(None, kept), [])
-    others = [path for path in own if path.stem not in ("user_state", "annotated_instances")]
-    if potatoes and others:  # they may be labels or not: none is left out without a word
-        message = f"Potato's output, and {_shown(others[0])}; name the files that hold labels"
-        problems.add(f"{_shown(folder)}: {message}")
+    matches = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
+    potatoes = next(filter(None, matches), [])
+    other_files = [path for path in files if path.stem not in ("user_state", "annotated_instances")]
+    if potatoes and other_files:  # they may be labels or not: none is left out without a word
+        first = _file_name(other_files[0])
+        message = f"Potato's output, and {first}; name the files that hold labels"
+        problems.add(f"{_file_name(folder)}: {message}")
         return []
-    if not own and not potatoes:
-        problems.add(f"{_shown(folder)}: no file with labels in this folder")
-    return potatoes or own
+    if not files and not potatoes:
+        problems.add(f"{_file_name(folder)}: no file with labels in this folder")
+    return potatoes or files
 
 
 def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
-    name = _shown(path)
+    name = _file_name(path)
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -189,7 +190,7 @@ def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow
             yield from table_rows(path, name, scheme, problems)
         else:
             for where, value in _values(path, name, text, problems):
-                yield from _rows_of(value, where, path, scheme, problems)
+                yield from _record_rows(value, where, path, scheme, problems)
     except OSError as error:
         problems.add(f"{name}: {error.strerror or error}")
 
@@ -211,7 +212,7 @@ def _values(path: Path, name: str, head: str, problems: Problems) -> Iterator[tu
         elif not value:
             problems.add(f"{name}: an empty list; there are no labels in it")
         else:
-            yield from ((f"{name}, record {n}", one) for n, one in enumerate(value, 1))
+            yield from ((f"{name}, record {n}", record) for n, record in enumerate(value, 1))
 
 
 def _in_lines(path: Path, head: str) -> bool:
@@ -241,7 +242,7 @@ def _line_values(path: Path, name: str, problems: Problems) -> Iterator[tuple[st
                 problems.add(str(error))
 
 
-def _rows_of(
+def _record_rows(
     value: Any, where: str, path: Path, scheme: Scheme, problems: Problems
 ) -> Iterator[LabelRow]:
     """Yield the rows in one JSON value, by what it looks like."""
@@ -249,12 +250,12 @@ def _rows_of(
         problems.add(f"{where}: found {kind(value)}, expected an object with a label")
         return
     try:
-        yield from _told_apart(value, where, path, scheme)
+        yield from _read_record(value, where, path, scheme)
     except AnnotatorError as error:
         problems.add(str(error))
 
 
-def _told_apart(
+def _read_record(
     value: Mapping[str, Any], where: str, path: Path, scheme: Scheme
 ) -> Iterator[LabelRow]:
     if label_studio.is_min(value):

@@ -11,7 +11,7 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog
 from annotator.labels.checking import Problems
-from annotator.labels.decisions import Decision, decision_of, drawn_in, fields_of
+from annotator.labels.decisions import Decision, decision_of, fields_of, read_drawing
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Rubric
 from annotator.text import one_line, storable
@@ -124,7 +124,7 @@ class LabelStore:
             AnnotatorError: it is no decision by this rubric, it cannot be written (a full disk,
                 say), or another program has changed the file. The file is as before.
         """
-        drawn = {**self._drawn.get(storable(decision.trace_id), {}), **drawn_in(extra)}
+        drawn = {**self._drawn.get(storable(decision.trace_id), {}), **read_drawing(extra)}
         line, written = self._line(decision, drawn)
         self._history.append(self._put(written.trace_id, line, written))
         self._sequence += 1
@@ -144,12 +144,12 @@ class LabelStore:
             "trace_id": trace_id,
             "rubric": self._scheme.id,
             "annotator": self.annotator,
-            **drawn_in(extra),
+            **read_drawing(extra),
             "rubric_sha256": self._scheme.sha256,
         }
         line = storable(json.dumps(fields, ensure_ascii=False, allow_nan=False))
         self._put(trace_id, line.encode() + b"\n", None)
-        self._drawn[trace_id] = drawn_in(extra)
+        self._drawn[trace_id] = read_drawing(extra)
 
     def withdraw(self, trace_id: str) -> None:
         """Take a trace's decision away, whichever session it is of; without one nothing happens.
@@ -202,8 +202,8 @@ class LabelStore:
             before = replace(before, line=self._lines.replace(self._at[trace_id], line))
             if line is None:
                 self._count -= 1
-                gone = self._at.pop(trace_id)
-                self._at = {one: at - (at > gone) for one, at in self._at.items()}
+                removed = self._at.pop(trace_id)
+                self._at = {trace: at - (at > removed) for trace, at in self._at.items()}
         elif line is not None:
             self._lines.append(line)
             self._at[trace_id] = self._count
@@ -238,13 +238,13 @@ class LabelStore:
         *lines, last = self._lines.read().split(b"\n")
         torn = _is_torn(last)
         problems = Problems()
-        made: dict[str, tuple[int, str]] = {}
+        times: dict[str, tuple[int, str]] = {}
         for n, line in enumerate(lines if torn else [*lines, last]):
             if line.strip():
-                self._take(n, line, made, problems)
+                self._take(n, line, times, problems)
         problems.raise_if_any()
-        self._history = [_Change(trace_id) for trace_id in sorted(made, key=made.__getitem__)]
-        self._sequence = max((sequence for sequence, _ in made.values()), default=0)
+        self._history = [_Change(trace_id) for trace_id in sorted(times, key=times.__getitem__)]
+        self._sequence = max((sequence for sequence, _ in times.values()), default=0)
         self._earlier = len(self._history)  # the first so many are of earlier sessions
         where = f"{self._name}, line {len(lines) + 1}"
         self._count = len(lines)
@@ -257,9 +257,9 @@ class LabelStore:
             self.notes = (f"{where}: had no line end; it has one now",)
 
     def _take(
-        self, n: int, line: bytes, made: dict[str, tuple[int, str]], problems: Problems
+        self, n: int, line: bytes, times: dict[str, tuple[int, str]], problems: Problems
     ) -> None:
-        """Take note of a line of this annotator and rubric, and of when it was ``made``."""
+        """Take note of a line of this annotator and rubric, and of when it was written."""
         where = f"{self._name}, line {n + 1}"
         try:
             fields = _label(line, self._name, n + 1)
@@ -271,7 +271,7 @@ class LabelStore:
             return
         decision = decision_of(LabelRow(where, fields), self._scheme, problems)
         trace_id = storable(fields["trace_id"])
-        self._drawn[trace_id] = drawn_in(fields)
+        self._drawn[trace_id] = read_drawing(fields)
         if decision is None:
             self._at.setdefault(trace_id, n)
         elif trace_id in self._decisions:
@@ -284,7 +284,7 @@ class LabelStore:
             self._at[trace_id] = n
             self._decisions[trace_id] = decision
             if isinstance(time := fields.get("labelled_at"), str):
-                made[trace_id] = (_sequence(fields), time)
+                times[trace_id] = (_sequence(fields), time)
 
 
 def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
@@ -297,10 +297,10 @@ def _label(line: bytes, name: str, n: int) -> dict[str, Any]:
         fields = parse(line.decode("utf-8-sig"), name, line=n)
     except UnicodeDecodeError as error:
         raise AnnotatorError(f"{name}, line {n}: not UTF-8; is this a file of labels?") from error
-    named = isinstance(fields, dict) and all(
+    is_label = isinstance(fields, dict) and all(
         isinstance(fields.get(name), str) for name in ("trace_id", "rubric")
     )
-    if not named:
+    if not is_label:
         raise AnnotatorError(
             f"{name}, line {n}: no label (a JSON object with trace_id and rubric); label into a"
             " .jsonl file of its own"

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from annotator.errors import AnnotatorError
 from annotator.labels import potato
-from annotator.labels.checking import Problems, is_none, number_in, suggestion
+from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
 from annotator.text import one_line, unguarded
@@ -31,7 +31,7 @@ def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Ite
         lines = _lines(file, name, problems)
         start, header = next(lines, (1, []))
         columns = [_column(cell) for cell in header]
-        if not _good(columns, f"{name}, line {start}", scheme, problems):
+        if not _check_columns(columns, f"{name}, line {start}", scheme, problems):
             return
         for line, cells in lines:
             where = f"{name}, line {line}"
@@ -64,7 +64,7 @@ def columns_of(path: Path) -> list[str]:
 def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     """Yield the filled lines with the number each begins at."""
     first = next((line for line in file if line.strip()), "")
-    separator = max(",;\t", key=lambda one: len(_known(first, one)))
+    separator = max(",;\t", key=lambda sign: len(_COLUMNS & _words(first, sign)))
     file.seek(0)
     reader = csv.reader(file, delimiter=separator, strict=True)
     line = 1
@@ -77,9 +77,8 @@ def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, l
         problems.add(f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?")
 
 
-def _known(header: str, separator: str) -> set[str]:
-    words = {cell.strip().strip('"').strip().lower() for cell in header.split(separator)}
-    return words & _COLUMNS
+def _words(header: str, separator: str) -> set[str]:
+    return {cell.strip().strip('"').strip().lower() for cell in header.split(separator)}
 
 
 def _column(cell: str) -> str:
@@ -88,26 +87,26 @@ def _column(cell: str) -> str:
     return name.lower() if name.lower() in _COLUMNS else name
 
 
-def _good(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
+def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
     """Whether the columns are there that a label cannot do without."""
-    twice = sorted({one for one in columns if one and columns.count(one) > 1})
+    twice = sorted({column for column in columns if column and columns.count(column) > 1})
     if twice:
         problems.add(f"{where}: the column {one_line(twice[0], 80)!r} stands twice")
         return False
     if potato.is_table(columns):
         return True
-    needed = [one for one in _NEEDED if one != "primary" or scheme.choice != "many"]
+    needed = [column for column in _NEEDED if column != "primary" or scheme.choice != "many"]
     needed += ["secondary"] if scheme.choice == "many" and "primary" not in columns else []
-    missing = [one for one in needed if one not in columns]
+    missing = [column for column in needed if column not in columns]
     if len(missing) == len(needed):
         problems.add(
             f"{where}: neither JSON nor a table of labels; expected JSON lines, or a header with "
             f"{', '.join(needed)}"
         )
-    for one in missing if len(missing) < len(needed) else []:
-        near = suggestion(one, tuple(column for column in columns if column not in FIELDS))
+    for column in missing if len(missing) < len(needed) else []:
+        near = suggest_name(column, tuple(column for column in columns if column not in FIELDS))
         hint = near.replace("did you mean", "is it") or "; add it"
-        problems.add(f"{where}: {one}: no such column{hint}")
+        problems.add(f"{where}: {column}: no such column{hint}")
     return not missing
 
 
@@ -132,7 +131,7 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
     fields: dict[str, Any] = dict(row)
     for name in ("confidence", "inclusion_probability"):
         if name in row:
-            fields[name] = number_in(row[name])
+            fields[name] = parse_number(row[name])
     if "secondary" in row:
         fields["secondary"] = _list(row["secondary"], r"[;,\n]")
         if "primary" in row and not is_none(row["primary"]) and _only_none(fields["secondary"]):

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from annotator.errors import UnreadableTrace
-from annotator.labels.adjudication import Disagreement, standing
+from annotator.labels.adjudication import Disagreement, keep_standing_spans
 from annotator.labels.decisions import Decision, check_passages
 from annotator.labels.model import Passage
 from annotator.labels.queue import Item
@@ -175,7 +175,7 @@ class Labelling:
         if differing is None:
             return []
         both = (differing.first, differing.second)
-        return [label_value(standing(one, found, self._work.rubric)) for one in both]
+        return [label_value(keep_standing_spans(one, found, self._work.rubric)) for one in both]
 
     def _steps(self, request: Request) -> Any:
         found = self._find(self._at(whole(request, "n")))

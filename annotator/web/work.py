@@ -11,11 +11,11 @@ from annotator.labels import Label, read_labels
 from annotator.labels.adjudication import (
     Disagreement,
     TwoReaders,
-    agreed_by,
     compare,
-    decided_otherwise,
+    describe_agreement,
     extra_of,
-    standing,
+    find_contradicted,
+    keep_standing_spans,
     write_agreed,
 )
 from annotator.labels.queue import Item, is_sheet, read_sheet
@@ -156,7 +156,7 @@ def _adjudication(
         notes.append(f"{count(len(compared.only_one), 'trace')} were labelled by one of them only.")
     if reopened:
         notes.append(f"{count(reopened, 'trace')} they agreed on before is open again.")
-    otherwise = len(decided_otherwise(store, agreed))
+    otherwise = len(find_contradicted(store, agreed))
     if otherwise:
         notes.append(
             f"Of what they agree on, {store.annotator} decided {count(otherwise, 'trace')}"
@@ -177,7 +177,7 @@ def _reopened(store: LabelStore, compared: TwoReaders) -> int:
         one.trace_id
         for one in compared.differing
         if one.trace_id in store.decisions
-        and store.decisions[one.trace_id].note == agreed_by(one.first, one.second)
+        and store.decisions[one.trace_id].note == describe_agreement(one.first, one.second)
     ]
     for trace_id in gone:
         store.withdraw(trace_id)
@@ -193,5 +193,5 @@ def _standing(agreed: tuple[Label, Label], library: Library, rubric: Rubric) -> 
         return agreed  # no trace has to be read
     trace_id = agreed[0].trace_id
     trace = library.trace(trace_id) or Unreadable(trace_id, "", "not there")
-    first, second = (standing(one, trace, rubric) for one in agreed)
+    first, second = (keep_standing_spans(one, trace, rubric) for one in agreed)
     return first, second

@@ -7,10 +7,10 @@ from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
 from annotator.labels.adjudication import (
     compare,
-    decided_otherwise,
     extra_of,
-    gold_of_agreed,
-    standing,
+    find_contradicted,
+    keep_standing_spans,
+    merge_agreed,
     write_agreed,
 )
 from annotator.labels.decisions import Decision
@@ -101,7 +101,7 @@ def test_sets_of_many_codes(tmp_path):
     agreed, differing, _ = compare(labels_of(tmp_path, many, *rows), "ann", "bob")
     assert [one.trace_id for one, _ in agreed] == ["t1"]
     assert [one.trace_id for one in differing] == ["t2"]
-    assert gold_of_agreed(*agreed[0])[0].secondary == ("alpha", "beta")
+    assert merge_agreed(*agreed[0])[0].secondary == ("alpha", "beta")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_evidence_of_both_and_no_quote_twice(tmp_path, rubric):
             "spans": [span("two", start=9), span("four", code="alpha")],
         },
     )
-    decision, extra = gold_of_agreed(first, second)
+    decision, extra = merge_agreed(first, second)
     assert decision == Decision(
         "t1",
         "alpha",
@@ -164,7 +164,7 @@ def test_the_evidence_of_both_and_no_quote_twice(tmp_path, rubric):
 
 def test_evidence_without_places_stays_text(tmp_path, rubric):
     pair = pair_of(tmp_path, rubric, {"evidence": ["one", "two"]}, {"evidence": ["two", "six"]})
-    decision, _ = gold_of_agreed(*pair)
+    decision, _ = merge_agreed(*pair)
     assert (decision.evidence, decision.quotes) == ((), ("one", "two", "six"))
 
 
@@ -233,11 +233,11 @@ def test_what_was_skipped_is_written_and_what_was_decided_otherwise_is_named(tmp
         store.decide(Decision("t0", skipped=True))
         store.decide(Decision("t1", "alpha"))
         store.decide(Decision("t2", "beta"))
-        assert decided_otherwise(store, compared.agreed) == ["t2"]
+        assert find_contradicted(store, compared.agreed) == ["t2"]
         assert write_agreed(store, compared.agreed) == 1
         codes = {trace_id: one.primary for trace_id, one in store.decisions.items()}
         assert codes == {"t0": "alpha", "t1": "alpha", "t2": "beta"}
-        assert decided_otherwise(store, compared.agreed) == ["t2"]
+        assert find_contradicted(store, compared.agreed) == ["t2"]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_place_is_kept_only_where_the_quote_stands(tmp_path, rubric, made, kep
     [trace] = read_traces([str(tmp_path / "logs")])
     more = {"spans": [made], "evidence": [made["quote"]]}
     first, _ = pair_of(tmp_path, rubric, more, {})
-    found = standing(first, trace, rubric)
+    found = keep_standing_spans(first, trace, rubric)
     assert bool(found.spans) is kept
     assert found.evidence == (made["quote"],)
-    assert standing(first, Unreadable("t1", "", "gone"), rubric).spans == ()
+    assert keep_standing_spans(first, Unreadable("t1", "", "gone"), rubric).spans == ()
