@@ -193,7 +193,7 @@ def count(
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
             the attribute.
     """
-    from annotator.reports.frequency import frequency_tables, told_apart
+    from annotator.reports.frequency import frequency_tables, mark_runs
     from annotator.reports.tables import frequency
 
     if len({run.id for run in runs}) < len(runs):
@@ -206,7 +206,7 @@ def count(
             run, stored, transfer=transfer, by=by, of_labelled=of_labelled
         )
     ]
-    return list(frequency.tabulate(told_apart(tables, runs)))
+    return list(frequency.tabulate(mark_runs(tables, runs)))
 
 
 def compare(
@@ -222,7 +222,7 @@ def compare(
     Raises:
         AnnotatorError: nothing can be compared, or a calibration is not of its run.
     """
-    from annotator.reports.compare import compare as compare_sides
+    from annotator.reports.comparison import compare as compare_sides
     from annotator.reports.tables import comparison
     from annotator.runs.run import name_runs
 

@@ -62,7 +62,7 @@ def put_comparison(asked: Asked, sides: tuple[str, str], format_: str, place: Pa
     """Write or print how the traces with two values of ``asked.by`` differ, and say on stderr which
     rubrics cannot be compared.
     """
-    from annotator.reports.compare import compare
+    from annotator.reports.comparison import compare
     from annotator.reports.tables import comparison
 
     def say_left_out(line: str) -> None:

@@ -18,13 +18,13 @@ plotted = click.option(
 
 def say_uncounted(runs: Sequence[Run]) -> None:
     """Say on stderr which rubrics have no pairs of codes to be counted."""
-    from annotator.reports import together
+    from annotator.reports.co_occurrence import list_uncounted
 
-    for line in together.left_out(*runs):
+    for line in list_uncounted(*runs):
         click.echo(one_line(line, 2000), err=True)
 
 
-def drawn(kind: str, source: figures.Drawing, file: Path | None, *notices: str) -> None:
+def drawn(kind: str, source: figures.FigureSource, file: Path | None, *notices: str) -> None:
     """Draw a figure, if a file is given for it, and say on stderr where it is and what it lacks."""
     if file:
         for line in (*notices, *figures.draw(kind, source, file)):

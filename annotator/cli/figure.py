@@ -37,10 +37,10 @@ def command(
     figures.check(out)
     asked = Asked(open_runs(runs), calibration_files, transfer, by)
     if plot == "co-occurrence":
-        from annotator.reports import together
+        from annotator.reports.co_occurrence import count_co_occurrences
 
-        source = figures.Drawing(together=together.co_occurrence(*asked.runs))
+        source = figures.FigureSource(co_occurrences=count_co_occurrences(*asked.runs))
         say_uncounted(asked.runs)
     else:
-        source = figures.Drawing(asked.runs, asked.tables(), asked.calibrations)
+        source = figures.FigureSource(asked.runs, asked.tables(), asked.calibrations)
     drawn(plot or "frequency", source, out)

@@ -12,7 +12,7 @@ from annotator.cli.drawing import drawn, plotted, say_uncounted
 from annotator.cli.formats import FORMATS, check_together, format_of
 from annotator.cli.tables import put, say_written
 from annotator.reports import figures
-from annotator.reports.frequency import told_apart
+from annotator.reports.frequency import mark_runs
 from annotator.reports.tables import frequency
 from annotator.runs.run import Run, open_runs
 from annotator.text import one_line
@@ -118,20 +118,20 @@ def command(
         if push:
             _push(place, push)
     else:
-        tables = told_apart(asked.tables(), opened)
+        tables = mark_runs(asked.tables(), opened)
         put(frequency.tabulate(tables), format_, place)
-        source = figures.Drawing(opened, tables, asked.calibrations)
+        source = figures.FigureSource(opened, tables, asked.calibrations)
         drawn(plot or "frequency", source, figure, _FIGURE)
 
 
 def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Path | None) -> None:
+    from annotator.reports.co_occurrence import count_co_occurrences
     from annotator.reports.tables import co_occurrence
-    from annotator.reports.together import co_occurrence as count_pairs
 
-    counted = count_pairs(*runs)
+    counted = count_co_occurrences(*runs)
     put(co_occurrence.tabulate(counted), format_, place)
     say_uncounted(runs)
-    drawn("co-occurrence", figures.Drawing(together=counted), figure, _FIGURE)
+    drawn("co-occurrence", figures.FigureSource(co_occurrences=counted), figure, _FIGURE)
 
 
 def _push(place: Path, name: str) -> None:

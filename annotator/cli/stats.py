@@ -48,6 +48,6 @@ def command(
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     put(stats_tables.tabulate(stats), format_)
-    drawn(figures.DIFFICULTY, figures.Drawing(stats=stats), figure)
+    drawn(figures.DIFFICULTY, figures.FigureSource(stats=stats), figure)
     if counted.unreadable:
         raise SystemExit(1)

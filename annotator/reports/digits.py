@@ -18,7 +18,7 @@ def limits(share: Share | None) -> str:
     One that begins below 100 never looks as if it began there, nor does one that ends above 0 look
     as if it ended there. An undefined share has one if the limits are known all the same.
     """
-    ends = known_limits(share)
+    ends = find_limits(share)
     return UNDEFINED if ends is None else between(ends)
 
 
@@ -30,7 +30,7 @@ def between(ends: tuple[float, float]) -> str:
     return f"[{low}, {high}]"
 
 
-def known_limits(share: Share | None) -> tuple[float, float] | None:
+def find_limits(share: Share | None) -> tuple[float, float] | None:
     """Return the limits of a share, None where nothing is known of it."""
     if share is None or share.low is None or share.high is None:
         return None

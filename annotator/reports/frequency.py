@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
+from annotator.annotations import Annotation, cluster_of, value_of
 from annotator.errors import AnnotatorError
-from annotator.reports.votes import VoteCounts, Votes
-from annotator.rubrics import NONE, Scheme, SchemeCode
+from annotator.reports.counts import TraceCounts
+from annotator.reports.notes import describe_caveats
+from annotator.reports.votes import Votes
+from annotator.rubrics import NONE, SchemeCode
 from annotator.runs.run import Run, name_runs
 from validation import Interval, wilson
 
@@ -17,16 +19,9 @@ if TYPE_CHECKING:  # they need scipy, which a table without a calibration must n
     from annotator.calibration.estimates import CodeEstimates
     from annotator.calibration.frame import Frame
 
-SAMPLING_ONLY = (
-    "Intervals: Wilson 95 %, sampling error only; the judge's errors are not measured"
-    " (no calibration)."
-)
-
-
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
 NEVER_NONE = "the judge is a screen for every code: it cannot tell that there is none"
-BY_FINDING = "a judge that screens decides by finding: what is undecided is no random part"
 LABELLED_ONLY = "shares are of the labelled traces alone"
 PARTLY = "the judge cannot find every code of this group, or is a screen for some"
 
@@ -62,7 +57,7 @@ class FrequencyTable:
     none), or with ``of_labelled`` the labelled ones alone, and none has no share.
     ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
     ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
-    :func:`told_apart`.
+    :func:`mark_runs`.
     """
 
     rubric: str
@@ -123,58 +118,6 @@ class FrequencyTable:
         )
 
 
-@dataclass(slots=True)
-class _Counts:
-    rubric: Scheme
-    of_labelled: bool = False
-    status: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-    groups: Counter[str] = field(default_factory=Counter)
-    anywhere: Counter[str] = field(default_factory=Counter)
-    rejected: int = 0
-    rejected_traces: int = 0
-    emptied: int = 0
-    outcome_unknown: int = 0
-    truncated: int = 0
-    votes: VoteCounts = field(default_factory=VoteCounts)
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    tasks: set[int] = field(default_factory=set)
-
-    @property
-    def judged(self) -> int:
-        """Traces with a judgement that is counted."""
-        return self.status["labelled"] + self.status["none"]
-
-    @property
-    def n(self) -> int:
-        """What shares are of."""
-        return self.status["labelled"] if self.of_labelled else self.judged
-
-    @property
-    def open(self) -> int:
-        """Traces of which it is not known what they hold."""
-        return self.status["undecided"] + self.status["failed"]
-
-    def add(self, annotation: Annotation) -> None:
-        self.status[annotation.status] += 1
-        self.votes.add(annotation)
-        self.anywhere.update(set(annotation.codes))
-        self.rejected += len(annotation.rejected)
-        self.rejected_traces += bool(annotation.rejected)
-        self.emptied += bool(annotation.rejected) and annotation.status == "none"
-        if annotation.status in ("labelled", "none"):
-            labels = self.rubric.labels_of(annotation)
-            self.labels.update(set(labels))
-            groups = self.rubric.groups.items()
-            self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
-            self.outcome_unknown += annotation.attributes.get("passed") is None
-            self.truncated += bool(annotation.truncated)
-            if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
-                self.tasks.add(hash(task))
-        if annotation.status == "failed" and len(self.failures) < 10:
-            self.failures.append((annotation.trace_id, annotation.error or ""))
-
-
 def frequency_tables(
     run: Run,
     calibrations: "Calibrations | None" = None,
@@ -196,8 +139,8 @@ def frequency_tables(
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
-    counts: dict[tuple[str, str | None], _Counts] = {
-        (name, None): _Counts(scheme, of_labelled) for name, scheme in run.schemes.items()
+    counts: dict[tuple[str, str | None], TraceCounts] = {
+        (name, None): TraceCounts(scheme, of_labelled) for name, scheme in run.schemes.items()
     }
     frames = _Frames(run, calibrations or {})
     attributes: set[str] = set()
@@ -207,11 +150,13 @@ def frequency_tables(
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
         key = annotation.rubric, group
-        counts.setdefault(key, _Counts(run.schemes[annotation.rubric], of_labelled)).add(annotation)
+        counts.setdefault(key, TraceCounts(run.schemes[annotation.rubric], of_labelled)).add(
+            annotation
+        )
         frames.add(annotation, group)
     if by and by not in attributes:
-        there = ", ".join(sorted(attributes)) or "none at all"
-        raise AnnotatorError(f"--by {by}: no trace of {run} has this attribute, only {there}")
+        names = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"--by {by}: no trace of {run} has this attribute, only {names}")
     return [
         _table(
             run,
@@ -224,29 +169,29 @@ def frequency_tables(
     ]
 
 
-def told_apart(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
+def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
     """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
     is, by its name.
     """
     tables = list(tables)
-    alike = Counter((one.rubric_sha256, one.judge, one.group) for one in tables)
+    alike = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
     names = {run.id: name for run, name in zip(runs, name_runs(runs), strict=True)}
     return [
-        replace(one, run_name=names.get(one.run, one.run))
-        if alike[one.rubric_sha256, one.judge, one.group] > 1
-        else one
-        for one in tables
+        replace(table, run_name=names.get(table.run, table.run))
+        if alike[table.rubric_sha256, table.judge, table.group] > 1
+        else table
+        for table in tables
     ]
 
 
 def _groups(
-    counts: Mapping[tuple[str, str | None], _Counts], rubric: str, by: str | None
+    counts: Mapping[tuple[str, str | None], TraceCounts], rubric: str, by: str | None
 ) -> list[str | None]:
     """Return the groups of a rubric that have a table, the largest first."""
     if not by:
         return [None]
     groups = [group for name, group in counts if name == rubric and group is not None]
-    return sorted(groups, key=lambda one: (-counts[rubric, one].status.total(), one))
+    return sorted(groups, key=lambda group: (-counts[rubric, group].status.total(), group))
 
 
 class _Frames:
@@ -290,8 +235,8 @@ class _Frames:
         """Return the frame of all that the run judged."""
         whole = self._frames[name, None]
         if not whole.total:
-            for (own, group), frame in self._frames.items():
-                if own == name and group is not None:
+            for (rubric, group), frame in self._frames.items():
+                if rubric == name and group is not None:
                     whole.include(frame)
         return whole
 
@@ -308,26 +253,11 @@ class _Frames:
 
 def _table(
     run: Run,
-    counts: _Counts,
+    counts: TraceCounts,
     group: tuple[str, str] | None,
     correction: "Correction | None",
 ) -> FrequencyTable:
-    scheme = counts.rubric
-    rows = [_code_row(code, counts, correction) for code in scheme.codes]
-    screen = scheme.only_screens
-    why = NEVER_NONE if screen else LABELLED_ONLY if counts.of_labelled else _selected(counts)
-    rows.append(
-        Row(
-            "none",
-            NONE,
-            "no code found",
-            counts.status["none"],
-            None if why else wilson(counts.status["none"], counts.judged),
-            unknown=why,
-            bounds=None if counts.of_labelled else _bounds(counts.status["none"], counts),
-            labels=correction.codes[NONE] if correction else None,
-        )
-    )
+    scheme, status = counts.rubric, counts.status
     table = FrequencyTable(
         rubric=scheme.id,
         version=scheme.version,
@@ -338,14 +268,17 @@ def _table(
         run=run.id,
         status=run.manifest.status,
         limit=run.manifest.limit,
-        rows=tuple(rows),
+        rows=(
+            *(_code_row(code, counts, correction) for code in scheme.codes),
+            _none_row(counts, correction),
+        ),
         code_groups=tuple(_group_row(*group, counts) for group in scheme.groups.items()),
-        screen=screen,
-        labelled=counts.status["labelled"],
-        none=counts.status["none"],
-        undecided=counts.status["undecided"],
-        skipped=counts.status["skipped"],
-        failed=counts.status["failed"],
+        screen=scheme.only_screens,
+        labelled=status["labelled"],
+        none=status["none"],
+        undecided=status["undecided"],
+        skipped=status["skipped"],
+        failed=status["failed"],
         rejected=counts.rejected,
         rejected_traces=counts.rejected_traces,
         emptied=counts.emptied,
@@ -353,7 +286,7 @@ def _table(
         truncated=counts.truncated,
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         failures=tuple(counts.failures),
-        notes=tuple(_notes(run, counts, correction)),
+        notes=tuple(describe_caveats(run, counts, correction)),
         group=group,
         correction=correction,
         of_labelled=counts.of_labelled,
@@ -362,128 +295,64 @@ def _table(
     return table
 
 
-def _code_row(code: SchemeCode, counts: _Counts, correction: "Correction | None") -> Row:
-    name, known = code.id, code.judged
-    why = NO_RULE if not known else SCREEN if code.screen else _selected(counts)
-    count, anywhere = counts.labels[name], counts.anywhere[name]
-    screen = code.screen
-    counts_anywhere = counts.rubric.choice == "primary" and known
+def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | None") -> Row:
+    count, anywhere = counts.labels[code.id], counts.anywhere[code.id]
+    why = NO_RULE if not code.judged else SCREEN if code.screen else counts.selection
+    # That a screen finds none is no count.
     return Row(
         "code",
-        name,
+        code.id,
         code.name,
-        count if known and (count or not screen) else None,  # that a screen finds none is no count
+        count if code.judged and (count or not code.screen) else None,
         None if why else wilson(count, counts.n),
         unknown=why,
-        bounds=_bounds(count, counts, screen=screen) if known else None,
-        anywhere=anywhere if counts_anywhere and (anywhere or not screen) else None,
-        labels=correction.codes[name] if correction else None,
+        bounds=counts.bounds(count, screen=code.screen) if code.judged else None,
+        anywhere=anywhere
+        if counts.rubric.choice == "primary" and code.judged and (anywhere or not code.screen)
+        else None,
+        labels=correction.codes[code.id] if correction else None,
     )
 
 
-def _group_row(name: str, codes: Sequence[str], counts: _Counts) -> Row:
-    info, count = counts.rubric, counts.groups[name]
-    known, screen = not info.judged.isdisjoint(codes), not info.screens.isdisjoint(codes)
-    ruled = info.judged.issuperset(codes)
-    whole = ruled and not screen and not _selected(counts)
+def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
+    count = counts.status["none"]
+    why = NEVER_NONE if counts.rubric.only_screens else None
+    why = why or (LABELLED_ONLY if counts.of_labelled else counts.selection)
+    return Row(
+        "none",
+        NONE,
+        "no code found",
+        count,
+        None if why else wilson(count, counts.judged),
+        unknown=why,
+        bounds=None if counts.of_labelled else counts.bounds(count),
+        labels=correction.codes[NONE] if correction else None,
+    )
+
+
+def _group_row(name: str, codes: Sequence[str], counts: TraceCounts) -> Row:
+    scheme, count = counts.rubric, counts.groups[name]
+    judged, screen = not scheme.judged.isdisjoint(codes), not scheme.screens.isdisjoint(codes)
+    ruled = scheme.judged.issuperset(codes)
+    whole = ruled and not screen and not counts.selection
     return Row(
         "group",
         name,
         ", ".join(codes),
-        count if known and (count > 0 or not screen) else None,
+        count if judged and (count > 0 or not screen) else None,
         wilson(count, counts.n) if whole else None,
         unknown=None if whole else PARTLY,
-        bounds=_bounds(count, counts, screen=screen) if ruled else None,
+        bounds=counts.bounds(count, screen=screen) if ruled else None,
     )
-
-
-def _selected(counts: _Counts) -> str | None:
-    """Return why even what the judge finds all of has no share, None if it has."""
-    return BY_FINDING if counts.rubric.screens and counts.status["undecided"] else None
-
-
-def _bounds(count: int, counts: _Counts, *, screen: bool = False) -> tuple[float, float] | None:
-    """Return the least and the greatest share that undecided and failed traces leave possible, and
-    for what is only screened for, all others.
-    """
-    total = counts.n + counts.open
-    if not total or not (counts.open or screen):
-        return None
-    return count / total, 1.0 if screen else (count + counts.open) / total
-
-
-def _notes(run: Run, counts: _Counts, correction: "Correction | None") -> Iterable[str]:
-    scheme = counts.rubric
-    if run.judge == "rules":
-        yield "Judge: rules, a deterministic baseline without a language model."
-    unknown = [code.id for code in scheme.codes if not code.judged]
-    if unknown:
-        yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
-    if screens := [code.id for code in scheme.codes if code.screen]:
-        yield (
-            f"{', '.join(screens)}: a screen; what is found counts, what is not found is not known,"
-            " so there is no share, only the bounds."
-        )
-    if why := _selected(counts):
-        yield f"No code has a share: {why}."
-    if counts.of_labelled:
-        yield (
-            f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"
-            " no share."
-        )
-    if counts.open:
-        which = "labelled" if counts.of_labelled else "judged"
-        yield (
-            f"Bounds: the share among {which}, undecided and failed traces, if none or all of the"
-            f" {counts.status['undecided']} undecided and {counts.status['failed']} failed ones"
-            " had the code."
-        )
-    if correction:
-        yield from correction.notes
-    else:
-        yield SAMPLING_ONLY
-    if 0 < len(counts.tasks) < counts.judged:
-        yield (
-            f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
-            " treat traces of one task as independent."
-        )
-    if scheme.choice == "many":
-        yield "Shares do not add up to 100 %: a trace can have several codes."
-    if counts.emptied:
-        yield (
-            f"{counts.emptied} of the traces counted as none had findings, all rejected because"
-            " their quotes do not stand in the trace."
-        )
-    if scheme.applies_to.passed is not None and counts.outcome_unknown:
-        which = "passed" if scheme.applies_to.passed else "failed"
-        yield (
-            f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
-            f" is for {which} runs."
-        )
-    if counts.votes.ties and scheme.choice == "many":
-        yield (
-            f"{counts.votes.ties} traces had codes that exactly half of the votes have (tie); these"
-            " are not counted, and a trace with no others is undecided."
-        )
-    elif counts.votes.ties:
-        yield (
-            f"{counts.votes.ties} of the undecided traces had no majority among the votes (tie)."
-        )
-    if counts.votes.failed:
-        yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
-    if counts.truncated:
-        yield (
-            f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
-            " out is in their annotations (truncated)."
-        )
-    yield from run.manifest.partial
 
 
 def _check(table: FrequencyTable) -> None:
     """Hold the table against itself; a wrong number must never be printed."""
     for row in table.rows:
-        one = row.labels.corrected if row.labels else None
-        if one and one.value is not None and not (one.low or 0) <= one.value <= (one.high or 0):
+        share = row.labels.corrected if row.labels else None
+        if share is None or share.value is None:
+            continue
+        if not (share.low or 0) <= share.value <= (share.high or 0):
             raise AnnotatorError(f"run {table.run}: {row.code}: the interval misses its own share")
     total = sum(row.count for row in table.rows if row.count)
     if table.choice != "many" and total != table.judged:

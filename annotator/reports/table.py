@@ -86,10 +86,10 @@ class Table:
         if not self.matrix:
             return [self.header, *self.rows]
         numbers = [str(n) for n in range(1, len(self.rows) + 1)]
-        named = zip(numbers, self.rows, strict=True)
+        numbered = zip(numbers, self.rows, strict=True)
         return [
             (self.header[0], *numbers),
-            *((f"{n} {row[0]}", *row[1:]) for n, row in named),
+            *((f"{n} {row[0]}", *row[1:]) for n, row in numbered),
         ]
 
     @property

@@ -53,7 +53,7 @@ class VoteCounts:
     unanimous: int = 0
     ties: int = 0
     failed: int = 0
-    found: Counter[str] = field(default_factory=Counter)
+    voted: Counter[str] = field(default_factory=Counter)
     flipped: Counter[str] = field(default_factory=Counter)
     pairs: dict[tuple[str, str], Counter[tuple[str, str]]] = field(default_factory=dict)
 
@@ -67,9 +67,9 @@ class VoteCounts:
         self.failed += sum(vote.status == "failed" for vote in annotation.votes)
         self.unanimous += len({(vote.primary, vote.codes) for vote in counted}) == 1
         for code in frozenset[str]().union(*(vote.codes for vote in counted)):
-            self.found[code] += 1
+            self.voted[code] += 1
             self.flipped[code] += not all(code in vote.codes for vote in counted)
-        for names, labels in _compared(annotation.votes):
+        for names, labels in _pair_labels(annotation.votes):
             self.pairs.setdefault(names, Counter())[labels] += 1
 
     def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
@@ -81,7 +81,7 @@ class VoteCounts:
             return None
         return Votes(
             wilson(self.unanimous, self.traces),
-            {code: wilson(self.flipped[code], self.found[code]) for code in codes},
+            {code: wilson(self.flipped[code], self.voted[code]) for code in codes},
             tuple(
                 VoterPair(*names, cohen_kappa(table))
                 for names, table in self.pairs.items()
@@ -92,13 +92,13 @@ class VoteCounts:
         )
 
 
-def _compared(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     """Yield the judges of each pair compared, and their labels: the first answers of two judges,
     and the first two answers of one.
     """
     firsts = [vote for vote in votes if vote.sample == 1]
-    for n, one in enumerate(firsts):
-        again = [vote for vote in votes if vote.judge == one.judge and vote.sample == 2]
-        for other in again + firsts[n + 1 :]:
-            if one.status in _COUNTED and other.status in _COUNTED:
-                yield (one.judge, other.judge), (one.primary or NONE, other.primary or NONE)
+    for n, first in enumerate(firsts):
+        again = [vote for vote in votes if vote.judge == first.judge and vote.sample == 2]
+        for second in again + firsts[n + 1 :]:
+            if first.status in _COUNTED and second.status in _COUNTED:
+                yield (first.judge, second.judge), (first.primary or NONE, second.primary or NONE)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.tables.frequency import cells, header, heading, votes_lines
-from annotator.reports.together import CoOccurrence, co_occurrence
 from annotator.rubrics import built_in, load_rubric
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
@@ -94,7 +94,7 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
         for n, run in enumerate(runs)
         for table in frequency_tables(run, shown.calibrations, transfer=shown.transfer, by=shown.by)
     ]
-    together = [_together_value(one) for one in co_occurrence(*runs)]
+    together = [_together_value(one) for one in count_co_occurrences(*runs)]
     return {"tables": tables, "together": together}
 
 

@@ -341,13 +341,13 @@ def test_hostile_names_are_shown_as_text(draw, annotate_cli, tmp_path, rubric, n
 @pytest.mark.parametrize("text", ["x" * 64, "a_long.code-name" * 4, "W" * 300, "one", ""])
 def test_no_line_is_longer_than_its_room(text):
     with style.settings():
-        lines = style.wrapped(text, 1.3)
+        lines = style.wrap(text, 1.3)
         assert "".join(lines) == text
-        assert all(style.wide(line) <= 1.3 for line in lines)
+        assert all(style.width_of(line) <= 1.3 for line in lines)
 
 
 def test_numbers_are_not_broken_at_their_points():
-    assert style.wrapped("retention 0.35 [0.09, 0.37]", 0.6) == [
+    assert style.wrap("retention 0.35 [0.09, 0.37]", 0.6) == [
         "retention",
         "0.35 [0.09,",
         "0.37]",
@@ -549,4 +549,4 @@ def test_a_figure_that_no_format_holds_is_refused(tmp_path):
             raise AssertionError("it is refused before it is drawn")
 
     with pytest.raises(figures.AnnotatorError, match="at most 200 are possible"):
-        style.stacked([Tall()], style.COLUMN)
+        style.stack([Tall()], style.COLUMN)

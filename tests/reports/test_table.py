@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 import pytest
 
 from annotator.errors import AnnotatorError
-from annotator.reports.compare import compare
+from annotator.reports.co_occurrence import count_co_occurrences
+from annotator.reports.comparison import compare
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.table import Table
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
-from annotator.reports.together import co_occurrence as count_pairs
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
@@ -38,7 +38,9 @@ def test_every_report_is_the_tables_that_the_command_prints(annotate_cli, run, f
         ("report", run, "--by", "model"): frequency.tabulate(
             frequency_tables(open_run(run), by="model")
         ),
-        ("report", run, "--co-occurrence"): co_occurrence.tabulate(count_pairs(open_run(run))),
+        ("report", run, "--co-occurrence"): co_occurrence.tabulate(
+            count_co_occurrences(open_run(run))
+        ),
         ("compare", run, "--by", "model", "--values", "m1", "m2"): comparison.tabulate(
             compare([open_run(run)], "model", "m1", "m2")
         ),
@@ -60,7 +62,7 @@ def test_a_data_frame_has_the_full_precision(run):
         *(row.share.value, row.share.low, row.share.high),
         20,
     )
-    [pairs] = co_occurrence.tabulate(count_pairs(open_run(run)))
+    [pairs] = co_occurrence.tabulate(count_co_occurrences(open_run(run)))
     assert pairs.to_pandas().set_index(["code", "other"]).loc[("alpha", "beta"), "count"] == 10
 
 
@@ -100,7 +102,7 @@ class Cells(HTMLParser):
 def test_a_notebook_shows_the_cells_and_does_nothing(strange):  # noqa: F811
     for tables in (
         frequency.tabulate(frequency_tables(open_run(strange), by="who")),
-        co_occurrence.tabulate(count_pairs(open_run(strange))),
+        co_occurrence.tabulate(count_co_occurrences(open_run(strange))),
     ):
         for table in tables:
             page = table._repr_html_()

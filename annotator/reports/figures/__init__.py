@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from annotator.calibration.correct import Calibrations
+    from annotator.reports.co_occurrence import CoOccurrence
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.stats import Stats
-    from annotator.reports.together import CoOccurrence
     from annotator.runs.run import Run
 
 # Kind -> its module here; each has figure(Source) -> Drawn.
@@ -36,18 +36,18 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class FigureSource:
     """What figures are drawn from; each kind takes its own part."""
 
     runs: "Sequence[Run]" = ()
     tables: "Sequence[FrequencyTable]" = ()
     calibrations: "Calibrations | None" = None
-    together: "Sequence[CoOccurrence]" = ()
+    co_occurrences: "Sequence[CoOccurrence]" = ()
     stats: "Stats | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Plot:
     """A figure, what it rests on (``title``, ``about``: kept in the file's metadata), and what it
     leaves out, a line each.
     """
@@ -81,7 +81,7 @@ def check(file: Path) -> None:
         ) from error
 
 
-def draw(kind: str, source: Drawing, file: Path) -> tuple[str, ...]:
+def draw(kind: str, source: FigureSource, file: Path) -> tuple[str, ...]:
     """Draw a figure of one of :data:`PLOTS` or of :data:`DIFFICULTY` into ``file``, in one step;
     the same source makes the same bytes.
 
@@ -96,14 +96,14 @@ def draw(kind: str, source: Drawing, file: Path) -> tuple[str, ...]:
 
     module: Any = import_module(f"{__name__}.{PLOTS.get(kind, kind)}")
     with settings():
-        drawn: Drawn = module.figure(source)
-        data = _rendered(drawn, file.suffix.lower()[1:])
+        plot: Plot = module.figure(source)
+        data = _render(plot, file.suffix.lower()[1:])
     write_file(file, data)
-    return tuple(drawn.left_out)
+    return tuple(plot.left_out)
 
 
-def _rendered(drawn: Drawn, format_: str) -> bytes:
-    title, about = _kept(drawn.title), _kept(" | ".join(drawn.about))
+def _render(plot: Plot, format_: str) -> bytes:
+    title, about = _escape(plot.title), _escape(" | ".join(plot.about))
     maker = "failure-annotator"  # without versions and dates: they would make other bytes
     metadata: dict[str, dict[str, str | None]] = {
         "svg": {"Title": title, "Description": about, "Creator": maker, "Date": None},
@@ -114,10 +114,10 @@ def _rendered(drawn: Drawn, format_: str) -> bytes:
         "png": {"Title": title, "Description": about, "Software": maker},
     }
     out = io.BytesIO()
-    drawn.figure.savefig(out, format=format_, metadata=metadata[format_])
+    plot.figure.savefig(out, format=format_, metadata=metadata[format_])
     return out.getvalue()
 
 
-def _kept(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text as XML can hold it."""
     return one_line(text, 20_000).translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"})

@@ -1,33 +1,35 @@
 """Which codes stand in the same traces."""
 
 from annotator.errors import AnnotatorError
-from annotator.reports.figures import Drawing, Drawn
-from annotator.reports.figures.matrix import Matrix
-from annotator.reports.figures.style import shown, stacked
-from annotator.text import one_line
+from annotator.reports.co_occurrence import CoOccurrence
+from annotator.reports.figures import FigureSource, Plot
+from annotator.reports.figures.matrix import Matrix, stack_matrices
+from annotator.reports.figures.style import to_glyphs
+from annotator.reports.headings import name_judge
 
 
-def figure(source: Drawing) -> Drawn:
+def figure(source: FigureSource) -> Plot:
     """Draw a matrix for each run and rubric.
 
     Raises:
         AnnotatorError: no rubric allows more than one code in a trace.
     """
-    if not source.together:
+    if not source.co_occurrences:
         raise AnnotatorError("figure: no rubric of these runs allows more than one code")
-    panels = []
-    for one in source.together:
-        title = f"{shown(one.rubric)}  {shown(one.folder)}" if len(source.together) > 1 else ""
-        below = f"Judged traces with both codes (n = {one.judged}); on the diagonal, with the code."
-        if any(count is None for row in one.counts for count in row):
-            below += " Hatched: the judge cannot find the code."
-        below = " ".join((below, *one.notes))
-        panels.append(Matrix(title, [shown(code) for code in one.codes], one.counts, below))
-    names = dict.fromkeys(one.rubric for one in source.together)
+    alone = len(source.co_occurrences) == 1
+    panels = [_panel(pairs, alone=alone) for pairs in source.co_occurrences]
+    names = dict.fromkeys(pairs.rubric for pairs in source.co_occurrences)
     about = [
-        f"{one.rubric} v{one.version} (sha256 {one.rubric_sha256})  judge"
-        f" {one_line(one.judge, 120)} ({one.judge_sha256[:12]})  run {one.run}  judged {one.judged}"
-        for one in source.together
+        f"{pairs.rubric} v{pairs.version} (sha256 {pairs.rubric_sha256})"
+        f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
+        f"  run {pairs.run}  judged {pairs.judged}"
+        for pairs in source.co_occurrences
     ]
-    width = max(panel.width for panel in panels)
-    return Drawn(stacked(panels, width), f"co-occurrence: {', '.join(names)}", about)
+    return Plot(stack_matrices(panels), f"co-occurrence: {', '.join(names)}", about)
+
+
+def _panel(pairs: CoOccurrence, *, alone: bool) -> Matrix:
+    title = "" if alone else f"{to_glyphs(pairs.rubric)}  {to_glyphs(pairs.folder)}"
+    below = f"Judged traces with both codes (n = {pairs.judged}); on the diagonal, with the code."
+    codes = [to_glyphs(code) for code in pairs.codes]
+    return Matrix(title, codes, pairs.counts, below, pairs.notes)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from annotator.calibration.correct import Calibrations, Stored, described, fitted, labelled_in
 from annotator.errors import AnnotatorError
-from annotator.reports.figures import Drawing, Drawn
-from annotator.reports.figures.matrix import Matrix
-from annotator.reports.figures.style import shown, stacked
+from annotator.reports.figures import FigureSource, Plot
+from annotator.reports.figures.matrix import Matrix, stack_matrices
+from annotator.reports.figures.style import to_glyphs
+from annotator.reports.headings import name_judge
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
-from annotator.text import one_line
 from validation import confusion_matrix
 
 
@@ -27,7 +27,7 @@ class _Confusion:
     n: int
 
 
-def figure(source: Drawing) -> Drawn:
+def figure(source: FigureSource) -> Plot:
     """Draw a matrix for each calibrated run and rubric.
 
     Raises:
@@ -36,25 +36,25 @@ def figure(source: Drawing) -> Drawn:
     """
     if not source.calibrations:
         raise AnnotatorError("--plot confusion needs people's labels: --calibration FILE")
-    found: list[_Confusion] = []
-    left = []
+    confusions: list[_Confusion] = []
+    left_out = []
     for run, name in zip(source.runs, name_runs(source.runs), strict=True):
         for rubric in run.schemes.values():
             if rubric.id not in source.calibrations:
-                left.append(f"{rubric.id} ({name}): not calibrated, not drawn")
+                left_out.append(f"{rubric.id} ({name}): not calibrated, not drawn")
             elif rubric.choice == "many":
-                left.append(f"{rubric.id}: a trace can have many codes, there is no one confusion")
+                reason = "a trace can have many codes, there is no one confusion"
+                left_out.append(f"{rubric.id}: {reason}")
             else:
-                found.append(_count(run, name, rubric, source.calibrations))
-    if not found:
+                confusions.append(_count(run, name, rubric, source.calibrations))
+    if not confusions:
         raise AnnotatorError(
-            f"--plot confusion: nothing to draw: {'; '.join(left)}; see --plot reliability"
+            f"--plot confusion: nothing to draw: {'; '.join(left_out)}; see --plot reliability"
         )
-    panels = [_panel(one, alone=len(found) == 1) for one in found]
-    names = dict.fromkeys(one.rubric.id for one in found)
-    width = max(panel.width for panel in panels)
-    about = [_about(one) for one in found]
-    return Drawn(stacked(panels, width), f"confusion: {', '.join(names)}", about, left)
+    panels = [_panel(confusion, alone=len(confusions) == 1) for confusion in confusions]
+    names = dict.fromkeys(confusion.rubric.id for confusion in confusions)
+    about = [_about(confusion) for confusion in confusions]
+    return Plot(stack_matrices(panels), f"confusion: {', '.join(names)}", about, left_out)
 
 
 def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
@@ -78,21 +78,22 @@ def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _
     return _Confusion(name, rubric, stored, counts, len(rows))
 
 
-def _panel(one: _Confusion, *, alone: bool) -> Matrix:
-    title = "" if alone else f"{shown(one.rubric.id)} v{one.rubric.version}  {shown(one.run)}"
-    people = shown(", ".join(one.stored.labels.annotators))
-    primary = "primary code" if one.rubric.choice == "primary" else "code"
-    below = f"Labelled traces by their {primary} (n = {one.n}, labels of {people}); not weighted."
-    if any(count is None for row in one.counts for count in row):
-        below += " Hatched: the judge cannot find the code."
-    codes = [shown(code) for code in one.rubric.labels]
-    return Matrix(title, codes, one.counts, below, ("person", "judge"))
+def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
+    rubric = confusion.rubric
+    title = "" if alone else f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(confusion.run)}"
+    people = to_glyphs(", ".join(confusion.stored.labels.annotators))
+    code = "primary code" if rubric.choice == "primary" else "code"
+    n = f"n = {confusion.n}, labels of {people}"
+    below = f"Labelled traces by their {code} ({n}); not weighted."
+    codes = [to_glyphs(label) for label in rubric.labels]
+    return Matrix(title, codes, confusion.counts, below, sides=("person", "judge"))
 
 
-def _about(one: _Confusion) -> str:
+def _about(confusion: _Confusion) -> str:
+    rubric, stored = confusion.rubric, confusion.stored
     return (
-        f"{one.rubric.id} v{one.rubric.version} (sha256 {one.rubric.sha256})  judge"
-        f" {one_line(one.stored.judge, 120)} ({one.stored.judge_sha256[:12]})  run {one.stored.run}"
-        f"  {one.n} labels of {', '.join(one.stored.labels.annotators)}"
-        f" ({described(one.stored)}), not weighted"
+        f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
+        f"  judge {name_judge(stored.judge, stored.judge_sha256)}  run {stored.run}"
+        f"  {confusion.n} labels of {', '.join(stored.labels.annotators)}"
+        f" ({described(stored)}), not weighted"
     )

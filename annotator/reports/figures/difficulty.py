@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawing, Drawn
+from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.style import (
     COLUMN,
     FAINT,
@@ -20,12 +20,12 @@ from annotator.reports.figures.style import (
     SMALL,
     Theme,
     axes,
-    high,
-    shown,
-    stacked,
-    titled,
-    wide,
-    wrapped,
+    height_of,
+    stack,
+    to_glyphs,
+    width_of,
+    wrap,
+    wrap_title,
     write,
 )
 from annotator.reports.stats.model import Bucket, Curve, Difficulty
@@ -40,7 +40,7 @@ _APART = 0.009  # solo left and coop right of the middle of a bucket, so that bo
 _SETTINGS = (("solo", LOOKS[0]), ("coop", LOOKS[1]))
 
 
-def figure(source: Drawing) -> Drawn:
+def figure(source: FigureSource) -> Plot:
     """Draw the curve of all models together and, if there are several, of each; of many models,
     those with most pairs.
 
@@ -49,33 +49,34 @@ def figure(source: Drawing) -> Drawn:
     """
     if source.stats is None:
         raise AnnotatorError("a figure of difficulty needs the statistics of traces")
-    found = source.stats.difficulty
-    curves = found.by_model if len(found.by_model) > 1 else ()
-    kept = sorted(curves, key=lambda one: -one.pairs)[: _MOST - 1]
-    drawn = [found.pooled, *(one for one in curves if one in kept)]
+    difficulty = source.stats.difficulty
+    curves = difficulty.by_model if len(difficulty.by_model) > 1 else ()
+    chosen = sorted(curves, key=lambda curve: -curve.pairs)[: _MOST - 1]
+    drawn_curves = [difficulty.pooled, *(curve for curve in curves if curve in chosen)]
     panels = [
-        _Strip(drawn[n : n + _ACROSS], first=not n, several=len(drawn) > 1)
-        for n in range(0, len(drawn), _ACROSS)
+        _Strip(drawn_curves[n : n + _ACROSS], first=not n, several=len(drawn_curves) > 1)
+        for n in range(0, len(drawn_curves), _ACROSS)
     ]
-    left = [one for one in curves if one not in kept]
-    names = ", ".join(shown(one.model or "") for one in left)
-    notices = [f"{len(left)} models with fewer pairs are not drawn: {names}"] if left else []
-    about = [*_about(found), *source.stats.notes, *notices]
-    width = PAGE if len(drawn) > 1 else COLUMN
-    return Drawn(stacked(panels, width), "success by difficulty", about, notices)
+    left_out = [curve for curve in curves if curve not in chosen]
+    names = ", ".join(to_glyphs(curve.model or "") for curve in left_out)
+    notice = f"{len(left_out)} models with fewer pairs are not drawn: {names}"
+    notices = [notice] if left_out else []
+    about = [*_about(difficulty), *source.stats.notes, *notices]
+    width = PAGE if len(drawn_curves) > 1 else COLUMN
+    return Plot(stack(panels, width), "success by difficulty", about, notices)
 
 
-def _about(found: Difficulty) -> list[str]:
-    lines = [f"{found.pairs} pairs with a difficulty, {found.models} models"]
-    for curve in (found.pooled, *found.by_model):
-        lines.append(f"{shown(curve.model or 'pooled')}: {curve.pairs} pairs; {_areas(curve)}")
+def _about(difficulty: Difficulty) -> list[str]:
+    lines = [f"{difficulty.pairs} pairs with a difficulty, {difficulty.models} models"]
+    for curve in (difficulty.pooled, *difficulty.by_model):
+        lines.append(f"{to_glyphs(curve.model or 'pooled')}: {curve.pairs} pairs; {_areas(curve)}")
     return lines
 
 
 def _areas(curve: Curve) -> str:
     """Return what the table says of a curve's areas, in words."""
-    *_, solo, coop, _, kept, limits = retention_cells(curve)
-    words = f"area: solo {solo}, coop {coop}; retention {kept}"
+    *_, solo, coop, _, retained, limits = retention_cells(curve)
+    words = f"area: solo {solo}, coop {coop}; retention {retained}"
     words += f" {limits}" if limits != UNDEFINED else ""
     reason = curve.retention.reason
     return f"{words} ({reason})" if reason else words
@@ -92,7 +93,7 @@ class _Strip:
     @property
     def height(self) -> float:
         """In inches."""
-        return self._above() + _PLOT + _AXIS + high(max(map(len, self._below())))
+        return self._above() + _PLOT + _AXIS + height_of(max(map(len, self._below())))
 
     def draw(self, figure: Figure, top: float) -> None:
         """Draw it; the ids are ``dot:SETTING:MODEL:LOW`` and ``bar:`` and ``line:`` alike."""
@@ -106,7 +107,7 @@ class _Strip:
             _draw(plot, curve)
             if self.several:
                 names = self._titles()[n]
-                at_title = at - high(len(names)) - 0.04
+                at_title = at - height_of(len(names)) - 0.04
                 write(figure, left + _LEFT, at_title, "\n".join(names), weight="bold")
             write(figure, left, at + _PLOT + _AXIS, "\n".join(below), size=SMALL)
 
@@ -120,30 +121,33 @@ class _Strip:
         if not self.several:
             return [[]]
         return [
-            titled("all models" if one.model is None else shown(one.model), self._room() - _LEFT)
-            for one in self.curves
+            wrap_title(
+                "all models" if curve.model is None else to_glyphs(curve.model),
+                self._room() - _LEFT,
+            )
+            for curve in self.curves
         ]
 
     def _below(self) -> list[list[str]]:
         return [
-            wrapped(f"{count(one.pairs, 'pair')}; {_areas(one)}", self._room(), SMALL)
-            for one in self.curves
+            wrap(f"{count(curve.pairs, 'pair')}; {_areas(curve)}", self._room(), SMALL)
+            for curve in self.curves
         ]
 
     def _above(self) -> float:
-        key = high(1) + 0.04 if self.first else 0.0
-        return key + high(max(map(len, self._titles()))) + 0.08
+        key = height_of(1) + 0.04 if self.first else 0.0
+        return key + height_of(max(map(len, self._titles()))) + 0.08
 
 
 def _key(figure: Figure, top: float) -> None:
     left = MARGIN + _LEFT
     for name, look in _SETTINGS:
-        line = axes(figure, left, top, 0.3, high(1))
+        line = axes(figure, left, top, 0.3, height_of(1))
         line.set_axis_off()
         line.set_xlim(0, 1)
         line.plot([0.0, 0.5, 1.0], [0, 0, 0], markevery=[1], **_line(look))
         write(figure, left + 0.34, top, name)
-        left += 0.34 + wide(name) + 0.2
+        left += 0.34 + width_of(name) + 0.2
     write(figure, left, top, "bars: 95 % intervals (Wilson)", color=GREY)
 
 
@@ -174,11 +178,11 @@ def _draw(plot: Axes, curve: Curve) -> None:
     for (name, look), away in zip(_SETTINGS, (-_APART, _APART), strict=True):
         for part in _neighbours(curve.buckets):
             points = []
-            for one in part:
-                share = one.solo if name == "solo" else one.coop
-                x = (one.low + one.high) / 2 + away
+            for bucket in part:
+                share = bucket.solo if name == "solo" else bucket.coop
+                x = (bucket.low + bucket.high) / 2 + away
                 points.append((x, 100 * (share.k / share.n)))
-                where = f"{name}:{shown(curve.model or '')}:{one.low:.1f}"
+                where = f"{name}:{to_glyphs(curve.model or '')}:{bucket.low:.1f}"
                 limits = (100 * share.low, 100 * share.high)
                 [bar] = plot.plot((x, x), limits, color=look.colour, linewidth=0.8, clip_on=False)
                 bar.set_gid(f"bar:{where}")
@@ -186,7 +190,7 @@ def _draw(plot: Axes, curve: Curve) -> None:
                 dot.set_gid(f"dot:{where}")
             if len(points) > 1:
                 [line] = plot.plot(*zip(*points, strict=True), **_line(look) | {"marker": ""})
-                line.set_gid(f"line:{name}:{shown(curve.model or '')}:{part[0].low:.1f}")
+                line.set_gid(f"line:{name}:{to_glyphs(curve.model or '')}:{part[0].low:.1f}")
     if not curve.buckets:
         plot.text(0.5, 50, "no curve", ha="center", va="center", color=GREY)
 
@@ -196,9 +200,9 @@ def _neighbours(buckets: Sequence[Bucket]) -> list[list[Bucket]]:
     look as if it were measured.
     """
     parts: list[list[Bucket]] = []
-    for one in buckets:
-        if parts and abs(parts[-1][-1].high - one.low) < 1e-9:
-            parts[-1].append(one)
+    for bucket in buckets:
+        if parts and abs(parts[-1][-1].high - bucket.low) < 1e-9:
+            parts[-1].append(bucket)
         else:
-            parts.append([one])
+            parts.append([bucket])
     return parts

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from annotator.reports.digits import UNDEFINED, known_limits
+from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures.style import (
     BAND,
     COLUMN,
@@ -18,10 +18,10 @@ from annotator.reports.figures.style import (
     SMALL,
     Theme,
     axes,
-    high,
-    titled,
-    wide,
-    wrapped,
+    height_of,
+    width_of,
+    wrap,
+    wrap_title,
     write,
 )
 from validation import Estimate, Interval
@@ -46,7 +46,7 @@ class Mark:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The limits in percent; None where nothing is known."""
-        ends = known_limits(self.share)
+        ends = find_limits(self.share)
         return (100 * ends[0], 100 * ends[1]) if ends else None
 
 
@@ -87,12 +87,12 @@ class Dots:
     @property
     def height(self) -> float:
         """In inches."""
-        return self._above() + self._body() + _AXIS + high(len(self._below()))
+        return self._above() + self._body() + _AXIS + height_of(len(self._below()))
 
     def draw(self, figure: Figure, top: float) -> None:
         """Draw it; the ids are ``dot:SERIES:CODE`` and, of intervals, ``bar:SERIES:CODE``."""
         names, side = self._names(), self._side()
-        left = MARGIN + max(wide(line) for lines in names for line in lines) + 0.11
+        left = MARGIN + max(width_of(line) for lines in names for line in lines) + 0.11
         plot = axes(figure, left, top + self._above(), COLUMN - left - side, self._body())
         self._key(figure, top)
         self._scale(plot)
@@ -111,64 +111,65 @@ class Dots:
         plot.set_yticks(ticks, ["\n".join(lines) for lines in names])
         if self.beside:
             end = COLUMN - MARGIN
-            write(figure, end, top + self._above() - high(1), self.beside, ha="right", size=SMALL)
+            above = top + self._above() - height_of(1)
+            write(figure, end, above, self.beside, ha="right", size=SMALL)
         below = top + self._above() + self._body() + _AXIS
         write(figure, MARGIN, below, "\n".join(self._below()))
 
     def _lanes(self) -> int:
-        return sum(one.look is not None for one in self.series)
+        return sum(series.look is not None for series in self.series)
 
     def _deep(self, lines: int) -> float:
         """Return the height of a row whose label has so many lines."""
-        return max(self._lanes() * _LANE, high(lines)) + _ROOM
+        return max(self._lanes() * _LANE, height_of(lines)) + _ROOM
 
     def _body(self) -> float:
         heights = [self._deep(len(lines)) for lines in self._names()]
         return sum(heights) + _APART * sum(row.apart for row in self.rows[1:])
 
     def _names(self) -> list[list[str]]:
-        return [wrapped(row.code, _LABELS * COLUMN) for row in self.rows]
+        return [wrap(row.code, _LABELS * COLUMN) for row in self.rows]
 
     def _title(self) -> list[str]:
-        return titled(self.title, COLUMN - 2 * MARGIN)
+        return wrap_title(self.title, COLUMN - 2 * MARGIN)
 
     def _side(self) -> float:
         """Return the width right of the axis."""
-        texts = [wide(row.beside, SMALL) for row in self.rows]
-        return max(*texts, wide(self.beside, SMALL), 0.05) + MARGIN + 0.08
+        texts = [width_of(row.beside, SMALL) for row in self.rows]
+        return max(*texts, width_of(self.beside, SMALL), 0.05) + MARGIN + 0.08
 
     def _below(self) -> list[str]:
-        return [line for text in self.axis for line in wrapped(text, COLUMN - 2 * MARGIN)]
+        return [line for text in self.axis for line in wrap(text, COLUMN - 2 * MARGIN)]
 
     def _keyed(self) -> list[tuple[Series, list[str]]]:
         if len(self.series) < 2:
             return []
-        return [(one, wrapped(one.words, COLUMN - 2 * MARGIN - 0.2)) for one in self.series]
+        return [(series, wrap(series.words, COLUMN - 2 * MARGIN - 0.2)) for series in self.series]
 
     def _above(self) -> float:
         lines = sum(len(words) for _, words in self._keyed()) + len(self._title())
-        return high(lines) + (0.06 if lines else 0.02) + (high(1) if self.beside else 0)
+        return height_of(lines) + (0.06 if lines else 0.02) + (height_of(1) if self.beside else 0)
 
     def _key(self, figure: Figure, top: float) -> None:
         """Write the title and, below it, what each marker means."""
         write(figure, MARGIN, top, "\n".join(self._title()), weight="bold")
-        top += high(len(self._title()))
-        for one, words in self._keyed():
-            if one.look:
-                dot = axes(figure, MARGIN, top, 0.16, high(1))
+        top += height_of(len(self._title()))
+        for series, words in self._keyed():
+            if series.look:
+                dot = axes(figure, MARGIN, top, 0.16, height_of(1))
                 dot.set_axis_off()
-                dot.plot([0.0], [0.0], **_marker(one.look, one.filled))
+                dot.plot([0.0], [0.0], **_marker(series.look, series.filled))
             write(figure, MARGIN + 0.2, top, "\n".join(words))
-            top += high(len(words))
+            top += height_of(len(words))
 
     def _scale(self, plot: Axes) -> None:
         ends = [mark.ends for row in self.rows for mark in row.marks]
         most = max((end[1] for end in ends if end), default=100.0)
         most = 100.0 if self.full else max(most, 1.0)
-        ticks = [float(one) for one in MaxNLocator(5).tick_values(0, most) if one >= 0]
-        far = min(next((one for one in ticks if one >= most), most), 100.0)
+        ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, most) if tick >= 0]
+        far = min(next((tick for tick in ticks if tick >= most), most), 100.0)
         plot.set_xlim(0, far)
-        plot.set_xticks([one for one in ticks if one <= far])
+        plot.set_xticks([tick for tick in ticks if tick <= far])
         plot.set_ylim(self._body(), 0)
         plot.spines["left"].set_color(FAINT)
         plot.grid(axis="x", color=FAINT, linewidth=0.4)
@@ -178,11 +179,11 @@ class Dots:
         if all(mark.ends is None for mark in row.marks):
             _instead(plot, middle, row.marks[0].instead)
         else:
-            lanes = [(one, one.look) for one in self.series if one.look]
+            lanes = [(series, series.look) for series in self.series if series.look]
             first = middle - (len(lanes) - 1) / 2 * _LANE
-            for lane, ((one, look), mark) in enumerate(zip(lanes, row.marks, strict=True)):
-                name = f"{one.name}:{row.code}"
-                _draw(plot, first + lane * _LANE, mark, name, _marker(look, one.filled))
+            for lane, ((series, look), mark) in enumerate(zip(lanes, row.marks, strict=True)):
+                name = f"{series.name}:{row.code}"
+                _draw(plot, first + lane * _LANE, mark, name, _marker(look, series.filled))
         if row.beside:
             plot.annotate(
                 row.beside,

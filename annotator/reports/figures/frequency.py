@@ -1,39 +1,43 @@
 """Shares of codes with their intervals, the judge's own and the corrected ones."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawing, Drawn
+from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
-from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import NO_RULE, FrequencyTable, told_apart
+from annotator.reports.figures.style import COLUMN, LOOKS, stack, to_glyphs
+from annotator.reports.frequency import NO_RULE, FrequencyTable, mark_runs
 from annotator.reports.tables.frequency import about
 from annotator.rubrics import NONE
 from annotator.text import count, one_line
 
+if TYPE_CHECKING:
+    from annotator.calibration.correct import Correction
+
 Tables = Sequence[FrequencyTable]
 
 
-def figure(source: Drawing) -> Drawn:
+def figure(source: FigureSource) -> Plot:
     """Draw the tables: a panel for each rubric, in it a series for each group or run.
 
     Raises:
         AnnotatorError: more groups than can be told apart.
     """
-    tables = told_apart(source.tables, source.runs)
+    tables = mark_runs(source.tables, source.runs)
     panels = rubrics(tables)
-    drawn = [_panel(panel, alone=len(panels) == 1) for panel in panels]
-    return Drawn(stacked(drawn, COLUMN), title("frequency", tables), basis(tables))
+    dots = [_panel(panel, alone=len(panels) == 1) for panel in panels]
+    return Plot(stack(dots, COLUMN), title("frequency", tables), basis(tables))
 
 
 def rubrics(tables: Tables) -> list[Tables]:
     """Return the tables of each rubric and version together, in their order."""
-    found: dict[tuple[str, ...], list[FrequencyTable]] = {}
+    by_rubric: dict[tuple[str, ...], list[FrequencyTable]] = {}
     for table in tables:
         codes = (row.code for row in table.rows)
-        found.setdefault((table.rubric_sha256, *codes), []).append(table)
-    return list(found.values())
+        by_rubric.setdefault((table.rubric_sha256, *codes), []).append(table)
+    return list(by_rubric.values())
 
 
 def title(kind: str, tables: Tables) -> str:
@@ -55,11 +59,17 @@ def basis(tables: Tables) -> list[str]:
 def name_of(table: FrequencyTable, among: Tables) -> str:
     """Return what tells a table from the others: its group, its judge, its run; or ""."""
     parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
-    if len({one.judge for one in among}) > 1:
+    if len({other.judge for other in among}) > 1:
         parts.append(table.judge)
     if table.run_name:
         parts.append(table.run_name)
-    return ", ".join(map(shown, parts))
+    return ", ".join(map(to_glyphs, parts))
+
+
+def count_labels(correction: "Correction") -> str:
+    """Return how many labels a correction rests on, and whether they are of other traces."""
+    where = " made elsewhere (transferred)" if correction.transferred else ""
+    return f"{count(correction.labels, 'label')}{where}"
 
 
 def _panel(tables: Tables, *, alone: bool) -> Dots:
@@ -73,17 +83,19 @@ def _panel(tables: Tables, *, alone: bool) -> Dots:
     with_lane = [table for table in tables if table.judged] or list(tables[:1])
     first = with_lane[0]
     series = [
-        one
+        lane
         for n, table in enumerate(tables)
-        for one in _series(table, n, name_of(table, tables), lane=table in with_lane)
+        for lane in _series(table, n, name_of(table, tables), lane=table in with_lane)
     ]
     rows = [
         DotRow(
-            shown(code), [mark for table in with_lane for mark in _marks(table, code)], apart=last
+            to_glyphs(code),
+            [mark for table in with_lane for mark in _marks(table, code)],
+            apart=last,
         )
         for code, last in ((code, code == NONE) for code in _order(with_lane))
     ]
-    title = "" if alone else f"{shown(first.rubric)} v{first.version}"
+    title = "" if alone else f"{to_glyphs(first.rubric)} v{first.version}"
     return Dots(title, series, rows, list(_axis(with_lane, len(tables))))
 
 
@@ -98,18 +110,16 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Ite
     if table.correction is None:
         yield Series(f"judged:{number}", f"{of}{traces}", look)
         return
-    labels = count(table.correction.labels, "label")
-    where = " made elsewhere (transferred)" if table.correction.transferred else ""
     yield Series(f"judged:{number}", f"{of}the judge's own ({traces})", look, filled=False)
     # Alone it may take a colour of its own; beside others, colour and marker say whose it is.
-    own = look if name else LOOKS[1]
-    yield Series(f"corrected:{number}", f"{of}corrected by {labels}{where}", own)
+    theme = look if name else LOOKS[1]
+    yield Series(f"corrected:{number}", f"{of}corrected by {count_labels(table.correction)}", theme)
 
 
 def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
     row = next(row for row in table.rows if row.code == code)
-    found = "none found" if row.count is None else f"{row.count} found"
-    instead = "not judged" if row.unknown == NO_RULE else f"{found}, no share"
+    count_text = "none found" if row.count is None else f"{row.count} found"
+    instead = "not judged" if row.unknown == NO_RULE else f"{count_text}, no share"
     yield Mark(row.share, UNDEFINED if row.share else instead)
     if row.labels:
         yield Mark(row.labels.corrected)
@@ -120,9 +130,9 @@ def _order(tables: Tables) -> list[str]:
 
     def place(code: str) -> tuple[bool, bool, float]:
         shares = [row.share for table in tables for row in table.rows if row.code == code]
-        known = [share for share in shares if share]
-        n = sum(share.n for share in known)
-        return code == NONE, not known, -sum(share.k for share in known) / n if n else 0.0
+        defined = [share for share in shares if share]
+        n = sum(share.n for share in defined)
+        return code == NONE, not defined, -sum(share.k for share in defined) / n if n else 0.0
 
     return sorted((row.code for row in tables[0].rows), key=place)
 
@@ -131,21 +141,22 @@ def _axis(tables: Tables, groups: int) -> Iterable[str]:
     first = tables[0]
     n = f" (n = {first.judged})" if groups == 1 else ""
     yield f"{first.counted}, % of judged traces{n}"
-    own = _levels(row.share.confidence for table in tables for row in table.rows if row.share)
+    shares = [row.share for table in tables for row in table.rows]
+    own_levels = _levels(share.confidence for share in shares if share)
     corrections = [table.correction for table in tables if table.correction]
-    if not own:
+    if not own_levels:
         yield "The judge screens for codes: what it finds is counted and has no share."
     elif not corrections:
-        yield f"Bars: {own} intervals (Wilson), sampling error only."
+        yield f"Bars: {own_levels} intervals (Wilson), sampling error only."
     else:
-        level = _levels(one.confidence for one in corrections)
-        yield f"Bars: {level} intervals; the judge's own: {own}, sampling error only."
+        level = _levels(correction.confidence for correction in corrections)
+        yield f"Bars: {level} intervals; the judge's own: {own_levels}, sampling error only."
     if any(
-        one.value is None and mark.ends
+        share.value is None and mark.ends
         for table in tables
         for row in table.rows
         for mark in _marks(table, row.code)
-        if (one := mark.share)
+        if (share := mark.share)
     ):
         yield "Bar without a marker: only limits are known."
     if groups == 1 and first.status != "finished":
@@ -155,4 +166,4 @@ def _axis(tables: Tables, groups: int) -> Iterable[str]:
 
 
 def _levels(confidences: Iterable[float]) -> str:
-    return ", ".join(f"{100 * one:g} %" for one in sorted(set(confidences)))
+    return ", ".join(f"{100 * confidence:g} %" for confidence in sorted(set(confidences)))

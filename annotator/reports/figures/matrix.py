@@ -17,10 +17,11 @@ from annotator.reports.figures.style import (
     MARGIN,
     PAGE,
     axes,
-    high,
-    titled,
-    wide,
-    wrapped,
+    height_of,
+    stack,
+    width_of,
+    wrap,
+    wrap_title,
     write,
 )
 
@@ -33,15 +34,17 @@ _DARK = "#0072B2"
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A panel. ``counts``: None is not known. ``sides``: what rows and columns are, if they differ.
+    """A panel. ``counts``: None where the judge cannot find the code. ``sides``: what rows and
+    columns are, if they differ.
 
-    ``below``: what is counted, and of how many.
+    ``below``: what is counted, and of how many; after it stand the ``notes``.
     """
 
     title: str
     codes: Sequence[str]
     counts: Sequence[Sequence[int | None]]
     below: str
+    notes: Sequence[str] = ()
     sides: tuple[str, str] | None = None
 
     @property
@@ -54,13 +57,13 @@ class Matrix:
     def height(self) -> float:
         """In inches."""
         body = self._head() + self._cell() * len(self.codes)
-        return high(len(self._title())) + body + 0.06 + high(len(self._below()))
+        return height_of(len(self._title())) + body + 0.06 + height_of(len(self._below()))
 
     def draw(self, figure: Figure, top: float) -> None:
         """Draw it; the ids of counts are ``count:ROW:COLUMN``, from 0 on."""
         title = self._title()
         write(figure, MARGIN, top, "\n".join(title), weight="bold")
-        top += high(len(title))
+        top += height_of(len(title))
         side, start = self._cell() * len(self.codes), self._before()
         head = self._head()
         plot = axes(figure, start, top + head, side, side)
@@ -79,18 +82,18 @@ class Matrix:
         write(figure, MARGIN, below, "\n".join(self._below()))
 
     def _title(self) -> list[str]:
-        return titled(self.title, self.width - 2 * MARGIN)
+        return wrap_title(self.title, self.width - 2 * MARGIN)
 
     def _names(self) -> list[list[str]]:
         if not self._numbered():
-            return [wrapped(code, _LABELS) for code in self.codes]
-        return [wrapped(f"{n} {code}", _LONG_LABELS) for n, code in enumerate(self.codes, 1)]
+            return [wrap(code, _LABELS) for code in self.codes]
+        return [wrap(f"{n} {code}", _LONG_LABELS) for n, code in enumerate(self.codes, 1)]
 
     def _numbered(self) -> bool:
         """Whether the columns are called by the numbers of the rows: names would take more room
         than the counts.
         """
-        return self._many() or any(len(wrapped(c, _LABELS)) > 2 for c in self.codes)
+        return self._many() or any(len(wrap(c, _LABELS)) > 2 for c in self.codes)
 
     def _many(self) -> bool:
         """Whether there are so many cells that zeros would hide the other counts."""
@@ -103,32 +106,36 @@ class Matrix:
 
     def _before(self) -> float:
         """Return what stands left of the cells, and above them as well."""
-        widest = max(wide(line) for lines in self._names() for line in lines)
+        widest = max(width_of(line) for lines in self._names() for line in lines)
         return MARGIN + (_SIDE if self.sides else 0.0) + widest + 0.06
 
     def _head(self) -> float:
         """Return what stands above the cells."""
         if not self._numbered():
             return self._before() - MARGIN
-        return (_SIDE if self.sides else 0.0) + high(1) + 0.04
+        return (_SIDE if self.sides else 0.0) + height_of(1) + 0.04
 
     def _least(self) -> float:
         """Return the smallest cell that holds its count and the lines of its names."""
         digits = max(
-            wide(UNDEFINED if count is None else str(count)) for row in self.counts for count in row
+            width_of(UNDEFINED if count is None else str(count))
+            for row in self.counts
+            for count in row
         )
         lines = max(len(lines) for lines in self._names())
-        digits = max(digits, wide(str(len(self.codes))) if self._numbered() else 0.0)
-        return max(_CELL[0], digits + 0.03, high(lines) + 0.03)
+        digits = max(digits, width_of(str(len(self.codes))) if self._numbered() else 0.0)
+        return max(_CELL[0], digits + 0.03, height_of(lines) + 0.03)
 
     def _cell(self) -> float:
         room = (self.width - self._before() - MARGIN) / len(self.codes)
         return max(self._least(), min(room, _CELL[1]))
 
     def _below(self) -> list[str]:
-        zeros = any(count == 0 for row in self.counts for count in row)
-        below = f"{self.below} Empty: 0." if zeros and self._many() else self.below
-        return wrapped(below, self.width - 2 * MARGIN)
+        counts = {count for row in self.counts for count in row}
+        hatched = ["Hatched: the judge cannot find the code."] if None in counts else []
+        empty = ["Empty: 0."] if 0 in counts and self._many() else []
+        below = " ".join((self.below, *hatched, *self.notes, *empty))
+        return wrap(below, self.width - 2 * MARGIN)
 
     def _cells(self, plot: Axes) -> None:
         """Draw the cells and the counts in them."""
@@ -158,8 +165,8 @@ class Matrix:
             return
         inch = 1 / (self._cell() * len(self.codes))
         rows, columns = self.sides
-        left = -(self._before() - MARGIN - high(1) / 2) * inch
-        above = 1 + (self._head() - high(1) / 2) * inch
+        left = -(self._before() - MARGIN - height_of(1) / 2) * inch
+        above = 1 + (self._head() - height_of(1) / 2) * inch
         at: dict[str, Any] = {
             "transform": plot.transAxes,
             "weight": "bold",
@@ -168,6 +175,11 @@ class Matrix:
         }
         plot.text(left, 0.5, rows, rotation=90, **at)
         plot.text(0.5, above, columns, **at)
+
+
+def stack_matrices(panels: Sequence[Matrix]) -> Figure:
+    """Return a figure as wide as the widest of its panels, one below the other."""
+    return stack(panels, max(panel.width for panel in panels))
 
 
 def _squares(
@@ -184,4 +196,4 @@ def _squares(
 def _blend(share: float) -> tuple[float, ...]:
     """Return the colour of a share of the largest count: white to blue."""
     dark = (int(_DARK[n : n + 2], 16) / 255 for n in (1, 3, 5))
-    return tuple(1 - share * (1 - one) for one in dark)
+    return tuple(1 - share * (1 - channel) for channel in dark)

@@ -4,25 +4,24 @@ from annotator.calibration.correct import Correction
 from annotator.calibration.estimates import CodeEstimates
 from annotator.errors import AnnotatorError
 from annotator.reports.digits import UNDEFINED
-from annotator.reports.figures import Drawing, Drawn
+from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.dots import DotRow, Dots, Mark, Series
-from annotator.reports.figures.frequency import basis, name_of, title
-from annotator.reports.figures.style import COLUMN, LOOKS, shown, stacked
-from annotator.reports.frequency import NO_RULE, FrequencyTable, Row, told_apart
+from annotator.reports.figures.frequency import basis, count_labels, name_of, title
+from annotator.reports.figures.style import COLUMN, LOOKS, stack, to_glyphs
+from annotator.reports.frequency import NO_RULE, FrequencyTable, Row, mark_runs
 from annotator.rubrics import NONE
-from annotator.text import count
 
 _MOST = 8
 
 
-def figure(source: Drawing) -> Drawn:
+def figure(source: FigureSource) -> Plot:
     """Draw the precision and recall behind the corrected shares, a panel for each table.
 
     Raises:
         AnnotatorError: no table is corrected by labels, or there are more than fit.
     """
-    told = told_apart(source.tables, source.runs)
-    corrected = [(table, table.correction) for table in told if table.correction]
+    marked = mark_runs(source.tables, source.runs)
+    corrected = [(table, table.correction) for table in marked if table.correction]
     tables = [table for table, _ in corrected]
     if not tables:
         raise AnnotatorError("--plot reliability needs people's labels: --calibration FILE")
@@ -33,20 +32,20 @@ def figure(source: Drawing) -> Drawn:
         )
     panels = []
     for table, correction in corrected:
-        among = [one for one in tables if one.rubric_sha256 == table.rubric_sha256]
-        rubric = f"{shown(table.rubric)} v{table.version}" if among != tables else ""
+        among = [other for other in tables if other.rubric_sha256 == table.rubric_sha256]
+        rubric = f"{to_glyphs(table.rubric)} v{table.version}" if among != tables else ""
         parts = (rubric, name_of(table, among))
         panels.append(_panel(table, correction, "  ".join(part for part in parts if part)))
-    left = [
+    left_out = [
         f"{table.rubric}: not calibrated, not drawn"
         for table in source.tables
         if not table.correction
     ]
-    return Drawn(
-        stacked(panels, COLUMN),
+    return Plot(
+        stack(panels, COLUMN),
         title("reliability", tables),
         basis(tables),
-        list(dict.fromkeys(left)),
+        list(dict.fromkeys(left_out)),
     )
 
 
@@ -55,21 +54,19 @@ def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
         Series("precision", "precision: of the judge's traces, those a person agrees on", LOOKS[2]),
         Series("recall", "recall: of a person's traces, those the judge finds", LOOKS[3]),
     )
-    known = [(row, row.labels) for row in table.rows if row.labels]
+    calibrated = [(row, row.labels) for row in table.rows if row.labels]
     rows = [
         DotRow(
-            shown(row.code),
+            to_glyphs(row.code),
             _marks(row, labels),
             f"{labels.flagged}+{labels.missed}",
             apart=row.code == NONE,
         )
-        for row, labels in known
+        for row, labels in calibrated
     ]
     level = 100 * correction.confidence
-    labels = count(correction.labels, "label")
-    where = " made elsewhere (transferred)" if correction.transferred else ""
     axis = [
-        f"precision and recall, % (n = {labels}{where})",
+        f"precision and recall, % (n = {count_labels(correction)})",
         f"Bars: {level:g} % intervals; - is not defined by these labels. Right: labels of traces"
         " that the judge gave the code + of others that a person gave it.",
     ]
@@ -77,6 +74,6 @@ def _panel(table: FrequencyTable, correction: Correction, name: str) -> Dots:
 
 
 def _marks(row: Row, labels: CodeEstimates) -> list[Mark]:
-    both = (labels.precision, labels.recall)
+    shares = (labels.precision, labels.recall)
     instead = "not judged" if row.unknown == NO_RULE else UNDEFINED
-    return [Mark(one if one.value is not None else None, instead) for one in both]
+    return [Mark(share if share.value is not None else None, instead) for share in shares]

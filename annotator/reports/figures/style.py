@@ -93,7 +93,7 @@ class Plate(Protocol):
         """Draw it across the figure, ``top`` inches below the upper edge."""
 
 
-def stacked(panels: Sequence[Plate], width: float) -> Figure:
+def stack(panels: Sequence[Plate], width: float) -> Figure:
     """Return a figure with panels one below the other.
 
     Raises:
@@ -125,20 +125,20 @@ def axes(figure: Figure, left: float, top: float, width: float, height: float) -
 def write(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
     """Write lines of text, the upper left corner of the first at a place."""
     across, down = figure.get_size_inches()
-    step = high(1, options.get("size", SIZE))
+    step = height_of(1, options.get("size", SIZE))
     for n, line in enumerate(text.split("\n")):
         baseline = top + (n + 0.76) * step  # of the letters' own heights nothing depends
         figure.text(left / across, 1 - baseline / down, line, va="baseline", **options)
 
 
-def shown(text: str) -> str:
+def to_glyphs(text: str) -> str:
     """Return a stranger's text as a figure can show it, on one line.
 
     A character that the font lacks, that cannot be seen or that is written from right to left (and
     turns the numbers beside it round) is given by its code point, so that no two names look alike.
     """
     line = unicodedata.normalize("NFC", one_line(text, 120))
-    return "".join(one if _plain(one) else f"\\u{ord(one):04x}" for one in line)
+    return "".join(sign if _plain(sign) else f"\\u{ord(sign):04x}" for sign in line)
 
 
 @cache
@@ -156,29 +156,29 @@ def _charmap() -> frozenset[int]:
 
 
 @cache
-def wide(text: str, size: float = SIZE) -> float:
+def width_of(text: str, size: float = SIZE) -> float:
     """Return the width of a line in inches."""
     font = FontProperties(fname=str(_FONT), size=size)
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
 
 
-def high(lines: int, size: float = SIZE) -> float:
+def height_of(lines: int, size: float = SIZE) -> float:
     """Return the height of so many lines in inches."""
     return lines * 1.32 * size / 72
 
 
-def wrapped(text: str, room: float, size: float = SIZE) -> list[str]:
+def wrap(text: str, room: float, size: float = SIZE) -> list[str]:
     """Return text in lines of at most ``room`` inches, broken at spaces, hyphens, underscores and
     the like, and within a word that is longer than a line.
     """
     lines, line = [], ""
     for piece in re.split(r"(?<=[\s_/:-])|(?<=[.,])(?!\d)", text):
-        if line and wide((line + piece).rstrip(), size) > room:
+        if line and width_of((line + piece).rstrip(), size) > room:
             lines.append(line.rstrip())
             line = ""
         line += piece
-        while wide(line.rstrip(), size) > room:
+        while width_of(line.rstrip(), size) > room:
             fits = _fitting(line, room, size)
             lines.append(line[:fits])
             line = line[fits:]
@@ -188,9 +188,9 @@ def wrapped(text: str, room: float, size: float = SIZE) -> list[str]:
 def _fitting(line: str, room: float, size: float) -> int:
     """Return how many of a line's first characters fit, at least one."""
     widths = range(len(line) + 1)
-    return max(1, bisect_right(widths, room, key=lambda n: wide(line[:n], size)) - 1)
+    return max(1, bisect_right(widths, room, key=lambda n: width_of(line[:n], size)) - 1)
 
 
-def titled(text: str, room: float) -> list[str]:
+def wrap_title(text: str, room: float) -> list[str]:
     """Return text in lines of at most ``room`` inches when they are bold; no line for no text."""
-    return wrapped(text, room / 1.2) if text else []
+    return wrap(text, room / 1.2) if text else []

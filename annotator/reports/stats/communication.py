@@ -53,21 +53,22 @@ def state_of(trace: Trace) -> str:
 def counts_of(trace: Trace) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     state = state_of(trace)
-    told = trace.spoken
+    messages = trace.spoken
     counts: Counter[Key] = Counter()
-    if told:
-        types = [types_of(message) for message in told]
+    if messages:
+        types = [types_of(message) for message in messages]
         counts.update(("talk", state, kind) for held in types for kind in held)
         counts["talk", state, "runs"] = 1
-        counts["talk", state, "messages"] = len(told)
-        counts["talk", state, "paths"] = sum(len(list(paths_in(one.text))) for one in told)
-        counts["talk", state, "lines"] = sum(len(list(lines_in(one.text))) for one in told)
+        counts["talk", state, "messages"] = len(messages)
+        for message in messages:
+            counts["talk", state, "paths"] += len(list(paths_in(message.text)))
+            counts["talk", state, "lines"] += len(list(lines_in(message.text)))
     else:
         counts["silent",] = 1
     if state != UNKNOWN:
-        for one in opening_of(trace):
-            counts["opening", one, "n"] = 1
-            counts["opening", one, "k"] = int(state == CONFLICT)
+        for opening in opening_of(trace):
+            counts["opening", opening, "n"] = 1
+            counts["opening", opening, "k"] = int(state == CONFLICT)
     counts.update(_steps(trace))
     return counts
 
@@ -89,16 +90,16 @@ def _steps(trace: Trace) -> Counter[Key]:
     except UnreadableTrace:
         return Counter({("steps unread",): 1})
     counts: Counter[Key] = Counter()
-    known = set()
+    agents = set()
     for agent, steps in trajectories.items():
-        own = [step for step in steps if step.role == "agent"]
-        if made := len([step for step in own if step.tool]) or len(own):
-            counts["step", "n"] += made
-            known.add(agent)
-    if known:
+        agent_steps = [step for step in steps if step.role == "agent"]
+        if taken := len([step for step in agent_steps if step.tool]) or len(agent_steps):
+            counts["step", "n"] += taken
+            agents.add(agent)
+    if agents:
         counts["step", "runs"] = 1
     for message in trace.spoken:
-        if message.sender in known:
+        if message.sender in agents:
             counts["step", "all"] += 1
             counts["step", main_type(types_of(message), message.own_type)] += 1
     return counts
@@ -130,18 +131,18 @@ def _step_shares(tally: Tally) -> Iterator[StepShare]:
     """Yield the messages per step, all and by main type, with intervals of resampled tasks."""
     names = ("all", *TYPES)
     keys: list[Key] = [("step", name) for name in ("n", *names)]
-    drawn = Resamples.draw(tally.table(keys), resamples=10_000, seed=0)
+    resamples = Resamples.draw(tally.table(keys), resamples=10_000, seed=0)
     n = tally.total(("step", "n"))
     for place, name in enumerate(names, 1):
         inputs = {"k": tally.total(("step", name)), "runs": tally.total(("step", "runs"))}
-        made = drawn.interval(partial(_per_step, place))
+        interval = resamples.interval(partial(_per_step, place))
         why = "no trace tells the steps of its agents"
-        yield StepShare(name, made.estimate(name, n, inputs, why))
+        yield StepShare(name, interval.estimate(name, n, inputs, why))
 
 
 def _per_step(place: int, totals: Floats) -> Floats:
-    found: Floats = totals[:, place] / totals[:, 0]
-    return found
+    ratio: Floats = totals[:, place] / totals[:, 0]
+    return ratio
 
 
 def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
@@ -155,42 +156,43 @@ def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
 
 
 def _measures(tally: Tally) -> Iterator[Measure]:
-    drawn = Resamples.draw(tally.table(_KEYS), resamples=10_000, seed=0)
+    resamples = Resamples.draw(tally.table(_KEYS), resamples=10_000, seed=0)
     for name, ratio in MEASURES.items():
         yield Measure(
             name,
-            _estimate(drawn, name, ratio, _STATES),
-            _estimate(drawn, name, ratio, (CLEAN,)),
-            _estimate(drawn, name, ratio, (CONFLICT,)),
-            _estimate(drawn, name, ratio, (CLEAN,), (CONFLICT,)),
+            _estimate(resamples, name, ratio, _STATES),
+            _estimate(resamples, name, ratio, (CLEAN,)),
+            _estimate(resamples, name, ratio, (CONFLICT,)),
+            _estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)),
         )
 
 
 def _estimate(
-    drawn: Resamples,
+    resamples: Resamples,
     name: str,
     ratio: tuple[str, str],
     states: tuple[str, ...],
-    others: tuple[str, ...] = (),
+    subtracted: tuple[str, ...] = (),
 ) -> Estimate:
     """Return the ratio in the runs with one of ``states``, minus that with one of ``others``."""
 
     def column(totals: Floats, what: str, among: tuple[str, ...]) -> Floats:
-        found: Floats = totals[:, [_KEYS.index(("talk", one, what)) for one in among]].sum(axis=1)
-        return found
+        columns = [_KEYS.index(("talk", state, what)) for state in among]
+        summed: Floats = totals[:, columns].sum(axis=1)
+        return summed
 
     def value(totals: Floats) -> Floats:
         top, bottom = ratio
         first: Floats = column(totals, top, states) / column(totals, bottom, states)
-        if others:
-            return first - column(totals, top, others) / column(totals, bottom, others)
+        if subtracted:
+            return first - column(totals, top, subtracted) / column(totals, bottom, subtracted)
         return first
 
-    runs = int(column(drawn.observed, "runs", states + others)[0])
+    runs = int(column(resamples.observed, "runs", states + subtracted)[0])
     counts = {
-        f"{what}_{state}": int(column(drawn.observed, what, (state,))[0])
-        for state in states + others
+        f"{what}_{state}": int(column(resamples.observed, what, (state,))[0])
+        for state in states + subtracted
         for what in dict.fromkeys((*ratio, "runs"))
     }
     why = "no questions" if ratio[1] == "question" else "no such runs"
-    return drawn.interval(value).estimate(name, runs, counts, why if runs else "no such runs")
+    return resamples.interval(value).estimate(name, runs, counts, why if runs else "no such runs")

@@ -26,21 +26,21 @@ class StatsCounts:
     runs: pairs.Runs = field(default_factory=pairs.Runs)
     attributes: set[str] = field(default_factory=set)
 
-    def add(self, found: Found) -> None:
+    def add(self, trace: Found) -> None:
         """Count one trace, or what could not be read as one."""
-        if not isinstance(found, Trace):
-            self.unreadable += isinstance(found, Unreadable)
-            self.ignored += not isinstance(found, Unreadable)
+        if not isinstance(trace, Trace):
+            self.unreadable += isinstance(trace, Unreadable)
+            self.ignored += not isinstance(trace, Unreadable)
             return
-        task = cluster_of(found.attributes, self.cluster)
-        counts = outcomes.counts_of(found)
-        if outcomes.setting_of(found) != outcomes.SOLO:
-            counts.update(communication.counts_of(found))
+        task = cluster_of(trace.attributes, self.cluster)
+        counts = outcomes.counts_of(trace)
+        if outcomes.setting_of(trace) != outcomes.SOLO:
+            counts.update(communication.counts_of(trace))
         self.whole.add(task, counts)
-        self.runs.add(found, task)
+        self.runs.add(trace, task)
         if self.by:
-            self.attributes.update(found.attributes)
-            name = value_of(found.attributes, self.by)
+            self.attributes.update(trace.attributes)
+            name = value_of(trace.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
 
 
@@ -52,18 +52,18 @@ def statistics(counted: StatsCounts) -> Stats:
     """
     by = counted.by
     if by and by not in counted.attributes:
-        there = ", ".join(sorted(counted.attributes)) or "none at all"
-        raise AnnotatorError(f"--by {by}: no trace has this attribute, only {there}")
+        names = ", ".join(sorted(counted.attributes)) or "none at all"
+        raise AnnotatorError(f"--by {by}: no trace has this attribute, only {names}")
     whole = _group(None, counted.whole)
-    each = [_group((by, name), tally) for name, tally in counted.groups.items()] if by else []
-    groups = (whole, *sorted(each, key=lambda one: (-one.traces, one.group or ())))
+    by_value = [_group((by, name), tally) for name, tally in counted.groups.items()] if by else []
+    groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
     curves = difficulty.difficulty(counted.runs)
     return Stats(
         tuple(counted.cluster),
         counted.unreadable,
         counted.ignored,
         groups,
-        tuple(pairs.paired(counted.runs)),
+        tuple(pairs.compare_pairs(counted.runs)),
         curves,
         tuple(_notes(whole, curves, counted.cluster)),
     )
@@ -124,8 +124,8 @@ def _on_curves(whole: Group, curves: Difficulty) -> Iterator[str]:
             f" only and {curves.solo_only} with solo runs only, counted for each model."
         )
     if curves.pooled.buckets:
-        drawn = "pairs" if whole.tasks is None else "tasks"
-        yield f"Curves: Wilson 95 %, areas by trapezoids; retention: resampled {drawn}, 95 %."
+        units = "pairs" if whole.tasks is None else "tasks"
+        yield f"Curves: Wilson 95 %, areas by trapezoids; retention: resampled {units}, 95 %."
     if curves.unplaced:
         yield f"{curves.unplaced} runs tell no task: they are in no curve."
     if curves.models == 1 and curves.pooled.buckets:

@@ -38,13 +38,13 @@ def difficulties(runs: Runs) -> dict[Hashable, Fraction]:
     for pairs in runs.of.values():
         solo: dict[Hashable, Counter[str]] = {}
         for pair, counts in pairs.items():
-            found = solo.setdefault(pair.name, Counter())
-            found["k"] += counts[SOLO, "k"]
-            found["n"] += counts[SOLO, "n"]
-        for name, found in solo.items():
-            if found["n"]:
-                shares.setdefault(name, []).append(Fraction(found["k"], found["n"]))
-    return {name: 1 - sum(found, Fraction()) / len(found) for name, found in shares.items()}
+            passed = solo.setdefault(pair.name, Counter())
+            passed["k"] += counts[SOLO, "k"]
+            passed["n"] += counts[SOLO, "n"]
+        for name, passed in solo.items():
+            if passed["n"]:
+                shares.setdefault(name, []).append(Fraction(passed["k"], passed["n"]))
+    return {name: 1 - sum(rates, Fraction()) / len(rates) for name, rates in shares.items()}
 
 
 def bucket_of(raw: Fraction, lowest: Fraction, highest: Fraction) -> int:
@@ -58,22 +58,27 @@ def difficulty(runs: Runs) -> Difficulty:
     lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
     places: dict[Hashable, int] = {}
     if lowest is not None and highest is not None and lowest < highest:
-        places = {name: bucket_of(one, lowest, highest) for name, one in raw.items()}
-    both = {model: _both(pairs) for model, pairs in runs.of.items()}
-    seen = [_settings(pairs) for pairs in runs.of.values()]
-    with_solo = [one for one in seen if any(SOLO in there for there in one.values())]
-    curves = [_curve(model, [both[model]], places) for model in sorted(both)]
+        places = {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
+    complete = {model: _complete(pairs) for model, pairs in runs.of.items()}
+    settings = [_settings(pairs) for pairs in runs.of.values()]
+    of_pairs = [of_pair for by_pair in settings for of_pair in by_pair.values()]
+    with_solo = [
+        by_pair for by_pair in settings if any(SOLO in names for names in by_pair.values())
+    ]
+    curves = [_curve(model, [complete[model]], places) for model in sorted(complete)]
     return Difficulty(
         pairs=len(raw),
-        solo_only=sum(there == {SOLO} for one in seen for there in one.values()),
-        coop_only=sum(there == {COOP} for one in seen for there in one.values()),
+        solo_only=of_pairs.count({SOLO}),
+        coop_only=of_pairs.count({COOP}),
         unplaced=runs.unplaced,
         models=len(with_solo),
-        partial=sum(any(SOLO not in one.get(name, ()) for one in with_solo) for name in raw),
-        unequal=_unequal(both.values()),
+        partial=sum(
+            any(SOLO not in by_pair.get(name, ()) for by_pair in with_solo) for name in raw
+        ),
+        unequal=_unequal(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
-        pooled=_curve(None, both.values(), places),
+        pooled=_curve(None, complete.values(), places),
         by_model=tuple(curves),
         conflicts=tuple(_conflicts(runs, places)),
         no_conflicts=_NO_SOLO if not raw else None if places else _ONE_LEVEL,
@@ -101,17 +106,17 @@ _Pairs = Mapping[RunPair, Counts]
 
 def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
     """Return which settings each pair has runs of."""
-    found: dict[Hashable, set[str]] = {}
+    settings: dict[Hashable, set[str]] = {}
     for pair, counts in pairs.items():
-        there = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
-        found.setdefault(pair.name, set()).update(there)
-    return found
+        of_pair = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
+        settings.setdefault(pair.name, set()).update(of_pair)
+    return settings
 
 
-def _both(pairs: _Pairs) -> _Pairs:
+def _complete(pairs: _Pairs) -> _Pairs:
     """Return the pairs of a model that have runs of both settings."""
-    there = _settings(pairs)
-    return {pair: counts for pair, counts in pairs.items() if len(there[pair.name]) == 2}
+    settings = _settings(pairs)
+    return {pair: counts for pair, counts in pairs.items() if len(settings[pair.name]) == 2}
 
 
 def _unequal(models: Iterable[_Pairs]) -> bool:
@@ -162,23 +167,26 @@ def _areas(
 
     In a resample the difficulty of a pair stays what it is. ``why`` says why there is no curve.
     """
-    drawn = Resamples.draw(table, resamples=10_000, seed=0)
+    resamples = Resamples.draw(table, resamples=10_000, seed=0)
     solo, coop = (
-        _point_area(drawn.observed[0], k, n) for k, n in ((_SOLO_K, _SOLO_N), (_COOP_K, _COOP_N))
+        _point_area(resamples.observed[0], k, n)
+        for k, n in ((_SOLO_K, _SOLO_N), (_COOP_K, _COOP_N))
     )
     why = why or solo.reason
-    kept = None if why else retention(solo.value or 0.0, coop.value or 0.0).reason
+    undefined = None if why else retention(solo.value or 0.0, coop.value or 0.0).reason
 
-    def made(name: str, value: Callable[[Floats, Floats], Floats], reason: str | None) -> Estimate:
-        found = drawn.interval(lambda totals: value(*curve_areas(totals)))
+    def estimate(
+        name: str, value: Callable[[Floats, Floats], Floats], reason: str | None
+    ) -> Estimate:
+        interval = resamples.interval(lambda totals: value(*curve_areas(totals)))
         inputs = {"rule": solo.inputs["rule"], "buckets": solo.n}
-        return found.estimate(name, pairs, inputs, reason or "undefined")
+        return interval.estimate(name, pairs, inputs, reason or "undefined")
 
     return (
-        made("auc_solo", lambda one, _: one, why),
-        made("auc_coop", lambda _, other: other, why),
-        made("gap", lambda one, other: one - other, why),
-        made("retention", lambda one, other: other / one, why or kept),
+        estimate("auc_solo", lambda solo, _: solo, why),
+        estimate("auc_coop", lambda _, coop: coop, why),
+        estimate("gap", lambda solo, coop: solo - coop, why),
+        estimate("retention", lambda solo, coop: coop / solo, why or undefined),
     )
 
 
@@ -196,14 +204,14 @@ def curve_areas(totals: Floats) -> tuple[Floats, Floats]:
     cube = totals.reshape(len(totals), BUCKETS, len(_COLUMNS))
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = cube[:, :, [_SOLO_K, _COOP_K]] / cube[:, :, [_SOLO_N, _COOP_N]]
-    there: NDArray[np.bool_] = np.asarray(np.isfinite(rates).all(axis=2))
+    defined: NDArray[np.bool_] = np.asarray(np.isfinite(rates).all(axis=2))
     area = np.zeros((len(totals), 2))
     last_x = np.full(len(totals), np.nan)
     last_y = np.full((len(totals), 2), np.nan)
     for place, x in enumerate(_MIDPOINTS):
         more = (x - last_x)[:, None] * (rates[:, place] + last_y) / 2
-        at = there[:, place]
+        at = defined[:, place]
         area[at] += np.nan_to_num(more[at])  # nothing before the first point
         last_x[at], last_y[at] = x, rates[at, place]
-    area[there.sum(axis=1) < 2] = np.nan
+    area[defined.sum(axis=1) < 2] = np.nan
     return area[:, 0], area[:, 1]

@@ -95,7 +95,7 @@ class MergeSuccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairComparison:
     """One result of merges on the pairs that have runs with messages and runs without: the mean
     share of either, and the difference (with messages minus without).
     """
@@ -213,6 +213,6 @@ class Stats:
     unreadable: int
     ignored: int
     groups: tuple[Group, ...]
-    paired: tuple[Paired, ...]
+    paired: tuple[PairComparison, ...]
     difficulty: Difficulty
     notes: tuple[str, ...]

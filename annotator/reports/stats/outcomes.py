@@ -20,10 +20,10 @@ _WITHOUT_CONFLICT = ("clean", "identical")
 
 def setting_of(trace: Trace) -> str:
     """Return a run's setting; where it tells none, coop if it has several agents, else solo."""
-    named = trace.attributes.get("setting")
-    if named is None or named == "":
+    setting = trace.attributes.get("setting")
+    if setting is None or setting == "":
         return COOP if len(trace.agents) > 1 else SOLO
-    return str(named)
+    return str(setting)
 
 
 def model_of(trace: Trace) -> str:
@@ -47,8 +47,9 @@ def counts_of(trace: Trace) -> Counter[Key]:
             counts["agents", size, "k"] = int(outcome.passed)
     if outcome.merge:
         counts["merged", setting] = 1
-        counts.update(_merge_counts(setting, outcome.merge, outcome.strategy or "-"))
-        counts.update(_passed_counts(trace, setting, outcome.merge, outcome.strategy or "-"))
+        merge = setting, outcome.merge, outcome.strategy or "-"
+        counts["merge", *merge] = 1
+        counts.update(_count_passed(trace, merge))
     return counts
 
 
@@ -63,19 +64,16 @@ def after_merge(trace: Trace) -> tuple[bool, bool, bool] | None:
     return naive, naive or (outcome.passed and outcome.strategy == "union"), outcome.passed
 
 
-def _merge_counts(setting: str, merge: str, strategy: str) -> dict[Key, int]:
-    return {("merge", setting, merge, strategy): 1}
-
-
-def _passed_counts(trace: Trace, setting: str, merge: str, strategy: str) -> dict[Key, int]:
+def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
     """Count a merged run with a known outcome, and each way in which it passed."""
     steps = after_merge(trace)
     if steps is None:
         return {}
     naive, union, final = map(int, steps)
+    setting = merge[0]
     return {
-        ("merge n", setting, merge, strategy): 1,
-        ("merge k", setting, merge, strategy): final,
+        ("merge n", *merge): 1,
+        ("merge k", *merge): final,
         ("after", setting, "n"): 1,
         ("after", setting, "naive"): naive,
         ("after", setting, "union"): union,
@@ -87,8 +85,8 @@ def _passed_counts(trace: Trace, setting: str, merge: str, strategy: str) -> dic
 
 def settings(tally: Tally) -> tuple[tuple[str, int], ...]:
     """Return the settings with their numbers of runs, the largest first."""
-    found = [(key[1], tally.total(key)) for key in tally.keys("setting")]
-    return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+    counts = [(key[1], tally.total(key)) for key in tally.keys("setting")]
+    return tuple(sorted(counts, key=lambda item: (-item[1], item[0])))
 
 
 def merges(tally: Tally) -> Iterator[Merge]:
@@ -113,7 +111,8 @@ def merge_success(tally: Tally) -> Iterator[MergeSuccess]:
             tally.share(("after", setting, step), ("after", setting, "n"))
             for step in ("naive", "union", "final", "union gain", "final gain")
         )
-        if not any(one[1] == setting and one[3] == "union" for one in tally.keys("merge")):
+        merges_of_setting = [key for key in tally.keys("merge") if key[1] == setting]
+        if not any(strategy == "union" for *_, strategy in merges_of_setting):
             union, union_gain = replace(union, **NO_UNION), replace(union_gain, **NO_UNION)
         yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
 

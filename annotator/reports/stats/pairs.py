@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from annotator.annotations import DEFAULT_CLUSTER, cluster_of
 from annotator.reports.stats.communication import CONFLICT, OPENINGS, UNKNOWN, opening_of, state_of
-from annotator.reports.stats.model import Paired
+from annotator.reports.stats.model import PairComparison
 from annotator.reports.stats.outcomes import COOP, SOLO, after_merge, model_of, setting_of
 from annotator.reports.stats.tally import NO_UNION
 from annotator.traces import Trace
@@ -67,19 +67,14 @@ def _talk(trace: Trace) -> Counts:
     counts: Counts = Counter()
     if state != UNKNOWN:
         conflict = state == CONFLICT
-        counts.update(_of_n(*((name, conflict) for name in openings_of(trace))))
+        counts.update(_of_n(*((OPENINGS[opening], conflict) for opening in opening_of(trace))))
         counts.update(_of_n((f"{_CLEAN} {side}", not conflict)))
     steps = after_merge(trace)
     if steps:
-        named = zip(_MEASURES[1:], steps, strict=True)
-        counts.update(_of_n(*((f"{measure} {side}", done) for measure, done in named)))
+        passed = zip(_MEASURES[1:], steps, strict=True)
+        counts.update(_of_n(*((f"{measure} {side}", done) for measure, done in passed)))
         counts[_MERGED_BY_UNION] = int(trace.outcome.strategy == "union")
     return counts
-
-
-def openings_of(trace: Trace) -> list[str]:
-    """Return the headings in ``OPENINGS`` that a run counts under."""
-    return [OPENINGS[one] for one in opening_of(trace)]
 
 
 def _of_n(*results: tuple[str, bool]) -> Counts:
@@ -90,7 +85,7 @@ def _of_n(*results: tuple[str, bool]) -> Counts:
     return counts
 
 
-def paired(runs: Runs) -> Iterator[Paired]:
+def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
     """Yield the shares with and without messages of the pairs that have runs of both kinds.
 
     A pair of one model counts once, with the share of its runs. Where every pair has one run of
@@ -101,29 +96,33 @@ def paired(runs: Runs) -> Iterator[Paired]:
     unions = any(counts[_MERGED_BY_UNION] for _, counts in cells)
     for measure in _MEASURES:
         names = [f"{measure} {side}" for side in _SIDES]
-        both = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
-        made = _paired(measure, both, names)
+        compared = [cell for cell in cells if all(cell[1][name, "n"] for name in names)]
+        row = _compare(measure, compared, names)
         if measure == _UNION and not unions:
-            none = [replace(one, **NO_UNION) for one in (made.talked, made.silent, made.difference)]
-            made = Paired(measure, *none)
-        yield made
+            none = [
+                replace(share, **NO_UNION) for share in (row.talked, row.silent, row.difference)
+            ]
+            row = PairComparison(measure, *none)
+        yield row
 
 
-def _paired(measure: str, both: list[tuple[RunPair, Counts]], names: list[str]) -> Paired:
-    shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in both] for name in names]
-    clusters = [pair.cluster for pair, _ in both]
+def _compare(
+    measure: str, compared: list[tuple[RunPair, Counts]], names: list[str]
+) -> PairComparison:
+    shares = [[counts[name, "k"] / counts[name, "n"] for _, counts in compared] for name in names]
+    clusters = [pair.cluster for pair, _ in compared]
     talked, silent = (_mean(side, of) for side, of in zip(_SIDES, shares, strict=True))
-    single = all(counts[name, "n"] == 1 for _, counts in both for name in names)
-    if both and single and len(set(clusters)) == len(both):
+    single = all(counts[name, "n"] == 1 for _, counts in compared for name in names)
+    if compared and single and len(set(clusters)) == len(compared):
         cells = Counter(zip(*shares, strict=True))
-        gap = paired_difference(*(cells[one] for one in ((1, 1), (1, 0), (0, 1), (0, 0))))
+        gap = paired_difference(*(cells[outcome] for outcome in ((1, 1), (1, 0), (0, 1), (0, 0))))
     else:
-        gaps = [one - other for one, other in zip(*shares, strict=True)]
+        gaps = [with_messages - without for with_messages, without in zip(*shares, strict=True)]
         gap = cluster_mean("difference", gaps, clusters=clusters)
-    if not both:
+    if not compared:
         why = "no pair has runs with messages and runs without"
-        talked, silent, gap = (replace(one, reason=why) for one in (talked, silent, gap))
-    return Paired(measure, talked, silent, gap)
+        talked, silent, gap = (replace(estimate, reason=why) for estimate in (talked, silent, gap))
+    return PairComparison(measure, talked, silent, gap)
 
 
 def _mean(side: str, shares: list[float]) -> Estimate:

@@ -48,8 +48,8 @@ class Tally:
 
     def keys(self, first: str) -> list[Key]:
         """Return the keys that begin with this word, in order, each once."""
-        found = {key for counts in self._counts.values() for key in counts if key[0] == first}
-        return sorted(found)
+        keys = {key for counts in self._counts.values() for key in counts if key[0] == first}
+        return sorted(keys)
 
     def table(self, keys: Sequence[Key]) -> Floats:
         """Return the totals of keys, a row per task that has any of them."""
@@ -68,5 +68,5 @@ class Tally:
         for name, counts in self._counts.items():
             values += [1] * counts[k] + [0] * (counts[n] - counts[k])
             tasks += [name] * counts[n]
-        known = tasks if self.tasks is not None else None
-        return clustered_share(values, known, least_design_effect=1.0)
+        clusters = tasks if self.tasks is not None else None
+        return clustered_share(values, clusters, least_design_effect=1.0)

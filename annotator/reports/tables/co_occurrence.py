@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from annotator.reports.co_occurrence import CoOccurrence
 from annotator.reports.digits import UNDEFINED
+from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Table, columns_of
-from annotator.reports.together import CoOccurrence
 from annotator.text import one_line
 
 NOTHING = "no rubric of this run allows more than one code"
@@ -21,19 +22,19 @@ def tabulate(counted: Sequence[CoOccurrence]) -> list[Table]:
 
 def _table(pairs: CoOccurrence) -> Table:
     title = (
-        f"{one_line(pairs.rubric)} v{pairs.version} ({pairs.rubric_sha256[:12]})"
-        f"  judge {one_line(pairs.judge, 120)} ({pairs.judge_sha256[:12]})"
+        f"{name_rubric(pairs.rubric, pairs.version, pairs.rubric_sha256)}"
+        f"  judge {name_judge(pairs.judge, pairs.judge_sha256)}"
         f"  {one_line(pairs.folder, 80)}: judged traces with both codes, primary or secondary"
         f" (n={pairs.judged})"
     )
     names = [one_line(code, 64) for code in pairs.codes]
-    shown = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
+    cells = [[UNDEFINED if count is None else str(count) for count in row] for row in pairs.counts]
     about = {key: getattr(pairs, key) for key in _ABOUT}
     below = {"n": pairs.judged, "notes": "\n".join(pairs.notes)}
     return Table(
         title=title,
         header=("code", *names),
-        rows=[(name, *row) for name, row in zip(names, shown, strict=True)],
+        rows=[(name, *row) for name, row in zip(names, cells, strict=True)],
         notes=pairs.notes,
         matrix=True,
         name=f"{pairs.rubric}-co-occurrence",

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.reports.compare import Compared, Difference
+from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.digits import UNDEFINED, percent, points
+from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flat
 from annotator.rubrics import NONE
 from annotator.text import one_line
@@ -25,12 +26,12 @@ _COLUMNS = (
 )
 
 
-def tabulate(comparisons: Sequence[Compared]) -> list[Table]:
+def tabulate(comparisons: Sequence[GroupComparison]) -> list[Table]:
     """Return comparisons as tables; what is printed of differences is in percentage points."""
     return [_table(compared) for compared in comparisons]
 
 
-def _table(compared: Compared) -> Table:
+def _table(compared: GroupComparison) -> Table:
     title = _title(compared)
     header, rows = _rows(compared)
     about: dict[str, Any] = {
@@ -53,7 +54,7 @@ def _table(compared: Compared) -> Table:
     )
 
 
-def _record(row: Difference, compared: Compared) -> dict[str, Any]:
+def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     record = {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
         **{key: getattr(compared, key) for key in ("attribute", "kind", "confidence", "runs")},
@@ -67,7 +68,7 @@ def _record(row: Difference, compared: Compared) -> dict[str, Any]:
     return record
 
 
-def _rows(compared: Compared) -> tuple[Line, list[Line]]:
+def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     """Return the heading and the rows of a comparison as text; differences in points."""
     corrected = any(row.corrected for row in compared.rows)
     rows: list[Line] = []
@@ -94,14 +95,13 @@ def _p(value: float | None) -> str:
     return "<.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _title(compared: Compared) -> str:
+def _title(compared: GroupComparison) -> str:
     values = zip(("first", "second"), (compared.first, compared.second), compared.n, strict=True)
     sides = ", ".join(f"{side} {one_line(value, 80)} (n={n})" for side, value, n in values)
-    judges = ", ".join(
-        f"{one_line(judge, 120)} ({sha256[:12]})" for judge, sha256 in compared.judges
-    )
+    rubric = compared.rubric
+    judges = ", ".join(name_judge(judge, sha256) for judge, sha256 in compared.judges)
     return (
-        f"{one_line(compared.rubric.id)} v{compared.rubric.version} ({compared.rubric.sha256[:12]})"
+        f"{name_rubric(rubric.id, rubric.version, rubric.sha256)}"
         f"  judge {judges}  by {one_line(compared.attribute, 60)}: {sides};"
         f" {compared.kind}, Holm over {compared.tests} tests"
     )

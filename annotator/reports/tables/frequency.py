@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.reports.digits import UNDEFINED, between, limits, percent
 from annotator.reports.frequency import FrequencyTable, Row
+from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flat
 from annotator.reports.votes import Votes
 from annotator.text import one_line
@@ -90,9 +91,9 @@ def about(table: FrequencyTable) -> list[str]:
         group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
     run = [f"run {one_line(table.run_name, 120)}"] if table.run_name else []
     return [
-        f"{one_line(table.rubric)} v{table.version} ({table.rubric_sha256[:12]})",
+        name_rubric(table.rubric, table.version, table.rubric_sha256),
         *group,
-        f"judge {one_line(table.judge, 120)} ({table.judge_sha256[:12]})",
+        f"judge {name_judge(table.judge, table.judge_sha256)}",
         *(["a screen"] if table.screen else []),
         *run,
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
@@ -120,7 +121,7 @@ def header(table: FrequencyTable) -> Line:
 
 def cells(row: Row, table: FrequencyTable) -> Line:
     """Return one row's cells as text, in the order of :func:`header`."""
-    shown: Line = (
+    line: Line = (
         one_line(row.code, 64) + (" (group)" if row.kind == "group" else ""),
         UNDEFINED if row.count is None else str(row.count),
         str(table.n),
@@ -128,15 +129,15 @@ def cells(row: Row, table: FrequencyTable) -> Line:
         limits(row.share),
     )
     if table.bounded:
-        shown += (between(row.bounds) if row.bounds else UNDEFINED,)
+        line += (between(row.bounds) if row.bounds else UNDEFINED,)
     if table.choice == "primary":
-        shown += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
+        line += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
     if labels := row.labels:
-        seen = f"{labels.flagged}+{labels.missed}"
-        shown += (percent(labels.corrected), limits(labels.corrected), seen, labels.mark)
+        labelled = f"{labels.flagged}+{labels.missed}"
+        line += (percent(labels.corrected), limits(labels.corrected), labelled, labels.mark)
     elif table.correction:
-        shown += (UNDEFINED,) * 4
-    return shown
+        line += (UNDEFINED,) * 4
+    return line
 
 
 def votes_lines(votes: Votes) -> list[str]:
@@ -144,9 +145,9 @@ def votes_lines(votes: Votes) -> list[str]:
     lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
-        shown = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
+        value = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
         reason = f" ({kappa.reason})" if kappa.reason else ""
-        lines.append(f"kappa  {one_line(pair.name, 120)}  {shown}{reason}  n {kappa.n}")
+        lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
         "flips: traces where some votes have the code and some have not, of those with any"
     )
@@ -171,16 +172,16 @@ _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256
 _COUNTS = ("labelled", "none", "undecided", "skipped", "failed")
 
 
-def _picked(table: FrequencyTable, *names: str) -> dict[str, Any]:
+def _pick(table: FrequencyTable, *names: str) -> dict[str, Any]:
     return {name: getattr(table, name) for name in names}
 
 
 def _common_record(table: FrequencyTable) -> dict[str, Any]:
     attribute, value = table.group or (None, None)
     return {
-        **_picked(table, *_ABOUT),
+        **_pick(table, *_ABOUT),
         "run_status": table.status,
-        **_picked(table, "limit", "n", *_COUNTS, "of_labelled"),
+        **_pick(table, "limit", "n", *_COUNTS, "of_labelled"),
         "attribute": attribute,
         "attribute_value": value,
         "labels": table.correction.labels if table.correction else None,
@@ -205,13 +206,13 @@ def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
 def _document(table: FrequencyTable) -> dict[str, object]:
     group = dict(zip(("attribute", "value"), table.group, strict=True)) if table.group else None
     return {
-        **_picked(table, *_ABOUT),
+        **_pick(table, *_ABOUT),
         "run_status": table.status,
-        **_picked(table, "limit", "judged", *_COUNTS, "screen"),
+        **_pick(table, "limit", "judged", *_COUNTS, "screen"),
         "rejected_findings": table.rejected,
         "traces_with_rejected_findings": table.rejected_traces,
         "none_after_rejection": table.emptied,
-        **_picked(table, "outcome_unknown", "truncated"),
+        **_pick(table, "outcome_unknown", "truncated"),
         "votes": _votes_value(table.votes),
         "counted": table.counted,
         "group": group,
@@ -240,11 +241,11 @@ def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
         "bounds_percent": between(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
-        **(_corrected_value(row.labels) if row.labels else {}),
+        **(_correction_value(row.labels) if row.labels else {}),
     }
 
 
-def _corrected_value(labels: "CodeEstimates") -> dict[str, object]:
+def _correction_value(labels: "CodeEstimates") -> dict[str, object]:
     return {
         "corrected": labels.corrected.as_dict(),
         "corrected_percent": percent(labels.corrected),

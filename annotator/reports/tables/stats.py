@@ -6,7 +6,16 @@ from typing import Any
 
 from annotator.reports.digits import UNDEFINED, Share, limits, percent, points
 from annotator.reports.stats.communication import OPENINGS
-from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
+from annotator.reports.stats.model import (
+    Bucket,
+    Communication,
+    ConflictBucket,
+    Curve,
+    Difficulty,
+    Group,
+    Sizes,
+    Stats,
+)
 from annotator.reports.table import Line, Table, columns_of
 from annotator.text import one_line
 from validation import Estimate, Interval
@@ -29,7 +38,7 @@ def tabulate(stats: Stats) -> list[Table]:
         document=asdict(stats),
     )
     tables = [table for group in stats.groups for table in _tables_of(group)]
-    tables += [_paired(stats), _conflicts(stats.difficulty), *_curves(stats)]
+    tables += [_message_pairs(stats), _conflicts(stats.difficulty), *_curves(stats)]
     return [head, *tables, Table(notes=stats.notes)]
 
 
@@ -38,12 +47,12 @@ def _record(
 ) -> dict[str, Any]:
     attribute, value = group or (None, None)
     inputs = share.inputs if isinstance(share, Estimate) else {}
-    known = share.value is not None
+    defined = share.value is not None
     return {
         **{"attribute": attribute, "value": value, "table": table, "row": row, "column": column},
         "number": share.value,
-        "low": share.low if known else None,
-        "high": share.high if known else None,
+        "low": share.low if defined else None,
+        "high": share.high if defined else None,
         "count": share.k if isinstance(share, Interval) else inputs.get("k"),
         "n": share.n,
         "method": share.method,
@@ -64,8 +73,8 @@ def _heading(stats: Stats) -> str:
     tasks = "tasks unknown"
     if whole.tasks is not None:
         tasks = f"{whole.tasks} tasks ({_name('+'.join(stats.cluster))})"
-    left = f"unreadable {stats.unreadable}  not traces {stats.ignored}"
-    return f"{whole.traces} traces ({settings})  {tasks}  {left}"
+    left_out = f"unreadable {stats.unreadable}  not traces {stats.ignored}"
+    return f"{whole.traces} traces ({settings})  {tasks}  {left_out}"
 
 
 def _tables_of(group: Group) -> Iterator[Table]:
@@ -85,34 +94,38 @@ def _tables_of(group: Group) -> Iterator[Table]:
 def _talk(talk: Communication, of: str) -> Table:
     header = ("runs with messages", "all", "n", "conflict-free", "n", "conflict", "n")
     rows = []
-    for one in talk.measures:
-        sides = (one.every, one.clean, one.conflict)
+    for measure in talk.measures:
+        sides = (measure.every, measure.clean, measure.conflict)
         cells = [cell for side in sides for cell in (_number(side), str(side.n))]
-        rows.append((one.name, *cells, _number(one.difference, "+"), _range(one.difference)))
-    named = [
-        (f"{one.name}, {name}", side)
-        for one in talk.measures
-        for name, side in zip(header[1::2], (one.every, one.clean, one.conflict), strict=True)
+        rows.append(
+            (measure.name, *cells, _number(measure.difference, "+"), _range(measure.difference))
+        )
+    estimates = [
+        (f"{measure.name}, {name}", side)
+        for measure in talk.measures
+        for name, side in zip(
+            header[1::2], (measure.every, measure.clean, measure.conflict), strict=True
+        )
         if side.value is None
     ]
-    named += [(f"{one.name}, difference", one.difference) for one in talk.measures]
+    estimates += [(f"{measure.name}, difference", measure.difference) for measure in talk.measures]
     title = f"communication{of}"
-    return _table(title, (*header, "difference", _INTERVAL), rows, _why(named))
+    return _table(title, (*header, "difference", _INTERVAL), rows, _why(estimates))
 
 
 def _steps(talk: Communication, of: str) -> Table:
     rows = []
-    for one in talk.steps:
-        name = "all messages" if one.of == "all" else one.of
-        rows.append((name, *_share(one.share)[:4], str(one.share.inputs["runs"])))
+    for step in talk.steps:
+        name = "all messages" if step.of == "all" else step.of
+        rows.append((name, *_share(step.share)[:4], str(step.share.inputs["runs"])))
     header = ("main type of the message", "messages", "steps", "%", _INTERVAL, "runs")
-    named = [("share of steps", one.share) for one in talk.steps[:1]]
-    return _table(f"messages as a share of steps{of}", header, rows, _why(named))
+    estimates = [("share of steps", step.share) for step in talk.steps[:1]]
+    return _table(f"messages as a share of steps{of}", header, rows, _why(estimates))
 
 
 def _openings(talk: Communication, of: str) -> Table:
     header = ("runs", "conflicts", *_SHARE)
-    rows = [(one.of, *_share(one.conflicts)) for one in talk.openings]
+    rows = [(opening.of, *_share(opening.conflicts)) for opening in talk.openings]
     below = _gap_line("difference, plan minus no plan", talk.difference)
     return _table(f"merge conflicts by the first message{of}", header, rows, below)
 
@@ -125,40 +138,44 @@ _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
 def _merges(group: Group, of: str) -> Table:
     header = ("setting, merge, strategy", "runs", *_SHARE[:3], "passed", *_SHARE[:3])
     rows = []
-    for one in group.merges:
-        name = ", ".join(map(_name, (one.setting, one.merge, one.strategy)))
-        rows.append((name, *_share(one.share)[:4], *_share(one.passed)[:4]))
+    for merge in group.merges:
+        name = ", ".join(map(_name, (merge.setting, merge.merge, merge.strategy)))
+        rows.append((name, *_share(merge.share)[:4], *_share(merge.passed)[:4]))
     return _table(f"merges{of}", header, rows)
 
 
 def _merge_success(group: Group, of: str) -> Table:
     header = ("merged runs that passed", "passed", *_SHARE)
-    rows, named = [], []
+    rows, estimates = [], []
     below: list[str] = []
-    for one in group.merge_success:
-        setting = _name(one.setting)
-        steps = (("naive", one.naive), ("then union", one.union), ("in the end", one.final))
+    for success in group.merge_success:
+        setting = _name(success.setting)
+        steps = (
+            ("naive", success.naive),
+            ("then union", success.union),
+            ("in the end", success.final),
+        )
         for step, share in steps:
             rows.append((f"{setting}, {step}", *_share(share)))
-            named.append((f"{setting}, {step}", share))
-        gains = (("naive, then union", one.union_gain), ("then in the end", one.final_gain))
+            estimates.append((f"{setting}, {step}", share))
+        gains = (("naive, then union", success.union_gain), ("then in the end", success.final_gain))
         for step, gain in gains:
             below += _gap_line(f"gain of the same runs, {setting}, {step}", gain)
-    return _table(f"merge success{of}", header, rows, (*below, *_why(named)))
+    return _table(f"merge success{of}", header, rows, (*below, *_why(estimates)))
 
 
 def _success(group: Group, of: str) -> Table:
     rows: list[Line] = []
-    named: list[tuple[str, Estimate]] = []
+    estimates: list[tuple[str, Estimate]] = []
     below: list[str] = []
-    for one in group.success:
-        model = "all models" if one.model is None else _name(one.model)
-        sides = ((f"{model}, solo", one.solo), (f"{model}, coop", one.coop))
+    for success in group.success:
+        model = "all models" if success.model is None else _name(success.model)
+        sides = ((f"{model}, solo", success.solo), (f"{model}, coop", success.coop))
         rows += [(name, *_share(share)) for name, share in sides]
-        named += sides
-        below += _gap_line(f"difference, {model}, solo minus coop", one.gap)
+        estimates += sides
+        below += _gap_line(f"difference, {model}, solo minus coop", success.gap)
     header = ("runs", "passed", *_SHARE)
-    return _table(f"success{of}", header, rows, (*below, *_why(named)))
+    return _table(f"success{of}", header, rows, (*below, *_why(estimates)))
 
 
 def _sizes(sizes: Sizes, of: str) -> Table:
@@ -168,24 +185,24 @@ def _sizes(sizes: Sizes, of: str) -> Table:
     return _table(f"success by number of agents{of}", header, rows, below)
 
 
-def _paired(stats: Stats) -> Table:
+def _message_pairs(stats: Stats) -> Table:
     rows = []
-    for one in stats.paired:
-        shares = percent(one.talked), percent(one.silent), str(one.difference.n)
-        rows.append((one.of, *shares, *points(one.difference)))
+    for pair in stats.paired:
+        shares = percent(pair.talked), percent(pair.silent), str(pair.difference.n)
+        rows.append((pair.of, *shares, *points(pair.difference)))
     header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
-    named = [(one.of, one.difference) for one in stats.paired]
-    return _table("the same pairs with and without messages", header, rows, _why(named))
+    estimates = [(pair.of, pair.difference) for pair in stats.paired]
+    return _table("the same pairs with and without messages", header, rows, _why(estimates))
 
 
-def _conflicts(found: Difficulty) -> Table:
+def _conflicts(difficulty: Difficulty) -> Table:
     sides = [cell for name in _OPENINGS for cell in (name, "n", "%", _INTERVAL)]
     rows = []
-    for one in found.conflicts:
-        shares = dict(zip(OPENINGS.values(), one.conflicts, strict=True))
+    for bucket in difficulty.conflicts:
+        shares = dict(zip(OPENINGS.values(), bucket.conflicts, strict=True))
         cells = [cell for name in _OPENINGS for cell in _plain(shares[name])]
-        rows.append((f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *cells))
-    why = found.no_conflicts or "no coop run of a task with a difficulty tells its merge"
+        rows.append((_range_of(bucket), str(bucket.pairs), *cells))
+    why = difficulty.no_conflicts or "no coop run of a task with a difficulty tells its merge"
     below = () if rows else (f"{UNDEFINED} conflicts: {why}",)
     header = ("difficulty", "pairs", *sides)
     return _table("merge conflicts by difficulty", header, rows, below)
@@ -196,28 +213,33 @@ def _plain(share: Interval) -> Line:
 
 
 def _curves(stats: Stats) -> Iterator[Table]:
-    found = stats.difficulty
+    difficulty = stats.difficulty
     header = ("difficulty", "pairs", "solo", "n", "%", _INTERVAL, "coop", "n", "%", _INTERVAL)
-    if found.pooled.buckets:
+    if difficulty.pooled.buckets:
         buckets = [
-            (f"{one.low:.1f}-{one.high:.1f}", str(one.pairs), *_plain(one.solo), *_plain(one.coop))
-            for one in found.pooled.buckets
+            (_range_of(bucket), str(bucket.pairs), *_plain(bucket.solo), *_plain(bucket.coop))
+            for bucket in difficulty.pooled.buckets
         ]
-        span = f"raw difficulty {found.lowest:.2f} to {found.highest:.2f} of {found.pairs} pairs"
+        span = f"raw difficulty {difficulty.lowest:.2f} to {difficulty.highest:.2f}"
+        span += f" of {difficulty.pairs} pairs"
         yield _table(f"success by difficulty, pooled  ({span})", header, buckets)
-    curves = found.by_model if len(found.by_model) > 1 else ()
+    curves = difficulty.by_model if len(difficulty.by_model) > 1 else ()
     columns = ("model", "pairs", "solo", "n", "coop", "n", "AUC solo", "AUC coop", "gap")
-    named = [(_model(curve), curve.retention) for curve in (*curves, found.pooled)]
-    rows = [retention_cells(curve) for curve in (*curves, found.pooled)]
-    yield _table("retention", (*columns, "retention", _INTERVAL), rows, _why(named))
+    estimates = [(_model(curve), curve.retention) for curve in (*curves, difficulty.pooled)]
+    rows = [retention_cells(curve) for curve in (*curves, difficulty.pooled)]
+    yield _table("retention", (*columns, "retention", _INTERVAL), rows, _why(estimates))
 
 
-def retention_cells(one: Curve) -> Line:
+def _range_of(bucket: Bucket | ConflictBucket) -> str:
+    return f"{bucket.low:.1f}-{bucket.high:.1f}"
+
+
+def retention_cells(curve: Curve) -> Line:
     """Return the row of a curve in the table of retention."""
-    counts = (one.solo.k, one.solo.n, one.coop.k, one.coop.n)
-    areas = (_number(area, digits=3) for area in (one.auc_solo, one.auc_coop, one.gap))
-    kept = _number(one.retention), _range(one.retention, "")
-    return _model(one), str(one.pairs), *map(str, counts), *areas, *kept
+    counts = (curve.solo.k, curve.solo.n, curve.coop.k, curve.coop.n)
+    areas = (_number(area, digits=3) for area in (curve.auc_solo, curve.auc_coop, curve.gap))
+    retention = _number(curve.retention), _range(curve.retention, "")
+    return _model(curve), str(curve.pairs), *map(str, counts), *areas, *retention
 
 
 def _model(curve: Curve) -> str:
@@ -229,18 +251,18 @@ def _name(text: str) -> str:
     return one_line(text, 80)
 
 
-def _share(one: Estimate) -> Line:
+def _share(share: Estimate) -> Line:
     """Return the cells under "count" and ``_SHARE``."""
-    inputs = one.inputs
+    inputs = share.inputs
     effect, tasks = inputs.get("design_effect"), inputs.get("clusters")
-    known = one.value is not None and tasks is not None
+    clustered = share.value is not None and tasks is not None
     return (
-        UNDEFINED if one.value is None and one.n else str(inputs["k"]),
-        str(one.n),
-        percent(one),
-        limits(one),
-        str(tasks) if known else UNDEFINED,
-        f"{effect:.2f}" if known and effect is not None else UNDEFINED,
+        UNDEFINED if share.value is None and share.n else str(inputs["k"]),
+        str(share.n),
+        percent(share),
+        limits(share),
+        str(tasks) if clustered else UNDEFINED,
+        f"{effect:.2f}" if clustered and effect is not None else UNDEFINED,
     )
 
 
@@ -252,30 +274,30 @@ def _gap_line(name: str, gap: Estimate) -> Line:
     return (f"{name}: {value}, n {gap.n}",)
 
 
-def _number(one: Estimate, sign: str = "", digits: int = 2) -> str:
-    return UNDEFINED if one.value is None else f"{one.value:{sign}.{digits}f}"
+def _number(estimate: Estimate, sign: str = "", digits: int = 2) -> str:
+    return UNDEFINED if estimate.value is None else f"{estimate.value:{sign}.{digits}f}"
 
 
-def _range(one: Estimate, sign: str = "+") -> str:
-    if one.value is None or one.low is None or one.high is None:
+def _range(estimate: Estimate, sign: str = "+") -> str:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
         return UNDEFINED
-    return f"[{one.low:{sign}.2f}, {one.high:{sign}.2f}]"
+    return f"[{estimate.low:{sign}.2f}, {estimate.high:{sign}.2f}]"
 
 
-def _why(named: list[tuple[str, Estimate]]) -> Line:
+def _why(estimates: list[tuple[str, Estimate]]) -> Line:
     """Return a line for each reason why numbers or intervals are missing, or rest on less."""
     reasons: dict[str, list[str]] = {}
-    for name, one in named:
-        if one.reason or one.inputs.get("undefined_resamples"):
-            reasons.setdefault(one.reason or _left_out(one), []).append(name)
+    for name, estimate in estimates:
+        if estimate.reason or estimate.inputs.get("undefined_resamples"):
+            reasons.setdefault(estimate.reason or _count_left_out(estimate), []).append(name)
     return tuple(
         f"{UNDEFINED} {_some(names)}: {one_line(reason)}" for reason, names in reasons.items()
     )
 
 
-def _left_out(one: Estimate) -> str:
-    undefined, drawn = one.inputs["undefined_resamples"], one.inputs["resamples"]
-    return f"undefined in {undefined} of {drawn} resamples, which the interval leaves out"
+def _count_left_out(estimate: Estimate) -> str:
+    undefined, resamples = estimate.inputs["undefined_resamples"], estimate.inputs["resamples"]
+    return f"undefined in {undefined} of {resamples} resamples, which the interval leaves out"
 
 
 def _some(names: list[str]) -> str:
@@ -289,20 +311,20 @@ Number = tuple[tuple[str, str] | None, str, str, str, Share]
 def _numbers(stats: Stats) -> Iterator[Number]:
     """Yield every number with its group, table, row and column."""
     for group in stats.groups:
-        for table, row, column, one in _numbers_of(group):
-            yield group.group, table, row, column, one
+        for table, row, column, share in _numbers_of(group):
+            yield group.group, table, row, column, share
     for pair in stats.paired:
         yield None, "paired", pair.of, "with messages", pair.talked
         yield None, "paired", pair.of, "without", pair.silent
         yield None, "paired", pair.of, "difference", pair.difference
     for tenth in stats.difficulty.conflicts:
-        row = f"{tenth.low:.1f}-{tenth.high:.1f}"
+        row = _range_of(tenth)
         for name, conflicts in zip(OPENINGS.values(), tenth.conflicts, strict=True):
             yield None, "conflicts by difficulty", row, name, conflicts
     for curve in (*stats.difficulty.by_model, stats.difficulty.pooled):
         model = curve.model if curve.model is not None else "pooled"
         for bucket in curve.buckets:
-            row = f"{model}, {bucket.low:.1f}-{bucket.high:.1f}"
+            row = f"{model}, {_range_of(bucket)}"
             yield None, "curve", row, "solo", bucket.solo
             yield None, "curve", row, "coop", bucket.coop
         for area in (curve.auc_solo, curve.auc_coop, curve.gap, curve.retention):
@@ -311,10 +333,10 @@ def _numbers(stats: Stats) -> Iterator[Number]:
 
 def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     talk = group.communication
-    for one in talk.measures:
-        sides = {"all": one.every, "conflict-free": one.clean, "conflict": one.conflict}
-        for column, share in (*sides.items(), ("difference", one.difference)):
-            yield "communication", one.name, column, share
+    for measure in talk.measures:
+        sides = {"all": measure.every, "conflict-free": measure.clean, "conflict": measure.conflict}
+        for column, share in (*sides.items(), ("difference", measure.difference)):
+            yield "communication", measure.name, column, share
     for part in talk.steps:
         yield "steps", part.of, "share", part.share
     for opening in talk.openings:

@@ -9,6 +9,7 @@ from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value
 from annotator.calibration.correct import Stored, fitted, labelled_in
 from annotator.calibration.estimates import Labelled
 from annotator.errors import AnnotatorError
+from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run, name_runs
 
@@ -46,9 +47,9 @@ class Terms:
 Sides = tuple[list[JudgedTrace], list[JudgedTrace]]
 
 
-def sides_of(
+def read_sides(
     runs: Sequence[Run],
-    info: Scheme,
+    scheme: Scheme,
     names: tuple[str, str, str],
     calibrations: Sequence[Stored],
 ) -> tuple[Sides, Terms]:
@@ -62,31 +63,31 @@ def sides_of(
     """
     attribute, *values = names
     sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
-    there: Counter[str] = Counter()
+    value_counts: Counter[str] = Counter()
     terms: Terms | None = None
     for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, Labelled] = {}
         if calibrations:
-            people, own_terms = _people(run, info, calibrations)
-            terms = _common(terms, own_terms)
-        for annotation in run.annotations(info.id):
-            if annotation.status not in ("labelled", "none"):
+            people, terms_of_run = _people(run, scheme, calibrations)
+            terms = _common(terms, terms_of_run)
+        for annotation in run.annotations(scheme.id):
+            if annotation.status not in JUDGED:
                 continue
             value = _value(annotation, attribute, name)
-            there[value] += 1
+            value_counts[value] += 1
             if value in sides:
                 person = people.get(annotation.trace_id)
                 cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
-                sides[value].append(_seen(annotation, info, attribute, person, cluster))
+                sides[value].append(_place_trace(annotation, scheme, attribute, person, cluster))
     for side, traces in sides.items():
         if not traces:
-            counts = ", ".join(f"{one} ({n})" for one, n in there.most_common(12))
+            counts = ", ".join(f"{value} ({n})" for value, n in value_counts.most_common(12))
             raise EmptySide(
-                f"no trace judged by {info.id} has {attribute} = {side}; there are"
+                f"no trace judged by {scheme.id} has {attribute} = {side}; there are"
                 f" {counts or 'none at all'}"
             )
-        seen = Counter(one.trace_id for one in traces)
-        twice, times = seen.most_common(1)[0]
+        times_judged = Counter(trace.trace_id for trace in traces)
+        twice, times = times_judged.most_common(1)[0]
         if times > 1:
             raise AnnotatorError(
                 f"{attribute} = {side}: {twice!r} stands in {times} of the runs, and would count as"
@@ -113,14 +114,14 @@ def _common(before: Terms | None, terms: Terms) -> Terms:
 
 
 def _people(
-    run: Run, info: Scheme, calibrations: Sequence[Stored]
+    run: Run, scheme: Scheme, calibrations: Sequence[Stored]
 ) -> tuple[dict[str, Labelled], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    stored, frame, why = fitted(run, info.id, calibrations)
+    stored, frame, why = fitted(run, scheme.id, calibrations)
     if why:
         raise AnnotatorError(
-            f"the calibration for {info.id} does not fit: {why}. Groups are compared by the labels"
-            " of their own traces: calibrate this run"
+            f"the calibration for {scheme.id} does not fit: {why}. Groups are compared by the"
+            " labels of their own traces: calibrate this run"
         )
     rows = labelled_in(stored, frame)
     scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
@@ -137,9 +138,9 @@ def _value(annotation: Annotation, attribute: str, run: str) -> str:
     return annotation.judge if attribute == JUDGE else value_of(annotation.attributes, attribute)
 
 
-def _seen(
+def _place_trace(
     annotation: Annotation,
-    info: Scheme,
+    scheme: Scheme,
     attribute: str,
     person: Labelled | None,
     cluster: str | None,
@@ -148,4 +149,6 @@ def _seen(
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return JudgedTrace(annotation.trace_id, key, task, info.labels_of(annotation), person, cluster)
+    return JudgedTrace(
+        annotation.trace_id, key, task, scheme.labels_of(annotation), person, cluster
+    )

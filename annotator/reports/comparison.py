@@ -11,7 +11,15 @@ from annotator.annotations import lone_cluster
 from annotator.calibration.correct import Calibrations
 from annotator.calibration.estimates import Judged, cautions, estimate_code
 from annotator.errors import AnnotatorError
-from annotator.reports.sides import JUDGE, RUN, EmptySide, JudgedTrace, Sides, Terms, sides_of
+from annotator.reports.comparison_sides import (
+    JUDGE,
+    RUN,
+    EmptySide,
+    JudgedTrace,
+    Sides,
+    Terms,
+    read_sides,
+)
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import (
@@ -51,7 +59,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class GroupComparison:
     """Two groups by one rubric in ``runs`` (ids), judged by ``judges`` (id and hash of each).
 
     ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
@@ -85,7 +93,7 @@ def compare(
     calibrations: Calibrations | None = None,
     *,
     notice: Callable[[str], None] | None = None,
-) -> list[Compared]:
+) -> list[GroupComparison]:
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
 
@@ -100,11 +108,11 @@ def compare(
     """
     if first == second:
         raise AnnotatorError(f"{attribute} = {first}: both sides of the comparison are the same")
-    known = [run.schemes for run in runs]
+    schemes = [run.schemes for run in runs]
     shared = [
-        info
-        for name, info in known[0].items()
-        if all(name in other and other[name].sha256 == info.sha256 for other in known)
+        scheme
+        for name, scheme in schemes[0].items()
+        if all(name in other and other[name].sha256 == scheme.sha256 for other in schemes)
     ]
     if not shared:
         raise AnnotatorError("the runs have no rubric (of the same version) in common")
@@ -117,18 +125,19 @@ def compare(
         for note in run.manifest.partial
     ]
     comparisons, empty = [], []
-    for info in shared:
-        stored = (calibrations or {}).get(info.id, ())
+    for scheme in shared:
+        stored = (calibrations or {}).get(scheme.id, ())
         try:
-            sides, terms = sides_of(runs, info, names, stored)
+            sides, terms = read_sides(runs, scheme, names, stored)
         except EmptySide as error:
             empty.append(str(error))
             continue
-        judged = [
-            frozenset() if other[info.id].screens else other[info.id].judged for other in known
-        ]
-        one = _compared(info, judges, sides, names, judged, terms, calibrated=bool(stored))
-        comparisons.append(replace(one, runs=ids, notes=(*one.notes, *parts)))
+        versions = [other[scheme.id] for other in schemes]  # by what each judge can find
+        judged = [frozenset() if version.screens else version.judged for version in versions]
+        comparison = _compare_by(
+            scheme, judges, sides, names, judged, terms, calibrated=bool(stored)
+        )
+        comparisons.append(replace(comparison, runs=ids, notes=(*comparison.notes, *parts)))
     if not comparisons:
         raise EmptySide("; ".join(empty))
     if notice:
@@ -137,8 +146,8 @@ def compare(
     return comparisons
 
 
-def _compared(
-    info: Scheme,
+def _compare_by(
+    scheme: Scheme,
     judges: tuple[tuple[str, str], ...],
     sides: Sides,
     names: tuple[str, str, str],
@@ -146,31 +155,31 @@ def _compared(
     terms: Terms,
     *,
     calibrated: bool,
-) -> Compared:
+) -> GroupComparison:
     kind, alone = _kind(*sides), (0, 0)
     if kind == "paired":
         pairs = _pairs(*sides)
         alone = (len(sides[0]) - len(pairs), len(sides[1]) - len(pairs))
-        sides = ([one for one, _ in pairs], [other for _, other in pairs])
+        sides = ([trace for trace, _ in pairs], [partner for _, partner in pairs])
     confidence = terms.confidence
-    # The same traces have the same true shares: their labels tell judges apart, not traces.
+    # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
-    codes = [code for code in info.ids if all(code in one for one in judged)]
+    codes = [code for code in scheme.ids if all(code in judged_codes for judged_codes in judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
-    corrected = _corrected(sides, codes, terms) if calibrated and not same else None
+    corrected = _correct_shares(sides, codes, terms) if calibrated and not same else None
     gaps = [_difference(code, sides, kind, confidence) for code in codes]
     adjusted = adjust([test.p for _, test in gaps], "holm")
     rows = []
     for code, (estimate, test), p in zip(codes, gaps, adjusted, strict=True):
-        counts = [sum(code in one.labels for one in side) for side in sides]
-        one, other = (
+        counts = [sum(code in trace.labels for trace in side) for side in sides]
+        first, second = (
             wilson(k, len(side), confidence) for k, side in zip(counts, sides, strict=True)
         )
         gap = mover(corrected[0][code], corrected[1][code]) if corrected else None
-        rows.append(Difference(code, one, other, estimate, test, p, gap))
-    left = [code for code in info.labels if code not in codes]
-    return Compared(
-        info,
+        rows.append(Difference(code, first, second, estimate, test, p, gap))
+    left_out = [code for code in scheme.labels if code not in codes]
+    return GroupComparison(
+        scheme,
         judges,
         *names,
         kind,
@@ -179,34 +188,34 @@ def _compared(
         confidence,
         tuple(rows),
         sum(p is not None for p in adjusted),
-        tuple(_notes(kind, alone, left, sides, corrected, terms, same=same)),
+        tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
     )
 
 
 def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
-    keys = [[one.key for one in side] for side in (first, second)]
-    both = set(keys[0]) & set(keys[1])
+    keys = [[trace.key for trace in side] for side in (first, second)]
+    shared = set(keys[0]) & set(keys[1])
     unique = all(len(set(side)) == len(side) for side in keys)
-    if unique and len(both) >= _ENOUGH * max(map(len, keys)):
+    if unique and len(shared) >= _ENOUGH * max(map(len, keys)):
         return "paired"
-    tasks = [{one.task for one in side} - {None} for side in (first, second)]
+    tasks = [{trace.task for trace in side} - {None} for side in (first, second)]
     return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
 def _pairs(
     first: list[JudgedTrace], second: list[JudgedTrace]
 ) -> list[tuple[JudgedTrace, JudgedTrace]]:
-    partners = {one.key: one for one in second}
-    return [(one, partners[one.key]) for one in first if one.key in partners]
+    partners = {trace.key: trace for trace in second}
+    return [(trace, partners[trace.key]) for trace in first if trace.key in partners]
 
 
 def _difference(code: str, sides: Sides, kind: Kind, confidence: float) -> tuple[Estimate, Test]:
-    flags = [[code in one.labels for one in side] for side in sides]
+    flags = [[code in trace.labels for trace in side] for side in sides]
     if kind == "paired":
         cells = Counter(zip(*flags, strict=True))
         alone = cells[True, False], cells[False, True]
-        both, neither = cells[True, True], cells[False, False]
-        return paired_difference(both, *alone, neither, confidence), mcnemar(*alone)
+        in_both, in_neither = cells[True, True], cells[False, False]
+        return paired_difference(in_both, *alone, in_neither, confidence), mcnemar(*alone)
     (k1, n1), (k2, n2) = [(sum(side), len(side)) for side in flags]
     test = fisher([[k1, n1 - k1], [k2, n2 - k2]])
     if k1 + k2 in (0, n1 + n2):  # nothing to test, and nothing for Holm to count
@@ -222,8 +231,8 @@ def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float
     rows: dict[Hashable, int] = {}
     totals: list[list[float]] = []
     for side, (traces, flagged) in enumerate(zip(sides, flags, strict=True)):
-        for one, flag in zip(traces, flagged, strict=True):
-            row = rows.setdefault(one.task or (side, one.key), len(rows))
+        for trace, flag in zip(traces, flagged, strict=True):
+            row = rows.setdefault(trace.task or (side, trace.key), len(rows))
             if row == len(totals):
                 totals.append([0.0] * 4)
             totals[row][2 * side] += flag
@@ -234,29 +243,29 @@ def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float
             gaps: Floats = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
         return gaps
 
-    made = cluster_bootstrap(np.asarray(totals), gap, confidence=confidence)
+    bootstrap = cluster_bootstrap(np.asarray(totals), gap, confidence=confidence)
     n = sum(map(len, sides))
-    return made.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
+    return bootstrap.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _corrected(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Shares, _Shares]:
+def _correct_shares(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Shares, _Shares]:
     """Return the corrected shares of each side, by the labels of its traces: of ``codes`` and of
     every label that either side has.
     """
-    there = dict.fromkeys((*codes, *_labels(sides)))
-    first, second = ({code: _share(code, side, terms) for code in there} for side in sides)
+    labels = dict.fromkeys((*codes, *_labels(sides)))
+    first, second = ({code: _share(code, side, terms) for code in labels} for side in sides)
     return first, second
 
 
 def _share(code: str, side: Sequence[JudgedTrace], terms: Terms) -> Estimate:
     clusters: dict[str, list[int]] = {}
-    for one in side:
-        counts = clusters.setdefault(one.cluster or lone_cluster(one.trace_id), [0, 0])
-        counts[0] += code in one.labels
+    for trace in side:
+        counts = clusters.setdefault(trace.cluster or lone_cluster(trace.trace_id), [0, 0])
+        counts[0] += code in trace.labels
         counts[1] += 1
     flagged, totals = zip(*clusters.values(), strict=True)
     judged = Judged(len(side), sum(flagged), (flagged, totals))
-    people = [one.person for one in side if one.person]
+    people = [trace.person for trace in side if trace.person]
     if any(person.cluster is not None for person in people):
         people = [
             replace(person, cluster=person.cluster or lone_cluster(person.trace_id))
@@ -268,7 +277,7 @@ def _share(code: str, side: Sequence[JudgedTrace], terms: Terms) -> Estimate:
 def _notes(
     kind: Kind,
     alone: tuple[int, int],
-    left: Sequence[str],
+    left_out: Sequence[str],
     sides: Sides,
     corrected: tuple[_Shares, _Shares] | None,
     terms: Terms,
@@ -285,25 +294,25 @@ def _notes(
     }[kind]
     if any(alone):
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
-    if left:
+    if left_out:
         why = "a judge cannot find them, or is a screen, which decides by finding"
-        yield f"Not compared, because {why}: {', '.join(left)}."
+        yield f"Not compared, because {why}: {', '.join(left_out)}."
     if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
         if same:
             yield "The same traces have the same true shares: corrected ones are not compared."
         return
-    labels = [sum(one.person is not None for one in side) for side in sides]
+    labels = [sum(trace.person is not None for trace in side) for side in sides]
     yield (
         f"Corrected: each side by the labels of its own traces ({labels[0]} and {labels[1]}),"
         " limits combined by MOVER as if the sides were independent."
     )
     for name, side, shares in zip(("first", "second"), sides, corrected, strict=True):
-        people = [one.person for one in side if one.person]
+        people = [trace.person for trace in side if trace.person]
         for caution in cautions(people, shares):
             yield f"{name}: {caution}"
     yield from terms.warnings
 
 
 def _labels(sides: Sides) -> list[str]:
-    return sorted({label for side in sides for one in side for label in one.labels})
+    return sorted({label for side in sides for trace in side for label in trace.labels})

@@ -1,0 +1,77 @@
+"""Which codes stand in the same traces."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from annotator.reports.counts import JUDGED
+from annotator.rubrics import Scheme
+from annotator.runs.run import Run, name_runs
+
+
+@dataclass(frozen=True, slots=True)
+class CoOccurrence:
+    """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
+
+    ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
+    that code. A count is None where the judge cannot find one of the codes. ``folder``: the run's
+    name. ``notes``: why these are not all traces of the run.
+    """
+
+    run: str
+    folder: str
+    rubric: str
+    version: int
+    rubric_sha256: str
+    judge: str
+    judge_sha256: str
+    codes: tuple[str, ...]
+    counts: tuple[tuple[int | None, ...], ...]
+    judged: int
+    notes: tuple[str, ...]
+
+
+def count_co_occurrences(*runs: Run) -> list[CoOccurrence]:
+    """Count the pairs of codes in each run, for each of its rubrics that allows more than one.
+
+    Raises:
+        AnnotatorError: there is no run, or a line of it is damaged.
+    """
+    return [
+        _count(run, name, scheme)
+        for run, name in zip(runs, name_runs(runs), strict=True)
+        for scheme in run.schemes.values()
+        if scheme.choice != "one"
+    ]
+
+
+def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
+    pairs: Counter[tuple[str, str]] = Counter()
+    judged = 0
+    for annotation in run.annotations(scheme.id):
+        if annotation.status in JUDGED:
+            judged += 1
+            pairs.update(combinations_with_replacement(sorted(set(annotation.codes)), 2))
+    counts = tuple(
+        tuple(
+            pairs[min(row, column), max(row, column)] if {row, column} <= scheme.judged else None
+            for column in scheme.ids
+        )
+        for row in scheme.ids
+    )
+    about = run.id, name, scheme.id, scheme.version, scheme.sha256, run.judge, run.judge_sha256
+    return CoOccurrence(*about, scheme.ids, counts, judged, run.manifest.partial)
+
+
+def list_uncounted(*runs: Run) -> list[str]:
+    """Return which rubrics of the runs :func:`count_co_occurrences` does not count, a line each.
+
+    Raises:
+        AnnotatorError: there is no run.
+    """
+    return [
+        f"{scheme.id} ({name}): a trace has one code at most, nothing to count"
+        for run, name in zip(runs, name_runs(runs), strict=True)
+        for scheme in run.schemes.values()
+        if scheme.choice == "one"
+    ]

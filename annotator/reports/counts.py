@@ -1,0 +1,87 @@
+"""What is counted of a run's annotations while they pass by; nothing of it grows with traces but
+the hashes of their tasks.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
+from annotator.reports.votes import VoteCounts
+from annotator.rubrics import Scheme
+
+JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
+_BY_FINDING = "a judge that screens decides by finding: what is undecided is no random part"
+_FAILURES = 10  # that are named
+
+
+@dataclass(slots=True)
+class TraceCounts:
+    """The counts of one rubric, of all traces or of those with one value of an attribute.
+
+    ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
+    codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
+    """
+
+    rubric: Scheme
+    of_labelled: bool = False
+    status: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+    anywhere: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    rejected_traces: int = 0
+    emptied: int = 0
+    outcome_unknown: int = 0
+    truncated: int = 0
+    votes: VoteCounts = field(default_factory=VoteCounts)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    tasks: set[int] = field(default_factory=set)
+
+    @property
+    def judged(self) -> int:
+        """Traces with a judgement that is counted."""
+        return self.status["labelled"] + self.status["none"]
+
+    @property
+    def n(self) -> int:
+        """What shares are of."""
+        return self.status["labelled"] if self.of_labelled else self.judged
+
+    @property
+    def open(self) -> int:
+        """Traces of which it is not known what they hold."""
+        return self.status["undecided"] + self.status["failed"]
+
+    @property
+    def selection(self) -> str | None:
+        """Why even what the judge finds all of has no share, None if it has."""
+        return _BY_FINDING if self.rubric.screens and self.status["undecided"] else None
+
+    def add(self, annotation: Annotation) -> None:
+        """Count an annotation."""
+        self.status[annotation.status] += 1
+        self.votes.add(annotation)
+        self.anywhere.update(set(annotation.codes))
+        self.rejected += len(annotation.rejected)
+        self.rejected_traces += bool(annotation.rejected)
+        self.emptied += bool(annotation.rejected) and annotation.status == "none"
+        if annotation.status in JUDGED:
+            labels = self.rubric.labels_of(annotation)
+            self.labels.update(set(labels))
+            groups = self.rubric.groups.items()
+            self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
+            self.outcome_unknown += annotation.attributes.get("passed") is None
+            self.truncated += bool(annotation.truncated)
+            if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
+                self.tasks.add(hash(task))
+        if annotation.status == "failed" and len(self.failures) < _FAILURES:
+            self.failures.append((annotation.trace_id, annotation.error or ""))
+
+    def bounds(self, count: int, *, screen: bool = False) -> tuple[float, float] | None:
+        """Return the least and the greatest share that undecided and failed traces leave possible
+        where ``count`` traces have a code, and for what is only screened for, all others.
+        """
+        total = self.n + self.open
+        if not total or not (self.open or screen):
+            return None
+        return count / total, 1.0 if screen else (count + self.open) / total
