@@ -25,12 +25,18 @@ _NAMES = {
     "calibrate": "annotator.api",
     "compare": "annotator.api",
     "count": "annotator.api",
+    "count_pairs": "annotator.api",
+    "describe": "annotator.api",
+    "draw": "annotator.api",
+    "forecast": "annotator.api",
     "llm": "annotator.api",
     "load_rubric": "annotator.rubrics",
     "load_traces": "annotator.traces",
     "locate": "annotator.evidence",
     "open_run": "annotator.runs.run",
+    "open_runs": "annotator.runs.run",
     "read_annotations": "annotator.annotations",
+    "read_calibrations": "annotator.api",
     "read_traces": "annotator.traces",
 }
 

@@ -5,29 +5,74 @@ errors are those of the command line (:class:`~annotator.errors.AnnotatorError`)
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
-from annotator.annotations import Annotation, Usage
+from annotator.annotations import DEFAULT_CLUSTER, Annotation, Usage
 from annotator.errors import AnnotatorError, Interrupted
-from annotator.judges.base import Judge
-from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
+from annotator.judges.base import BUILT_IN, MODES, Judge, PaidJudge
+from annotator.judges.build import (
+    BuiltJudge,
+    ModelSettings,
+    build_judge,
+    model_settings,
+    read_settings,
+)
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.execute import Only, Plan, carry_out
+from annotator.runs.execute import Forecast, Only, Plan, carry_out, forecast_plan
 from annotator.runs.manifest import new_manifest, read_manifest
-from annotator.runs.run import Run, open_run
-from annotator.runs.store import RunDirectory
-from annotator.traces import Traces, TraceSource, load_traces
+from annotator.runs.run import Run, name_runs, open_run, open_runs
+from annotator.runs.store import RunDirectory, read_done
+from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
 if TYPE_CHECKING:  # a run that is only made needs no statistics
+    from annotator.calibration.correct import Calibrations
     from annotator.calibration.model import Calibration
+    from annotator.reports.frequency import FrequencyTable
     from annotator.reports.table import Table
+
+__all__ = [
+    "BUILT_IN",
+    "MODES",
+    "AnnotatorError",
+    "BuiltJudge",
+    "Forecast",
+    "ModelSettings",
+    "Only",
+    "PaidJudge",
+    "Recorded",
+    "Rubric",
+    "Run",
+    "Traces",
+    "Unreadable",
+    "aannotate",
+    "annotate",
+    "build_judge",
+    "calibrate",
+    "compare",
+    "count",
+    "count_pairs",
+    "describe",
+    "draw",
+    "forecast",
+    "llm",
+    "load_rubric",
+    "load_traces",
+    "model_settings",
+    "name_runs",
+    "open_run",
+    "open_runs",
+    "read_calibrations",
+    "read_settings",
+]
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """What :func:`annotator.judges.build.build_judge` takes."""
+CalibrationSource = Union["Calibration", Iterable["Calibration"], "Calibrations", None]
+"""A calibration, several, or what :func:`read_calibrations` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +126,7 @@ async def aannotate(
     concurrency: int = 8,
     on_progress: Callable[[Recorded], None] | None = None,
     on_notice: Callable[[str], None] | None = None,
+    command: str = "annotator.annotate(...)",
     _kept: list[Run] | None = None,
 ) -> Run:
     """Judge traces by a rubric or several, inside a running event loop, and return the run.
@@ -99,6 +145,7 @@ async def aannotate(
         concurrency: the most calls in flight.
         on_progress: told after every annotation.
         on_notice: told what the user should know.
+        command: what the manifest says the run was made by.
 
     Raises:
         AnnotatorError: a source, rubric or judge is wrong, no trace was found, the judge had to
@@ -106,26 +153,72 @@ async def aannotate(
     """
     if resume and not out:
         raise AnnotatorError("resume=True needs out, the run directory to go on with")
-    given = [rubric] if isinstance(rubric, (str, Rubric)) else list(rubric)
-    rubrics = tuple(load_rubric(item) if isinstance(item, str) else item for item in given)
-    if not rubrics or len({item.id for item in rubrics}) < len(rubrics):
-        raise AnnotatorError("rubric: name one, or several with different ids")
-    built = build_judge(judge, concurrency=concurrency)
-    if not isinstance(traces, Traces):
-        traces = load_traces(traces, format=format)
+    notice = on_notice or (lambda text: None)
+    built, plan = _prepare(traces, rubric, judge, format, limit, only, concurrency)
     if resume and out:
         built.judge.recall(read_manifest(Path(out)).learned)
-    plan = Plan(traces, rubrics, built.judge, limit, only, concurrency)
     if out:
-        return await _execute(plan, Path(out), built, resume, on_progress, on_notice)
+        return await _execute(plan, Path(out), built, resume, on_progress, notice, command)
     with TemporaryDirectory(prefix="annotator-") as folder:
         try:
-            run = await _execute(plan, Path(folder), built, False, on_progress, on_notice)
+            run = await _execute(plan, Path(folder), built, False, on_progress, notice, command)
         except BaseException:
             if _kept is not None and (Path(folder) / "run.json").is_file():
                 _kept.append(_hold(open_run(folder)))
             raise
         return _hold(run)
+
+
+def forecast(
+    traces: TraceSource | Traces,
+    rubric: str | Rubric | Sequence[str | Rubric],
+    judge: JudgeSource = "rules",
+    *,
+    resumed: str | Path | None = None,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    on_notice: Callable[[str], None] | None = None,
+) -> Forecast:
+    """Return how many calls, tokens and dollars :func:`annotate` would take with these arguments;
+    nothing is called and nothing written, and no key is needed.
+
+    ``resumed``: the run directory of an unfinished run, whose annotations would not be made again.
+
+    Raises:
+        AnnotatorError: a source, rubric or judge is wrong, or the unfinished run cannot be read.
+    """
+    built, plan = _prepare(traces, rubric, judge, format, limit, only, offline=True)
+    is_done: Callable[[str, str], bool] = lambda trace_id, rubric: False  # noqa: E731
+    if resumed:
+        built.judge.recall(read_manifest(Path(resumed)).learned)
+        is_done = read_done(Path(resumed))
+    built.preview()
+    try:
+        return forecast_plan(plan, is_done)
+    finally:
+        built.end(on_notice or (lambda text: None))
+
+
+def _prepare(
+    traces: TraceSource | Traces,
+    rubric: str | Rubric | Sequence[str | Rubric],
+    judge: JudgeSource,
+    format: str,
+    limit: int | None,
+    only: Only,
+    concurrency: int = 8,
+    *,
+    offline: bool = False,
+) -> tuple[BuiltJudge, Plan]:
+    sources = [rubric] if isinstance(rubric, (str, Rubric)) else list(rubric)
+    rubrics = tuple(load_rubric(item) if isinstance(item, str) else item for item in sources)
+    if not rubrics or len({item.id for item in rubrics}) < len(rubrics):
+        raise AnnotatorError("rubric: name one, or several with different ids")
+    built = build_judge(judge, concurrency=concurrency, offline=offline)
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces, format=format)
+    return built, Plan(traces, rubrics, built.judge, limit, only, concurrency)
 
 
 async def _execute(
@@ -134,7 +227,8 @@ async def _execute(
     built: BuiltJudge,
     resume: bool,
     on_progress: Callable[[Recorded], None] | None,
-    on_notice: Callable[[str], None] | None,
+    notice: Callable[[str], None],
+    command: str,
 ) -> Run:
     manifest = new_manifest(
         rubrics=plan.rubrics,
@@ -144,7 +238,7 @@ async def _execute(
         only=plan.only,
         limit=plan.limit,
         concurrency=plan.concurrency,
-        command="annotator.annotate(...)",
+        command=command,
     )
     start = RunDirectory.resume if resume else RunDirectory.create
     run = start(folder, manifest)
@@ -153,7 +247,9 @@ async def _execute(
         if on_progress:
             on_progress(Recorded(sum(run.counts.values()), dict(run.counts), run.usage))
 
-    await carry_out(plan, run, built, record, on_notice or (lambda text: None))
+    seen = await carry_out(plan, run, built, record, notice)
+    for line in seen.describe():
+        notice(line)
     return open_run(folder)
 
 
@@ -178,7 +274,7 @@ def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
 
 def count(
     *runs: Run,
-    calibration: "Calibration | Iterable[Calibration] | None" = None,
+    calibration: CalibrationSource = None,
     transfer: bool = False,
     by: str | None = None,
     of_labelled: bool = False,
@@ -193,27 +289,56 @@ def count(
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
             the attribute.
     """
-    from annotator.reports.frequency import frequency_tables, mark_runs
     from annotator.reports.tables import frequency
+
+    corrections = _by_rubric(calibration)
+    return list(frequency.tabulate(_count(runs, corrections, transfer, by, of_labelled)))
+
+
+def _count(
+    runs: Sequence[Run],
+    corrections: "Calibrations | None",
+    transfer: bool,
+    by: str | None,
+    of_labelled: bool = False,
+) -> "list[FrequencyTable]":
+    from annotator.reports.frequency import frequency_tables, mark_runs
 
     if len({run.id for run in runs}) < len(runs):
         raise AnnotatorError("a run was given twice, and would count as often")
-    stored = _stored(calibration)
     tables = [
         table
         for run in runs
         for table in frequency_tables(
-            run, stored, transfer=transfer, by=by, of_labelled=of_labelled
+            run, corrections, transfer=transfer, by=by, of_labelled=of_labelled
         )
     ]
-    return list(frequency.tabulate(mark_runs(tables, runs)))
+    return mark_runs(tables, runs)
+
+
+def count_pairs(*runs: Run, on_notice: Callable[[str], None] | None = None) -> "list[Table]":
+    """Return how often two codes stand in the same trace, a table for each run and rubric.
+
+    ``on_notice`` is told of each rubric that allows one code alone, and has no pairs.
+
+    Raises:
+        AnnotatorError: a run is damaged.
+    """
+    from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
+    from annotator.reports.tables import co_occurrence
+
+    counts = count_co_occurrences(*runs)
+    if on_notice:
+        for line in list_uncounted(*runs):
+            on_notice(line)
+    return list(co_occurrence.tabulate(counts))
 
 
 def compare(
     *runs: Run,
     by: str = "run",
     values: tuple[str, str] | None = None,
-    calibration: "Calibration | Iterable[Calibration] | None" = None,
+    calibration: CalibrationSource = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
     """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
@@ -224,15 +349,95 @@ def compare(
     """
     from annotator.reports.comparison import compare as compare_sides
     from annotator.reports.tables import comparison
-    from annotator.runs.run import name_runs
 
     names = tuple(name_runs(runs))
     if values is None and (by != "run" or len(names) != 2):
         raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
     first, second = values or (names[0], names[1])
     notice = on_notice or (lambda text: None)
-    compared = compare_sides(runs, by, first, second, _stored(calibration), notice=notice)
+    compared = compare_sides(runs, by, first, second, _by_rubric(calibration), notice=notice)
     return list(comparison.tabulate(compared))
+
+
+def draw(
+    *runs: Run,
+    out: str | Path,
+    plot: str = "frequency",
+    calibration: CalibrationSource = None,
+    transfer: bool = False,
+    by: str | None = None,
+    on_notice: Callable[[str], None] | None = None,
+) -> None:
+    """Draw the shares of codes with their intervals into a .svg, .png or .pdf, or another figure:
+    ``plot`` is ``frequency``, ``co-occurrence``, ``confusion`` or ``reliability`` (the last two
+    need a calibration). ``on_notice`` is told what the figure leaves out.
+
+    Raises:
+        AnnotatorError: as :func:`count`; matplotlib is not installed, there is nothing of this kind
+            to draw, or the file cannot be written.
+    """
+    from annotator.reports import figures
+    from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
+
+    file = Path(out)
+    figures.check(file)
+    if plot == "co-occurrence":
+        source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
+        left_out = list_uncounted(*runs)
+    else:
+        corrections = _by_rubric(calibration)
+        tables = _count(runs, corrections, transfer, by)
+        source = figures.FigureSource(runs, tables, corrections)
+        left_out = []
+    for line in (*left_out, *figures.draw(plot, source, file)):
+        if on_notice:
+            on_notice(line)
+
+
+def describe(
+    traces: TraceSource | Traces,
+    *,
+    cluster: Collection[str] = DEFAULT_CLUSTER,
+    by: str | None = None,
+    figure: str | Path | None = None,
+    on_notice: Callable[[str], None] | None = None,
+    on_unreadable: Callable[[Unreadable], None] | None = None,
+) -> "list[Table]":
+    """Return what can be counted in traces without a judge, as ``annotate stats`` prints it.
+
+    Args:
+        traces: what :func:`load_traces` returns, or takes.
+        cluster: the attributes that together name a task; none of them: runs are independent.
+        by: tables for each value of this attribute, too.
+        figure: where to draw success by difficulty, a .svg, .png or .pdf.
+        on_notice: told what the figure leaves out.
+        on_unreadable: told of each trace that cannot be read, and is left out.
+
+    Raises:
+        AnnotatorError: no trace was found, none has the attribute, or the figure cannot be drawn.
+    """
+    from annotator.reports import figures
+    from annotator.reports.stats import StatsCounts, statistics
+    from annotator.reports.tables import stats
+
+    if figure:
+        figures.check(Path(figure))
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces)
+    counts = StatsCounts(cluster=cluster, by=by)
+    for item in traces.find():
+        counts.add(item)
+        if isinstance(item, Unreadable) and on_unreadable:
+            on_unreadable(item)
+    described = statistics(counts)
+    if not described.groups[0].traces:
+        raise AnnotatorError(f"no traces in {', '.join(traces.places) or 'what was given'}")
+    if figure:
+        drawing = figures.FigureSource(stats=described)
+        for line in figures.draw(figures.DIFFICULTY, drawing, Path(figure)):
+            if on_notice:
+                on_notice(line)
+    return list(stats.tabulate(described))
 
 
 def calibrate(
@@ -258,22 +463,36 @@ def calibrate(
     request = Request(tuple(map(Path, files)), rubrics=(rubric,) if rubric else (), **options)
     if rubric is None:
         there = rubrics_in(request.files)
-        known = [name for name in run.schemes if name in there]
-        if len(known) > 1:
-            raise AnnotatorError(f"the labels are for {', '.join(known)}: say which with rubric=")
+        names = [name for name in run.schemes if name in there]
+        if len(names) > 1:
+            raise AnnotatorError(f"the labels are for {', '.join(names)}: say which with rubric=")
     [done] = calibrate_run(run, request)
     return done.calibration
 
 
-def _stored(calibration: "Calibration | Iterable[Calibration] | None") -> Any:
+def read_calibrations(*files: str | Path) -> "Calibrations":
+    """Return what ``annotate calibrate`` wrote, for :func:`count` and the like; of several for one
+    rubric each run takes its own.
+
+    Raises:
+        AnnotatorError: a file cannot be read, or is not what ``annotate calibrate`` writes.
+    """
+    from annotator.calibration import correct
+
+    return correct.read_calibrations([Path(file) for file in files])
+
+
+def _by_rubric(calibration: CalibrationSource) -> "Calibrations | None":
     """Return calibrations as a report reads them, by rubric."""
-    if calibration is None:
+    if not calibration:
         return None
+    if isinstance(calibration, Mapping):
+        return calibration
     from annotator.calibration.correct import Stored
     from annotator.calibration.model import Calibration
 
-    given = [calibration] if isinstance(calibration, Calibration) else list(calibration)
+    calibrations = [calibration] if isinstance(calibration, Calibration) else list(calibration)
     by_rubric: dict[str, list[Stored]] = {}
-    for item in given:
+    for item in calibrations:
         by_rubric.setdefault(item.rubric, []).append(Stored.model_validate(item.as_dict()))
     return by_rubric

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from annotator.cli.asked import Asked
+from annotator.api import name_runs
+from annotator.cli.drawing import say_notice
+from annotator.cli.report_options import ReportOptions
 from annotator.reports import formats
-from annotator.runs.run import name_runs
-from annotator.text import one_line
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
 
@@ -24,7 +24,7 @@ class Format:
 
     goes_with: frozenset[str]
     name: str = ""
-    write: Callable[[Asked, Path], None] | None = None
+    write: Callable[[ReportOptions, Path], None] | None = None
 
     def check(self, format_: str, given: Given) -> None:
         """Raise :class:`click.UsageError` if an option was given that does not go with it."""
@@ -67,28 +67,27 @@ def check_together(given: Given) -> None:
         raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
 
 
-def _parquet(asked: Asked, path: Path) -> None:
+def _parquet(options: ReportOptions, path: Path) -> None:
     from annotator.reports.formats import parquet
-    from annotator.reports.tables import frequency
 
-    parquet.write(frequency.tabulate(asked.tables()), path)
+    parquet.write(options.tables(), path)
 
 
-def _dataset(asked: Asked, path: Path) -> None:
+def _dataset(options: ReportOptions, path: Path) -> None:
     from annotator.runs.dataset import write_dataset
 
-    write_dataset(asked.runs, path)
-    for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):
+    write_dataset(options.runs, path)
+    for run, name in zip(options.runs, name_runs(options.runs), strict=True):
         if notes := " ".join(run.manifest.partial):
-            click.echo(one_line(f"{name}: {notes}", 2000), err=True)
+            say_notice(f"{name}: {notes}")
 
 
-def _html(asked: Asked, path: Path) -> None:
+def _html(options: ReportOptions, path: Path) -> None:
     from annotator.files import NewFile
     from annotator.web.file import COMFORTABLE, write_report
 
     with NewFile(path) as file, TextIOWrapper(file, "utf-8", newline="") as out:
-        total = write_report(out, asked.shown())
+        total = write_report(out, options.pages())
     if total > COMFORTABLE:
         click.echo(
             f"{total} annotations in one file open slowly; annotate view shows any number", err=True

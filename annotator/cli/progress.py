@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from annotator.runs.store import RunDirectory
+from annotator.api import Recorded
 
 
 class Progress:
@@ -58,16 +58,17 @@ class Progress:
         if self._shown:
             self._bar.stop()
 
-    def show(self, run: RunDirectory) -> None:
+    def show(self, recorded: Recorded) -> None:
         """Show what the run has recorded so far."""
         if not self._shown:
             return
-        counts = "  ".join(f"{status} {n}" for status, n in run.counts.items() if n)
-        usage = run.usage
+        counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)
+        usage = recorded.usage
         least = "at least " if usage.unreported_calls else ""
         cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
-        done = sum(run.counts.values())
         self._bar.update(
-            self._task, completed=done, description=counts + (tokens if usage.calls else "")
+            self._task,
+            completed=recorded.annotations,
+            description=counts + (tokens if usage.calls else ""),
         )

@@ -1,36 +1,42 @@
 """``annotate run``, the default command."""
 
-import asyncio
 import json
 import resource
 import shlex
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from annotator.annotations import Annotation
+from annotator.api import (
+    BuiltJudge,
+    Forecast,
+    Only,
+    PaidJudge,
+    Run,
+    annotate,
+    count,
+    forecast,
+    open_run,
+)
 from annotator.cli.choices import reader_option
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
-from annotator.cli.tables import say_tables
+from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
-from annotator.judges.base import Judge
-from annotator.judges.build import BuiltJudge
-from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.rubrics import Rubric, built_in, load_rubric
-from annotator.runs.execute import Only, Plan, Seen, carry_out, forecast
-from annotator.runs.manifest import new_manifest, now, read_manifest
-from annotator.runs.run import open_run
-from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
-from annotator.traces import count_traces, exists, load_traces
+from annotator.traces import Traces, count_traces, exists, load_traces
 
-if TYPE_CHECKING:
-    from annotator.judges.llm.batch import FileOutbox
+_FAILURES = 10  # of each rubric that are told; annotations.jsonl has all
 
 
 @click.command("run", context_settings={"show_default": True})
@@ -109,64 +115,72 @@ def command(
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     built = choose_judge(judge_name, concurrency, dry_run, options, notice)
-    judge = built.judge
-    if resume and out:
-        judge.recall(read_manifest(out).learned)
-    plan = Plan(load_traces(*traces, format=format_), rubrics, judge, limit, only, concurrency)
+    sources = load_traces(*traces, format=format_)
     if dry_run:
-        _forecast(plan, built, out if resume else None, as_json)
+        resumed = out if resume else None
+        expected = forecast(
+            *(sources, rubrics, built),
+            resumed=resumed,
+            limit=limit,
+            only=only,
+            on_notice=_notice,
+        )
+        _say_forecast(expected, built.judge.assumption, as_json)
         return
     folder = out or _new_folder(rubrics)
-    manifest = new_manifest(
-        rubrics=rubrics,
-        judge=judge,
-        sources=traces,
-        format=format_,
-        only=only,
+    notice(_who(built.judge, folder))
+    progress = Progress(quiet, _counter(sources, rubrics, limit), lambda: built.judge.state)
+    start = partial(
+        annotate,
+        *(sources, rubrics, built),
+        out=folder,
+        resume=resume,
         limit=limit,
+        only=only,
         concurrency=concurrency,
+        on_progress=progress.show,
+        on_notice=notice,
         command=shlex.join(["annotate", *sys.argv[1:]]),
     )
-    run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
-    notice(_who(judge, folder))
+    format_of_tables = "json" if as_json else "table"
     try:
-        seen = _execute(plan, run, built, quiet, notice)
+        run = _execute(start, progress, folder)
     except BudgetReached as error:
-        say_tables(frequency_tables(open_run(folder)), "json" if as_json else "table")
+        put(count(open_run(folder)), format_of_tables)
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
-    _notices(seen, folder, notice)
-    if seen.pending and built.outbox:
-        _say_where(built.outbox, folder, notice)
+    if run.manifest.status == "waiting":
+        _say_where(built, folder, notice)
         return
-    tables = frequency_tables(open_run(folder))
-    say_tables(tables, "json" if as_json else "table")
-    if any(table.failed for table in tables):
-        _failures(tables, folder)
+    put(count(run), format_of_tables)
+    if run.manifest.totals.get("failed"):
+        _say_failures(run, folder)
         raise SystemExit(1)
 
 
-def _execute(
-    plan: Plan, run: RunDirectory, built: BuiltJudge, quiet: bool, notice: Callable[[str], None]
-) -> Seen:
-    """Carry out the plan; Ctrl-C becomes an error that says how to go on."""
-
-    def count() -> int:
-        found = count_traces(plan.traces.places, plan.traces.format)
-        return min(found, plan.limit or found) * len(plan.rubrics)
-
-    _more_files()
+def _execute(start: Callable[[], Run], progress: Progress, folder: Path) -> Run:
+    """Judge, and show how far it is; Ctrl-C becomes an error that says how to go on."""
+    _allow_more_files()
     try:
-        with Progress(quiet, count, lambda: plan.judge.state) as progress:
-            work = carry_out(plan, run, built, lambda _: progress.show(run), notice)
-            return asyncio.run(work)
-    except KeyboardInterrupt:
-        kept = sum(run.counts.values())
-        again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
-        text = again if kept or run.folder.exists() else "nothing was judged yet"
-        raise Interrupted(text) from None
+        with progress:
+            return start()
+    except (Interrupted, KeyboardInterrupt):
+        if not (folder / "run.json").is_file():
+            raise Interrupted("nothing was judged yet") from None
+        kept = open_run(folder).manifest.totals.get("annotations", 0)
+        raise Interrupted(f"{kept} annotations are kept; go on with: {_again(folder)}") from None
 
 
-def _more_files() -> None:
+def _counter(traces: Traces, rubrics: Sequence[Rubric], limit: int | None) -> Callable[[], int]:
+    """Return what counts the annotations that a run will have."""
+
+    def count_annotations() -> int:
+        total = count_traces(traces.places, traces.format)
+        return min(total, limit or total) * len(rubrics)
+
+    return count_annotations
+
+
+def _allow_more_files() -> None:
     """Allow this process as many open files as it may have: each call in flight is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
@@ -175,15 +189,10 @@ def _more_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool) -> None:
+def _say_forecast(expected: Forecast, assumption: str, as_json: bool) -> None:
     """Print what the run would take."""
-    built.preview()
-    try:
-        expected = forecast(plan, recorded(resumed) if resumed else lambda trace_id, rubric: False)
-    finally:
-        built.end(_notice)
     usage = expected.usage
-    shown = {
+    values = {
         "traces": expected.traces,
         "unreadable": expected.unreadable,
         "skipped": expected.skipped,
@@ -195,40 +204,40 @@ def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_usd": usage.cost_usd,
-        "assumption": plan.judge.assumption,
+        "assumption": assumption,
     }
     if as_json:
-        say(json.dumps(shown, indent=2))
+        say(json.dumps(values, indent=2))
         return
     if expected.failing:
         _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in shown.items()][:-2]
-    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{shown['assumption']}"]))
+    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in values.items()][:-2]
+    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{assumption}"]))
 
 
-def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
-    if outbox.file:
+def _say_where(built: BuiltJudge, folder: Path, notice: Callable[[str], None]) -> None:
+    if built.outbox and built.outbox.file:
         notice(
-            f"{outbox.written} requests are in {outbox.file}; when they are answered, go on with"
-            f" {_again(folder)} --batch-results FILE"
+            f"{built.outbox.written} requests are in {built.outbox.file}; when they are answered,"
+            f" go on with {_again(folder)} --batch-results FILE"
         )
 
 
 def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     if not names:
-        known = ", ".join(path.stem for path in built_in())
-        raise click.UsageError(f"--rubric is missing; built-in: {known}; or a YAML file")
+        there = ", ".join(path.stem for path in built_in())
+        raise click.UsageError(f"--rubric is missing; built-in: {there}; or a YAML file")
     rubrics = tuple(load_rubric(name) for name in names)
     ids = [rubric.id for rubric in rubrics]
-    for one in ids:
-        if ids.count(one) > 1:
-            raise click.UsageError(f"--rubric: two rubrics have the id {one!r}")
+    for name in ids:
+        if ids.count(name) > 1:
+            raise click.UsageError(f"--rubric: two rubrics have the id {name!r}")
     return rubrics
 
 
 def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
-    stamp = now().replace("-", "").replace(":", "").replace("T", "-")[:15]
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1
     while folder.exists():
@@ -237,7 +246,7 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
     return folder
 
 
-def _who(judge: Judge, folder: Path) -> str:
+def _who(judge: PaidJudge, folder: Path) -> str:
     who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
         judge.id, judge.id
     )
@@ -250,26 +259,20 @@ def _notice(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _notices(seen: Seen, folder: Path, notice: Callable[[str], None]) -> None:
-    if seen.ignored:
-        notice(f"{seen.ignored} files or records are not traces and were left out")
-    if seen.problems:
-        notice(f"{seen.problems} problems in traces that were judged all the same")
-    for example in seen.examples[:5]:
-        notice(f"  {one_line(example)}")
-    if len(seen.examples) > 5:
-        notice(f"  and more: see problems in {folder / 'run.json'}, or annotate traces")
-
-
-def _failures(tables: list[FrequencyTable], folder: Path) -> None:
-    for table in tables:
-        if not table.failed:
-            continue
-        click.echo(f"\n{table.rubric}: {table.failed} traces could not be judged:", err=True)
-        for trace_id, reason in table.failures:
-            click.echo(f"  {one_line(trace_id, 200)}: {one_line(reason)}", err=True)
-        if table.failed > len(table.failures):
-            rest = table.failed - len(table.failures)
+def _say_failures(run: Run, folder: Path) -> None:
+    failed: dict[str, list[Annotation]] = {}
+    counts = Counter[str]()
+    for annotation in run.annotations():
+        if annotation.status == "failed":
+            counts[annotation.rubric] += 1
+            if counts[annotation.rubric] <= _FAILURES:
+                failed.setdefault(annotation.rubric, []).append(annotation)
+    for rubric in filter(counts.get, run.schemes):
+        click.echo(f"\n{rubric}: {counts[rubric]} traces could not be judged:", err=True)
+        for annotation in failed[rubric]:
+            reason = one_line(annotation.error or "")
+            click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
+        if rest := counts[rubric] - len(failed[rubric]):
             click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
     click.echo(f"try them again with: {_again(folder)}", err=True)
 

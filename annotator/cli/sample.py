@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
+from annotator.api import Run, open_run
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
 from annotator.reports.tables import plan as plans
-from annotator.runs.run import Run, open_run
 
 
 @click.command("sample", context_settings={"show_default": True})

@@ -4,17 +4,13 @@ from pathlib import Path
 
 import click
 
+from annotator.api import Unreadable, describe, load_traces
 from annotator.cli.choices import PluginChoice
-from annotator.cli.drawing import drawn
+from annotator.cli.drawing import say_drawn, say_notice
 from annotator.cli.output import attributes
 from annotator.cli.tables import put
-from annotator.errors import AnnotatorError
-from annotator.reports import figures
 from annotator.reports.formats import FORMATS
-from annotator.reports.stats import StatsCounts, statistics
-from annotator.reports.tables import stats as stats_tables
 from annotator.text import one_line
-from annotator.traces import Unreadable, read_traces
 
 
 @click.command("stats", context_settings={"show_default": True})
@@ -36,18 +32,23 @@ def command(
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """
+    unreadable: list[Unreadable] = []
+
+    def note(trace: Unreadable) -> None:
+        unreadable.append(trace)
+        reason = f"{one_line(trace.id, 200)}: {one_line(trace.reason)}"
+        click.echo(f"unreadable  {reason}", err=True)
+
+    tables = describe(
+        load_traces(*traces),
+        cluster=attributes(cluster),
+        by=by,
+        figure=figure,
+        on_notice=say_notice,
+        on_unreadable=note,
+    )
+    put(tables, format_)
     if figure:
-        figures.check(figure)
-    counted = StatsCounts(cluster=attributes(cluster), by=by)
-    for found in read_traces(traces):
-        counted.add(found)
-        if isinstance(found, Unreadable):
-            reason = f"{one_line(found.id, 200)}: {one_line(found.reason)}"
-            click.echo(f"unreadable  {reason}", err=True)
-    stats = statistics(counted)
-    if not stats.groups[0].traces:
-        raise AnnotatorError(f"no traces in {', '.join(traces)}")
-    put(stats_tables.tabulate(stats), format_)
-    drawn(figures.DIFFICULTY, figures.FigureSource(stats=stats), figure)
-    if counted.unreadable:
+        say_drawn(figure)
+    if unreadable:
         raise SystemExit(1)

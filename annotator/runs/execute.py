@@ -1,7 +1,7 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -66,6 +66,17 @@ class Seen:
         """Count what is no trace."""
         self.ignored += 1
         self._note(f"{found.path}: {found.reason}")
+
+    def describe(self) -> Iterator[str]:
+        """Yield what the user should know of it, a line each."""
+        if self.ignored:
+            yield f"{self.ignored} files or records are not traces and were left out"
+        if self.problems:
+            yield f"{self.problems} problems in traces that were judged all the same"
+        for example in self.examples[:5]:
+            yield f"  {one_line(example)}"
+        if len(self.examples) > 5:
+            yield "  and more: see problems in run.json, or annotate traces"
 
     def _note(self, text: str) -> None:
         if len(self.examples) < 100:
@@ -220,7 +231,7 @@ class Forecast:
     usage: Usage = field(default_factory=Usage)
 
 
-def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
+def forecast_plan(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
     """Return what executing ``plan`` is expected to use; nothing is asked and nothing written.
 
     Raises:

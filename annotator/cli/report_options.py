@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.reports.frequency import FrequencyTable, frequency_tables
+from annotator.api import Run, count, draw, read_calibrations
+from annotator.cli.drawing import say_drawn, say_notice
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Calibrations
-    from annotator.runs.run import Run
+    from annotator.reports.table import Table
     from annotator.web.reading import Shown
 
 Command = Callable[..., Any]
@@ -77,12 +78,12 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportOptions:
     """The runs, what corrects and divides their tables, and for pages the labels of people and
     where the traces are now. ``of_labelled``: shares of the labelled traces alone.
     """
 
-    runs: "Sequence[Run]"
+    runs: Sequence[Run]
     calibration_files: Sequence[Path] = ()
     transfer: bool = False
     by: str | None = None
@@ -100,27 +101,32 @@ class Asked:
     @cached_property
     def calibrations(self) -> "Calibrations | None":
         """The calibrations in the files; None if none was given."""
-        if not self.calibration_files:
-            return None
-        from annotator.calibration.correct import read_calibrations
+        return read_calibrations(*self.calibration_files) if self.calibration_files else None
 
-        return read_calibrations(self.calibration_files)
+    def tables(self) -> "list[Table]":
+        """Return the frequency tables of all runs."""
+        return count(
+            *self.runs,
+            calibration=self.calibrations,
+            transfer=self.transfer,
+            by=self.by,
+            of_labelled=self.of_labelled,
+        )
 
-    def tables(self) -> list[FrequencyTable]:
-        """Return the tables of all runs."""
-        return [
-            table
-            for run in self.runs
-            for table in frequency_tables(
-                run,
-                self.calibrations,
-                transfer=self.transfer,
-                by=self.by,
-                of_labelled=self.of_labelled,
-            )
-        ]
+    def draw(self, out: Path, plot: str) -> None:
+        """Draw a figure of all runs."""
+        draw(
+            *self.runs,
+            out=out,
+            plot=plot,
+            calibration=self.calibrations,
+            transfer=self.transfer,
+            by=self.by,
+            on_notice=say_notice,
+        )
+        say_drawn(out)
 
-    def shown(self) -> "Shown":
+    def pages(self) -> "Shown":
         """Return what pages show."""
         from annotator.web.people import read_person_labels
         from annotator.web.reading import Shown
