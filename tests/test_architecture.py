@@ -1,8 +1,10 @@
 """What the house asks of the code as a whole: directions of import, a light start, names."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,18 +51,60 @@ def test_imports_go_one_way() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_class_name_stands_for_two_things() -> None:
-    places: dict[str, list[str]] = {}
+# Words that say nothing of the thing they stand for.
+PRONOUNS = {"one", "found", "known", "said", "own", "it", "them", "this", "that", "these", "those"}
+# A function is named by what it does; "need" and the like are verbs.
+PARTICIPLE = re.compile(
+    "bound|built|chosen|drawn|found|given|gone|held|kept|known|left|lost|made|meant|own|said|seen"
+    "|sent|shown|spoken|taken|told|torn|written|(?!need|feed|embed|speed)[a-z]+ed"
+)
+
+
+def definitions() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the code, by its path."""
     for folder in ("annotator", "validation"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name.lstrip("_"), []).append(path.name)
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def names_in(module: ast.Module) -> Iterator[str]:
+    """The names that a module gives to what it defines."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    places: dict[str, list[str]] = {}
+    for path, module in definitions():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(path)
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def test_every_public_name_can_be_used() -> None:
+def test_no_name_is_a_pronoun() -> None:
+    named = {(path, name) for path, module in definitions() for name in names_in(module)}
+    assert sorted((path, name) for path, name in named if name.strip("_") in PRONOUNS) == []
 
+
+def test_functions_are_verbs() -> None:
+    participles = [
+        (path, node.name)
+        for path, module in definitions()
+        for node in module.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if PARTICIPLE.fullmatch(node.name.lstrip("_").split("_")[0])
+    ]
+    assert participles == []
+
+
+def test_every_public_name_can_be_used() -> None:
     assert annotator.__all__
     for name in annotator.__all__:
         assert getattr(annotator, name) is not None

@@ -55,17 +55,17 @@ def command(
     facts: Counter[str] = Counter()
     holding: Counter[str] = Counter()
     read = 0
-    for found in read_traces(traces, format_):
-        if not isinstance(found, Trace):
-            click.echo(f"{one_line(found.path)}: {one_line(found.reason)}", err=True)
+    for trace in read_traces(traces, format_):
+        if not isinstance(trace, Trace):
+            click.echo(f"{one_line(trace.path)}: {one_line(trace.reason)}", err=True)
             continue
         read += 1
-        chosen = [one for one in know(found) if one.kind in shown]
+        chosen = [fact for fact in know(trace) if fact.kind in shown]
         if summary:
-            facts.update(one.kind for one in chosen)
-            holding.update({one.kind for one in chosen})
+            facts.update(fact.kind for fact in chosen)
+            holding.update({fact.kind for fact in chosen})
             continue
-        lines = list(_json(found, chosen) if as_json else _text(found, chosen))
+        lines = list(_json(trace, chosen) if as_json else _text(trace, chosen))
         if lines and not say("\n".join(lines)):
             return
     if not read:
@@ -90,8 +90,8 @@ def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
     yield one_line(trace.id, 300)
     for fact in chosen:
         yield f"  {fact.kind}: {one_line(fact.says, 400)}"
-        for one in _quotes(trace, fact):
-            yield f"    > {one_line(one['source'], 80)}: {one_line(one['quote'])}"
+        for quote in _quotes(trace, fact):
+            yield f"    > {one_line(quote['source'], 80)}: {one_line(quote['quote'])}"
     if not chosen:
         yield "  no facts of this kind"
 
