@@ -86,14 +86,14 @@ def spans_in(quote: str, source: Source) -> list[Span]:
     quote = quote.strip()
     if not _WORD.search(quote):
         return []
-    found = _exact(quote, source)
+    spans = _exact(quote, source)
     composed, decomposed = (unicodedata.normalize(form, quote) for form in ("NFC", "NFD"))
     for spelling in dict.fromkeys((quote, composed, decomposed)):
-        found = found or _tolerant(spelling, source)
-    if not found and (untagged := _without_speaker(quote, source.agent)):
-        found = [replace(span, match="typography") for span in _exact(untagged, source)]
-        found = found or _tolerant(untagged, source)
-    return [span for span in found if _identifies(span, source.text)]
+        spans = spans or _tolerant(spelling, source)
+    if not spans and (untagged := _without_speaker(quote, source.agent)):
+        spans = [replace(span, match="typography") for span in _exact(untagged, source)]
+        spans = spans or _tolerant(untagged, source)
+    return [span for span in spans if _identifies(span, source.text)]
 
 
 def _exact(quote: str, source: Source) -> list[Span]:
@@ -104,7 +104,7 @@ def _exact(quote: str, source: Source) -> list[Span]:
         start, end = _whole_words(text, at, at + len(quote))
         cut = (start, end) != (at, at + len(quote))
         enough = not cut or len(text[start:end].split()) >= _WHOLE
-        crossed = max((one for one in source.breaks if start <= one < end), default=None)
+        crossed = max((place for place in source.breaks if start <= place < end), default=None)
         if enough and crossed is None:
             match: Literal["exact", "typography"] = "typography" if cut else "exact"
             spans.append(Span(source.id, start, end, text[start:end], match, source.origin))
@@ -178,7 +178,7 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
     unsigned = source.origin == "patches" and "\n" in quote and "\n+" not in quote
     tokens = _tokens(quote, emphasis)
     lowered = source.text.lower()
-    if any(one.isascii() and one.lower() not in lowered for one in tokens if _is_word(one)):
+    if any(token.isascii() and token.lower() not in lowered for token in tokens if _is_word(token)):
         return []  # a word that stands nowhere: the common case, and a pattern is costly to build
     for variant in (tokens, _trimmed(tokens)):
         if not any(map(_is_word, variant)):
@@ -305,11 +305,11 @@ def verify(
         else:
             wanted = hints and len(reasons) < _MOST_HINTS and reason.startswith("not found")
             hint = _near(quote, trace, rubric) if wanted else ""
-            reasons[n] = f"quote {_shown(quote.text)}: {reason}{hint}"
+            reasons[n] = f"quote {_quote_words(quote.text)}: {reason}{hint}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
-        Evidence(one.quote, one.source, one.start, one.end, one.match)
-        for _, one in sorted(spans.items())
+        Evidence(span.quote, span.source, span.start, span.end, span.match)
+        for _, span in sorted(spans.items())
     ]
     needed = rubric.quotes_needed(claim.code)
     if not wrong and len(evidence) < needed:
@@ -321,7 +321,7 @@ def verify(
     return evidence, wrong
 
 
-def _shown(quote: str) -> str:
+def _quote_words(quote: str) -> str:
     return f'"{one_line(quote, 120)}"'
 
 
@@ -333,7 +333,7 @@ def _resolve(
     if closed:
         return None, f"{closed} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
-    free = [span for span in spans if not any(_overlap(span, one) for one in taken)]
+    free = [span for span in spans if not any(_overlap(span, other) for other in taken)]
     if free:
         return free[0], ""
     if spans:
@@ -360,8 +360,8 @@ def _named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str
     return source, None
 
 
-def _overlap(span: Span, one: Span) -> bool:
-    return span.source == one.source and span.start < one.end and one.start < span.end
+def _overlap(span: Span, other: Span) -> bool:
+    return span.source == other.source and span.start < other.end and other.start < span.end
 
 
 def source_id(given: str) -> str:

@@ -114,8 +114,8 @@ def from_matrix(
     if len(set(names)) != len(rows) or len(names) != len(rows):
         raise ValueError(f"a table of {len(rows)} rows needs as many different labels, not {names}")
     return {
-        (one, other): count
-        for one, row in zip(names, rows, strict=True)
+        (name, other): count
+        for name, row in zip(names, rows, strict=True)
         for other, count in zip(names, row, strict=True)
     }
 
@@ -205,9 +205,9 @@ def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     Source: J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969) 323-327. Own
     code: statsmodels has it, but is a heavy dependency.
     """
-    found = cohen_kappa(table, confidence)
+    kappa = cohen_kappa(table, confidence)
     cells = _checked(table)
-    value, low, high, reason, se = found.value, found.low, found.high, found.reason, None
+    value, low, high, reason, se = kappa.value, kappa.low, kappa.high, kappa.reason, None
     observed, (chance, _) = _observed(cells), _kappa_chance(cells)
     if value is not None and observed is not None and chance is not None:
         # In fractions, so that a standard error of 0 is 0.
@@ -216,9 +216,9 @@ def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
         low, high = value - half, value + half
         if se == 0:
             reason = "the standard error is 0, which is not certainty: do not use this interval"
-    inputs = {"se": se, "observed": found.observed.value, "expected": found.expected}
+    inputs = {"se": se, "observed": kappa.observed.value, "expected": kappa.expected}
     return Estimate(
-        "cohen_kappa", value, low, high, found.n, confidence, "asymptotic", reason, inputs
+        "cohen_kappa", value, low, high, kappa.n, confidence, "asymptotic", reason, inputs
     )
 
 
@@ -293,7 +293,7 @@ def agreement_of(
     for rater, labels in (("first", first), ("second", second)):
         _check_labels(rater, labels, categories)
     table = confusion(first, second)
-    agreed = [one == other for one, other in zip(first, second, strict=True)]
+    agreed = [label == other for label, other in zip(first, second, strict=True)]
     observed = clustered_share(agreed, clusters, weights, confidence, least_design_effect=1.0)
     cells: dict[Pair, Fraction] = {pair: Fraction(count) for pair, count in table.items()}
     if weights is not None:
@@ -400,9 +400,9 @@ def _margins(cells: Mapping[Pair, Fraction]) -> tuple[dict[str, Fraction], dict[
     total = sum(cells.values())
     labels = {label: Fraction(0) for pair in cells for label in pair}
     first, second = dict(labels), dict(labels)
-    for (one, other), count in cells.items():
-        first[one] += count / total
-        second[other] += count / total
+    for (row, column), count in cells.items():
+        first[row] += count / total
+        second[column] += count / total
     return first, second
 
 
@@ -410,7 +410,7 @@ def _observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
     """Return the share of items with the same label from both."""
     if not cells:
         return None
-    agreed = sum((count for (one, other), count in cells.items() if one == other), Fraction(0))
+    agreed = sum((count for (row, column), count in cells.items() if row == column), Fraction(0))
     return agreed / sum(cells.values())
 
 
@@ -443,11 +443,11 @@ def _kappa_variance(
     first, second = _margins(cells)
     rest = 1 - (observed - chance) / (1 - chance)
     spread = Fraction(0)
-    for (one, other), count in cells.items():
-        if one == other:
-            spread += count / n * (1 - (first[one] + second[one]) * rest) ** 2
+    for (row, column), count in cells.items():
+        if row == column:
+            spread += count / n * (1 - (first[row] + second[row]) * rest) ** 2
         else:
-            spread += count / n * ((second[one] + first[other]) * rest) ** 2
+            spread += count / n * ((second[row] + first[column]) * rest) ** 2
     spread -= (1 - rest - chance * rest) ** 2
     return spread / (n * (1 - chance) ** 2)
 
@@ -468,7 +468,7 @@ def _beyond_chance(
 ) -> Agreement:
     """Return the observed agreement, corrected for chance, with Wilson-mapped limits."""
     n = int(sum(counts.values()))
-    agreed = int(sum(count for (one, other), count in counts.items() if one == other))
+    agreed = int(sum(count for (row, column), count in counts.items() if row == column))
     observed = wilson(agreed, n, confidence)
     expected, reason = chance
     value, low, high = None, -1.0, 1.0

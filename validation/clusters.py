@@ -213,8 +213,8 @@ def _design_effect(
     if groups.max() == 0 or share in (0, 1):
         return None
     variance = _cluster_variance(share, *_totals(y, w, groups))
-    found = variance / (share * (1 - share) / kish(w))
-    return found if found > _NOTHING else None
+    effect = variance / (share * (1 - share) / kish(w))
+    return effect if effect > _NOTHING else None
 
 
 def _totals(y: Floats, w: Floats, groups: NDArray[np.intp]) -> tuple[Floats, Floats]:

@@ -109,7 +109,9 @@ def primary_report(
         for item, label in enumerate(side):
             if not isinstance(label, str):
                 raise ValueError(f"item {item}: a label must be a string, not {label!r}")
-    return code_report(codes, [{one} for one in human], [{one} for one in judge], **settings)
+    return code_report(
+        codes, [{label} for label in human], [{label} for label in judge], **settings
+    )
 
 
 def code_report(
@@ -166,7 +168,7 @@ def code_report(
     counts = rows.sum(axis=0).astype(int).tolist()
     k, n = len(codes), len(human)
     exact = clustered_share(
-        [one == other for one, other in zip(human, judge, strict=True)],
+        [label == other for label, other in zip(human, judge, strict=True)],
         *(clusters, weights, confidence),
         least_design_effect=1.0,
     )
@@ -247,7 +249,7 @@ class _Sample:
         weighted = [float(self.drawn.observed[0, part]) for part in parts]
         total = float(self.drawn.observed[0, -2])
         flagged, true = (side[code] for side in members)
-        found = [code in self.human[item] for item in flagged]
+        hits = [code in self.human[item] for item in flagged]
         tn = n - tp - fp - fn
         return CodeScore(
             tp=tp,
@@ -258,7 +260,7 @@ class _Sample:
             weighted_fp=weighted[1],
             weighted_fn=weighted[2],
             weighted_tn=total - sum(weighted) if tn else 0.0,
-            precision=self._share("precision", found, flagged, "the judge never gave it"),
+            precision=self._share("precision", hits, flagged, "the judge never gave it"),
             recall=self._recall(code, true),
             f1=self.ratio(
                 "f1",
@@ -280,10 +282,10 @@ class _Sample:
             above, below = parts(totals)
             return np.where(below > 0, above / below, np.nan)
 
-        found = self.drawn.interval(statistic, self.confidence)
+        interval = self.drawn.interval(statistic, self.confidence)
         above, below = (float(part[0]) for part in parts(self.drawn.observed))
         inputs = {"numerator": above, "denominator": below}
-        return found.estimate(measure, len(self.human), inputs, undefined_because)
+        return interval.estimate(measure, len(self.human), inputs, undefined_because)
 
     def averages(self, kind: str, k: int) -> Averages:
         """Return the micro or macro averages over k codes."""
@@ -304,25 +306,25 @@ class _Sample:
             return mean
 
         defined = int((parts(self.drawn.observed)[1] > 0).sum())
-        found = self.drawn.interval(micro if kind == "micro" else macro, self.confidence)
+        interval = self.drawn.interval(micro if kind == "micro" else macro, self.confidence)
         reason = f"{name} is defined for no code"
-        return found.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
+        return interval.estimate(f"{kind}_{name}", len(self.human), {"n_codes": defined}, reason)
 
     def _share(self, measure: str, values: list[bool], items: list[int], empty: str) -> Estimate:
         """Return the share of ones among some of the items."""
-        found = clustered_share(
+        share = clustered_share(
             values,
             None if self.clusters is None else [self.clusters[item] for item in items],
             None if self.weights is None else [self.weights[item] for item in items],
             self.confidence,
             least_design_effect=1.0,
         )
-        reason = found.reason if items else empty
-        return replace(found, measure=measure, reason=reason)
+        reason = share.reason if items else empty
+        return replace(share, measure=measure, reason=reason)
 
     def _recall(self, code: str, true: list[int]) -> Estimate:
-        found = [code in self.judge[item] for item in true]
-        share = self._share("recall", found, true, "the human never gave it")
+        hits = [code in self.judge[item] for item in true]
+        share = self._share("recall", hits, true, "the human never gave it")
         if self.weights is None:
             return share
         reason = share.reason if share.value is None else "a weighted sample: no interval by counts"
@@ -331,11 +333,11 @@ class _Sample:
     def _specificity(self, tn: int, fp: int, parts: list[int]) -> Estimate:
         empty = "the human gave it every time"
         if self.weights is None and self.clusters is None:
-            found = wilson(tn, tn + fp, self.confidence)
+            share = wilson(tn, tn + fp, self.confidence)
             return Estimate(
                 "specificity",
-                *(found.value, found.low, found.high, found.n, found.confidence, found.method),
-                None if found.n else empty,
+                *(share.value, share.low, share.high, share.n, share.confidence, share.method),
+                None if share.n else empty,
                 {"k": tn, "n": tn + fp},
             )
 
@@ -356,11 +358,11 @@ def _check(
         raise ValueError(
             f"both raters must label the same items, not {len(human)} and {len(judge)} of them"
         )
-    known = frozenset(codes)
+    allowed = frozenset(codes)
     for side in (human, judge):
         for item, its_codes in enumerate(side):
-            if not its_codes <= known:
-                raise ValueError(f"item {item}: no such code: {sorted(its_codes - known)}")
+            if not its_codes <= allowed:
+                raise ValueError(f"item {item}: no such code: {sorted(its_codes - allowed)}")
 
 
 def _distinct(codes: Sequence[str]) -> list[str]:

@@ -59,21 +59,25 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 873-890. Own code: statsmodels has it, but is not
     worth the dependency.
     """
-    one, two = wilson(k1, n1, confidence), wilson(k2, n2, confidence)
-    n = one.n + two.n
-    inputs: dict[str, Any] = {"k1": one.k, "n1": one.n, "k2": two.k, "n2": two.n}
-    inputs |= {"p1": one.value, "p2": two.value, "z": None, "p": None}
-    if one.value is None or two.value is None:
+    first, second = wilson(k1, n1, confidence), wilson(k2, n2, confidence)
+    n = first.n + second.n
+    inputs: dict[str, Any] = {"k1": first.k, "n1": first.n, "k2": second.k, "n2": second.n}
+    inputs |= {"p1": first.value, "p2": second.value, "z": None, "p": None}
+    if first.value is None or second.value is None:
         return Estimate(
             "difference", None, -1.0, 1.0, n, confidence, "newcombe", _NO_TRIALS, inputs
         )
-    pooled = (one.k + two.k) / n
+    pooled = (first.k + second.k) / n
     if 0 < pooled < 1:
-        z = (one.value - two.value) / math.sqrt(pooled * (1 - pooled) * (1 / one.n + 1 / two.n))
+        z = (first.value - second.value) / math.sqrt(
+            pooled * (1 - pooled) * (1 / first.n + 1 / second.n)
+        )
         inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
-    value = one.value - two.value
+    value = first.value - second.value
     low, high = _combined(
-        (one.value, one.low, one.high), (two.value, two.low, two.high), correlation=0.0
+        (first.value, first.low, first.high),
+        (second.value, second.low, second.high),
+        correlation=0.0,
     )
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
@@ -113,15 +117,17 @@ def paired_difference(
         )
     ]
     n = sum(counts)
-    one, two = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
+    first, second = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
     phi = _corrected_phi(a, b, c, d)
     inputs: dict[str, Any] = {"both": a, "first_only": b, "second_only": c, "neither": d}
-    inputs |= {"p1": one.value, "p2": two.value, "phi": phi}
+    inputs |= {"p1": first.value, "p2": second.value, "phi": phi}
     method = "newcombe_paired"
-    if one.value is None or two.value is None:
+    if first.value is None or second.value is None:
         return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
     low, high = _combined(
-        (one.value, one.low, one.high), (two.value, two.low, two.high), correlation=phi
+        (first.value, first.low, first.high),
+        (second.value, second.low, second.high),
+        correlation=phi,
     )
     return Estimate("difference", (b - c) / n, low, high, n, confidence, method, None, inputs)
 
@@ -148,22 +154,22 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
     numbers = (a.value, a.low, a.high), (b.value, b.low, b.high)
     inputs = {
         f"{name}_{what}": number
-        for name, one in zip("ab", numbers, strict=True)
-        for what, number in zip(("value", "low", "high"), one, strict=True)
+        for name, triple in zip("ab", numbers, strict=True)
+        for what, number in zip(("value", "low", "high"), triple, strict=True)
     }
     for name, number in inputs.items():
         if number is not None and not 0 <= number <= 1:
             raise ValueError(f"mover takes shares, but {name} is {number}")
-    (one, one_low, one_high), (two, two_low, two_high) = numbers
+    (value1, low1, high1), (value2, low2, high2) = numbers
     n, confidence = a.n + b.n, a.confidence
-    if one is None or one_low is None or one_high is None:
+    if value1 is None or low1 is None or high1 is None:
         reason = f"the first is undefined: {a.reason or 'it has no interval'}"
         return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    if two is None or two_low is None or two_high is None:
+    if value2 is None or low2 is None or high2 is None:
         reason = f"the second is undefined: {b.reason or 'it has no interval'}"
         return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    low, high = _combined((one, one_low, one_high), (two, two_low, two_high), correlation=0.0)
-    return Estimate("difference", one - two, low, high, n, confidence, "mover", None, inputs)
+    low, high = _combined((value1, low1, high1), (value2, low2, high2), correlation=0.0)
+    return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
 
 
 def fisher(table: Sequence[Sequence[int]]) -> Test:
@@ -305,10 +311,10 @@ def co_occurrence(codes: Sequence[str], sets: Iterable[Collection[str]]) -> list
 
 
 def _combined(
-    one: tuple[float, float, float], two: tuple[float, float, float], correlation: float
+    first: tuple[float, float, float], second: tuple[float, float, float], correlation: float
 ) -> tuple[float, float]:
     """Return the limits of a difference from (value, low, high) of its two terms."""
-    (p1, low1, high1), (p2, low2, high2) = one, two
+    (p1, low1, high1), (p2, low2, high2) = first, second
     middle = p1 - p2
 
     def distance(x: float, y: float) -> float:

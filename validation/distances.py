@@ -41,6 +41,6 @@ def masi_distance(first: AbstractSet[Any], second: AbstractSet[Any]) -> float:
 
 
 def _check(*sets: Any) -> None:
-    for one in sets:
-        if not isinstance(one, AbstractSet):
-            raise ValueError(f"codes must come as a set, not {one!r}")
+    for codes in sets:
+        if not isinstance(codes, AbstractSet):
+            raise ValueError(f"codes must come as a set, not {codes!r}")

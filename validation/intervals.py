@@ -104,8 +104,10 @@ def goodman(counts: Sequence[int], confidence: float = 0.95) -> list[Interval]:
     worth the dependency.
     """
     numbers = [counted("a count", count) for count in counts]
-    found = wilson_bonferroni(numbers, sum(numbers), len(numbers), confidence) if numbers else []
-    return [replace(one, method="goodman") for one in found]
+    intervals = (
+        wilson_bonferroni(numbers, sum(numbers), len(numbers), confidence) if numbers else []
+    )
+    return [replace(interval, method="goodman") for interval in intervals]
 
 
 def wilson_bonferroni(
@@ -226,7 +228,7 @@ def _all_within(counts: Sequence[int], c: int) -> float:
     """
     n = sum(counts)
     ranges = [_truncated(k, max(k - c, 0), min(k + c, n)) for k in counts]
-    mean, variance, third, fourth = (sum(one[i] for one in ranges) for i in range(1, 5))
+    mean, variance, third, fourth = (sum(moments[i] for moments in ranges) for i in range(1, 5))
     skewness, excess = third / variance**1.5, fourth / variance**2
     x = (n - mean) / math.sqrt(variance)
     series = (
@@ -237,7 +239,7 @@ def _all_within(counts: Sequence[int], c: int) -> float:
     )
     density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi * variance) * series
     log_all = n * math.log(n) - n - math.lgamma(n + 1)
-    return float(math.exp(sum(math.log(one[0]) for one in ranges) - log_all) * density)
+    return float(math.exp(sum(math.log(moments[0]) for moments in ranges) - log_all) * density)
 
 
 def _truncated(mean: float, low: int, high: int) -> tuple[float, float, float, float, float]:

@@ -100,17 +100,17 @@ def rogan_gladen_from_labels(
     reason = _class_missing(positive, negative)
     if reason:
         return Estimate("prevalence", None, None, None, n, 0.95, "none", reason, inputs)
-    found = rogan_gladen(k, n, inputs["sensitivity"], inputs["specificity"])
+    point = rogan_gladen(k, n, inputs["sensitivity"], inputs["specificity"])
     return Estimate(
         "prevalence",
-        found.value,
+        point.value,
         None,
         None,
         n,
         0.95,
         "none",
-        found.reason,
-        inputs | {**found.inputs},
+        point.reason,
+        inputs | {**point.inputs},
     )
 
 
@@ -152,17 +152,17 @@ def lang_reiczigel(
     k, n = _of("judge_positive", judge_positive, n)
     tp, n_positive = _of("tp", tp, n_positive)
     tn, n_negative = _of("tn", tn, n_negative)
-    found = rogan_gladen_from_labels(tp, n_positive - tp, n_negative - tn, tn, k, n)
-    if found.value is None:
-        reason = found.reason or ""
-        return _unknown(reason, confidence, n, found.inputs)
+    point = rogan_gladen_from_labels(tp, n_positive - tp, n_negative - tn, tn, k, n)
+    if point.value is None:
+        reason = point.reason or ""
+        return _unknown(reason, confidence, n, point.inputs)
     z = quantile(confidence)
     size, apparent = n + z * z, (k + z * z / 2) / (n + z * z)
     se, sp = (tp + 1) / (n_positive + 2), (tn + 1) / (n_negative + 2)
     se_variance, sp_variance = se * (1 - se) / (n_positive + 2), sp * (1 - sp) / (n_negative + 2)
     if _useless(se, sp):
         reason = "too few labels to tell the judge's flag from chance"
-        return _unknown(reason, confidence, n, found.inputs)
+        return _unknown(reason, confidence, n, point.inputs)
     gain = se + sp - 1
     centre = (apparent + sp - 1) / gain
     shift = 2 * z * z * (centre * se_variance - (1 - centre) * sp_variance)
@@ -171,7 +171,7 @@ def lang_reiczigel(
     half = z * math.sqrt(spread) / gain
     low, high = (min(1.0, max(0.0, centre + shift + side * half)) for side in (-1, 1))
     return Estimate(
-        "prevalence", found.value, low, high, n, confidence, "lang_reiczigel", None, found.inputs
+        "prevalence", point.value, low, high, n, confidence, "lang_reiczigel", None, point.inputs
     )
 
 
@@ -244,17 +244,18 @@ def verification(strata: Iterable[Stratum]) -> Verification:
 
     Source: C. B. Begg and R. A. Greenes, Biometrics 39 (1983) 207-215. Own code: four sums.
     """
-    used = [one for one in strata if one.size]
-    naive = _table((one.judge, one.positive, one.labelled) for one in used)
-    size, labels = sum(one.size for one in used), sum(one.labelled for one in used)
+    used = [stratum for stratum in strata if stratum.size]
+    naive = _table((stratum.judge, stratum.positive, stratum.labelled) for stratum in used)
+    size, labels = sum(stratum.size for stratum in used), sum(stratum.labelled for stratum in used)
     reason = None
     if not used:
         reason = "no traces"
-    elif not all(one.labelled for one in used):
+    elif not all(stratum.labelled for stratum in used):
         reason = "a stratum has traces, but no labels"
-    known = [] if reason else used
+    labelled = [] if reason else used
     tp, fn, fp, tn = _table(
-        (one.judge, one.size * one.positive / one.labelled, one.size) for one in known
+        (stratum.judge, stratum.size * stratum.positive / stratum.labelled, stratum.size)
+        for stratum in labelled
     )
     rates = {
         "prevalence": (_ratio(tp + fn, tp + fn + fp + tn), "no traces"),

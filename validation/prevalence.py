@@ -111,8 +111,8 @@ def cell(
     """
     if not most_design_effect >= 1:
         raise ValueError(f"most_design_effect must be at least 1, not {most_design_effect!r}")
-    share, k, kish_n, found = effective(values, weights, clusters)
-    design_effect = min(max(1.0, found or 1.0), most_design_effect)
+    share, k, kish_n, design = effective(values, weights, clusters)
+    design_effect = min(max(1.0, design or 1.0), most_design_effect)
     return Cell(share, k, len(values), kish_n / design_effect, design_effect)
 
 
@@ -301,7 +301,7 @@ def ppi_mean(
     code: ppi-python gives the same, but takes some 290 MB of dependencies.
     """
     check_confidence(confidence)
-    y, f, rest = (_numbers(one) for one in (human, judge_labelled, judge_unlabelled))
+    y, f, rest = (_numbers(values) for values in (human, judge_labelled, judge_unlabelled))
     if len(y) != len(f):
         raise ValueError(f"human and judge must answer the same traces, not {len(y)} and {len(f)}")
     if tuning is not None:
@@ -426,13 +426,13 @@ def _cells_as_inputs(judged: int, flags: int, flagged: Cell, unflagged: Cell) ->
         "n_judged": judged,
         "n_flagged": flags,
     }
-    for mark, one in (("1", flagged), ("0", unflagged)):
+    for mark, group in (("1", flagged), ("0", unflagged)):
         inputs |= {
-            f"p{mark}": one.share,
-            f"k{mark}": one.k,
-            f"n{mark}": one.n_effective,
-            f"n{mark}_raw": one.n,
-            f"design_effect_{mark}": one.design_effect,
+            f"p{mark}": group.share,
+            f"k{mark}": group.k,
+            f"n{mark}": group.n_effective,
+            f"n{mark}_raw": group.n,
+            f"design_effect_{mark}": group.design_effect,
         }
     return inputs
 
@@ -456,7 +456,7 @@ def _empty_note(share: float, flagged: Cell, unflagged: Cell) -> str | None:
 
 def _mixture(share: float, flagged: Cell, unflagged: Cell) -> float:
     """Return W p1 + (1 - W) p0; a cell without labels counts with 1/2."""
-    p1, p0 = (0.5 if one.share is None else one.share for one in (flagged, unflagged))
+    p1, p0 = (0.5 if group.share is None else group.share for group in (flagged, unflagged))
     return min(1.0, share * p1 + (1 - share) * p0)
 
 
@@ -467,16 +467,16 @@ def _recall_draws(
     cells; the labels count ``narrower`` times.
     """
     rng = np.random.default_rng(seed)
-    cells = [(one.share or 0.0, one.n_effective) for one in (flagged, unflagged)]
+    cells = [(group.share or 0.0, group.n_effective) for group in (flagged, unflagged)]
     flags, yes, missed = (
         rng.beta(p * n * narrower + 0.5, (1 - p) * n * narrower + 0.5, _DRAWS)
         for p, n in [(share, size), *cells]
     )
-    found = flags * yes
-    total = found + (1 - flags) * missed
+    true_flags = flags * yes
+    total = true_flags + (1 - flags) * missed
     recall = np.zeros(_DRAWS)
     # Both terms can underflow to 0 together; such a draw says nothing and is rare.
-    np.divide(found, total, out=recall, where=total > 0)
+    np.divide(true_flags, total, out=recall, where=total > 0)
     return recall
 
 

@@ -331,7 +331,7 @@ def _alpha(
         rows *= weights[pairable, None]
     tables = cluster_totals(rows, [owners[i] for i in pairable])
     total = tables.sum(axis=0, keepdims=True)
-    observed, expected = (float(one[0]) for one in _disagreements(total, distances))
+    observed, expected = (float(sums[0]) for sums in _disagreements(total, distances))
     defined = expected > 0
     inputs: dict[str, Any] = {
         "distance": distance,
@@ -353,8 +353,10 @@ def _alpha(
         seen, by_chance = _disagreements(totals, distances)
         return np.where(by_chance > 0, 1 - seen / by_chance, np.nan)
 
-    found = cluster_bootstrap(tables, alpha, confidence=confidence, resamples=resamples, seed=seed)
-    return found.estimate(measure, len(pairable), inputs, reason)
+    bootstrap = cluster_bootstrap(
+        tables, alpha, confidence=confidence, resamples=resamples, seed=seed
+    )
+    return bootstrap.estimate(measure, len(pairable), inputs, reason)
 
 
 def _flips(units: Sequence[Unit]) -> dict[str, Flips]:
@@ -430,7 +432,7 @@ def _disagreement(unit: Unit, distance: Distance) -> float:
         return (size * size - sum(count * count for count in unit.values())) / (size - 1)
     measure: Any = _SETS[distance]
     pairs = combinations(unit.items(), 2)
-    apart: float = sum(2 * m * k * measure(one, two) for (one, m), (two, k) in pairs)
+    apart: float = sum(2 * m * k * measure(first, second) for (first, m), (second, k) in pairs)
     return apart / (size - 1)
 
 
@@ -456,13 +458,13 @@ def _mean_agreement(
     units: Sequence[Unit], owners: Sequence[int], settings: Mapping[str, Any]
 ) -> Estimate:
     used = [i for i, unit in enumerate(units) if unit.total() > 1]
-    found = cluster_mean(
+    mean = cluster_mean(
         "pairwise_agreement",
         [float(_agreement(units[i])) for i in used],
         clusters=[owners[i] for i in used],
         **settings,
     )
-    return found if used else replace(found, reason=_NO_PAIRS)
+    return mean if used else replace(mean, reason=_NO_PAIRS)
 
 
 def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:

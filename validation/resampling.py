@@ -199,14 +199,14 @@ def cluster_mean(
     """
     weight = item_weights(weights, len(values))
     columns = np.column_stack([weight * np.asarray(values, dtype=np.float64), weight])
-    found = cluster_bootstrap(
+    bootstrap = cluster_bootstrap(
         cluster_totals(columns, clusters),
         lambda totals: totals[:, 0] / totals[:, 1],
         confidence=confidence,
         resamples=resamples,
         seed=seed,
     )
-    return found.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
+    return bootstrap.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
 
 
 def item_weights(weights: Sequence[float] | None, n: int) -> Floats:

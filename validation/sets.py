@@ -94,8 +94,8 @@ def set_agreement(
     settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
     pairs = list(zip(first, second, strict=True))
-    jaccard = [1 - jaccard_distance(one, other) for one, other in pairs]
-    masi = [1 - masi_distance(one, other) for one, other in pairs]
+    jaccard = [1 - jaccard_distance(first, second) for first, second in pairs]
+    masi = [1 - masi_distance(first, second) for first, second in pairs]
     return SetAgreement(
         mean_jaccard=cluster_mean("mean_jaccard_similarity", jaccard, **sample, **settings),
         exact=_share("exact_match", [a == b for a, b in pairs], confidence, **sample),
@@ -189,8 +189,8 @@ def _share(
     weights: Sequence[float] | None,
     clusters: Sequence[Hashable] | None,
 ) -> Estimate:
-    found = clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
-    return replace(found, measure=measure)
+    share = clustered_share(values, clusters, weights, confidence, least_design_effect=1.0)
+    return replace(share, measure=measure)
 
 
 def _check_lengths(first: Sequence[Any], second: Sequence[Any]) -> None:

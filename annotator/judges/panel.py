@@ -31,7 +31,7 @@ class Panel:
     def settings(self) -> Mapping[str, Any]:
         """See :attr:`annotator.judges.base.PaidJudge.settings`."""
         settings = [dict(member.settings) for member in self.members]
-        prompts = {one.pop("prompt_sha256") for one in settings}
+        prompts = {part.pop("prompt_sha256") for part in settings}
         return {"samples": self.samples, "models": settings, "prompt_sha256": prompts.pop()}
 
     @property
@@ -99,7 +99,7 @@ class Panel:
             return verdict
 
         try:
-            verdicts = await together([voted(*one) for one in asked])
+            verdicts = await together([voted(*request) for request in asked])
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
@@ -108,7 +108,7 @@ class Panel:
             raise
         for (member, judgement), verdict in zip(asked, verdicts, strict=True):
             member.file(judgement, verdict)
-        if 2 * sum(one.error is None for one in verdicts) <= len(verdicts):
+        if 2 * sum(verdict.error is None for verdict in verdicts) <= len(verdicts):
             # The trace will be failed and judged again, with the votes that stand.
             for member, judgement in done:
                 member.accounted(judgement)
@@ -116,4 +116,6 @@ class Panel:
             Ballot(member.id, judgement.sample, verdict)
             for (member, judgement), verdict in zip(asked, verdicts, strict=True)
         )
-        return Verdict(usage=sum((one.usage for one in verdicts), start=Usage()), ballots=ballots)
+        return Verdict(
+            usage=sum((verdict.usage for verdict in verdicts), start=Usage()), ballots=ballots
+        )

@@ -49,8 +49,8 @@ class Base:
         with self._changed:
             self._closed = True
             idle, self._idle = self._idle, []
-        for one in (*idle, self.writer):
-            one.close()
+        for connection in (*idle, self.writer):
+            connection.close()
         self._folder.cleanup()
 
     def _connected(self) -> sqlite3.Connection:

@@ -50,11 +50,13 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
         base.execute("select 1 from rows limit 1").fetchone()  # of this moment, from now on
         columns, unlisted = filling.columns, filling.progress.unlisted
     places = {part: n for n, part in enumerate((*PARTS, *columns.values()))}
-    kinds = _kinds(base, [one for one in asked if one[0] not in places], filling)
+    kinds = _kinds(base, [condition for condition in asked if condition[0] not in places], filling)
     many = filling.many.copy()  # whatever made one so later is no row that was seen above
-    if any(one[0] in many for one in asked):
+    if any(condition[0] in many for condition in asked):
         told = places.keys() - many
-        kinds = _kinds(base, [one for one in asked if one[0] not in told], filling)
+        kinds = _kinds(
+            base, [condition for condition in asked if condition[0] not in told], filling
+        )
     wanted = [
         (places[part], _shown(value))
         for part, _, value in asked
@@ -64,13 +66,15 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
     omitted: dict[str, int] = {}
     attributes: dict[str, Counts] = {}
     for name, column in columns.items():
-        own = counts[places[column]]
+        value_counts = counts[places[column]]
         if column in many:
-            distinct, own = _distinct(base, column, [one for one in asked if one[0] != column])
+            distinct, value_counts = _distinct(
+                base, column, [condition for condition in asked if condition[0] != column]
+            )
             if distinct > MOST_VALUES:
                 omitted[name] = distinct
                 continue
-        attributes[name] = _sorted(own)
+        attributes[name] = _sorted(value_counts)
     return Facets(
         **{part: _sorted(counts[places[part]]) for part in PARTS},
         attributes=attributes,
@@ -92,8 +96,8 @@ def _kinds(
 
 def condition(parts: Sequence[Part]) -> tuple[str, tuple[Any, ...]]:
     """Return the condition that all parts make, and the values for it."""
-    values = (storable(one[2]) if isinstance(one[2], str) else one[2] for one in parts)
-    return " and ".join(one[1] for one in parts) or "true", tuple(values)
+    values = (storable(part[2]) if isinstance(part[2], str) else part[2] for part in parts)
+    return " and ".join(part[1] for part in parts) or "true", tuple(values)
 
 
 def _shown(value: Any) -> str:
@@ -134,4 +138,4 @@ def _distinct(
 
 
 def _sorted(counts: Mapping[str, int]) -> Counts:
-    return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))

@@ -100,9 +100,9 @@ def _write_traces(out: TextIO, reading: Reading) -> int:
 
 def _all_traces(reading: Reading) -> Iterator[str]:
     first = 1
-    while found := reading.index.traces(first, _ROWS):
-        yield from (trace_id for _, trace_id in found)
-        first = found[-1][0] + 1
+    while rows := reading.index.traces(first, _ROWS):
+        yield from (trace_id for _, trace_id in rows)
+        first = rows[-1][0] + 1
 
 
 def _all_rows(reading: Reading) -> Iterator[IndexRow]:

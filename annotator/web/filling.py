@@ -83,7 +83,7 @@ def searched_text(annotation: Annotation) -> str:
     """Return what of an annotation is searched: its trace's id, quotes and rationales."""
     pieces = [annotation.trace_id]
     for finding in annotation.findings:
-        pieces += [finding.rationale, *(one.quote for one in finding.evidence)]
+        pieces += [finding.rationale, *(quote.quote for quote in finding.evidence)]
     for rejected in annotation.rejected:
         pieces += rejected.quotes
     return "\n".join(pieces)
@@ -157,29 +157,39 @@ class Filling:
                         return
         check.end()
 
-    def _add(self, n: int, one: Annotation, rubric: Scheme, offset: int, size: int) -> None:
+    def _add(self, n: int, annotation: Annotation, rubric: Scheme, offset: int, size: int) -> None:
         self._number += 1
         self._bytes += size
         values = {
-            self._column(name): value_of(one.attributes, name)
-            for name, value in one.attributes.items()
+            self._column(name): value_of(annotation.attributes, name)
+            for name, value in annotation.attributes.items()
             if value is not None
         }
-        agreement, rejected = self._agreement(one, rubric), len(one.rejected)
-        codes = tuple(dict.fromkeys(one.codes)) or ((NONE,) if one.status == "none" else ())
+        agreement, rejected = self._agreement(annotation, rubric), len(annotation.rejected)
+        codes = tuple(dict.fromkeys(annotation.codes)) or (
+            (NONE,) if annotation.status == "none" else ()
+        )
         kind = (
             (str(n),),
             (rubric.id,),
-            (one.status,),
+            (annotation.status,),
             (agreement,) if agreement else (),
             ("true" if rejected else "false",),
             codes,
             *(self._counted(column, values) for column in self._names.values()),
         )
-        row = (self._number, n, one.trace_id, rubric.id, one.status, rejected, agreement)
+        row = (
+            self._number,
+            n,
+            annotation.trace_id,
+            rubric.id,
+            annotation.status,
+            rejected,
+            agreement,
+        )
         self._rows.append(((*row, offset, size, self._kind(kind)), values))
         self._codes += ((code, self._number) for code in codes)
-        self._texts.append((self._number, searched_text(one).casefold()))
+        self._texts.append((self._number, searched_text(annotation).casefold()))
 
     def _kind(self, kind: Kind) -> int:
         if kind not in self._kinds:
@@ -191,23 +201,23 @@ class Filling:
         """Return the value in a column, one object for all that are equal; () if there is none, or
         too many are known.
         """
-        known = self._values[column]
+        interned = self._values[column]
         if column not in values or column in self.many:
             return ()
         value = (values[column],)
-        if len(known) == MOST_VALUES and value not in known:
+        if len(interned) == MOST_VALUES and value not in interned:
             self.many.add(column)
-            known.clear()
+            interned.clear()
             return ()
-        return known.setdefault(value, value)
+        return interned.setdefault(value, value)
 
-    def _agreement(self, one: Annotation, rubric: Scheme) -> str | None:
-        if one.status not in ("labelled", "none"):
+    def _agreement(self, annotation: Annotation, rubric: Scheme) -> str | None:
+        if annotation.status not in ("labelled", "none"):
             return None
-        label = self._labels.get(one.rubric, {}).get(one.trace_id)
+        label = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
         if label is None:
             return "unlabelled"
-        same = set(rubric.labels_of(one)) == set(rubric.labels_of(label))
+        same = set(rubric.labels_of(annotation)) == set(rubric.labels_of(label))
         return "agrees" if same else "differs"
 
     def _column(self, name: str) -> str:

@@ -161,11 +161,11 @@ class Index:
         where, values = condition(self._parts(filter))
         with self._base.reading() as base:
             (total,) = base.execute(f"select count(*) from rows where {where}", values).fetchone()
-            found = base.execute(
+            rows = base.execute(
                 f"select {_SPOT} from rows where {where} order by number limit ? offset ?",
                 (*values, max(limit, 0), offset),
             ).fetchall()
-        return Page(total, tuple(self._row(*one) for one in found))
+        return Page(total, tuple(self._row(*row) for row in rows))
 
     def facets(self, filter: Filter) -> Facets:
         """Return the values to choose from, with counts; kept until more is read."""
@@ -177,32 +177,32 @@ class Index:
         """
         where, values = condition(self._parts(filter))
         with self._base.reading() as base:
-            own = base.execute(
+            current = base.execute(
                 f"select trace from rows where number = ? and {where}", (number, *values)
             ).fetchone()
-            if own is None:
+            if current is None:
                 return None
             near = [
                 base.execute(
                     f"select {_SPOT} from rows where {where} and number {side} ? and trace != ?"
                     f" order by number {order} limit 1",
-                    (*values, number, own[0]),
+                    (*values, number, current[0]),
                 ).fetchone()
                 for side, order in (("<", "desc"), (">", "asc"))
             ]
             total, position = base.execute(
                 f"select count(*), sum(number <= ?) from rows where {where}", (number, *values)
             ).fetchone()
-        previous, following = (self._row(*one) if one else None for one in near)
+        previous, following = (self._row(*row) if row else None for row in near)
         return Neighbours(previous, following, position, total)
 
     def annotations(self, trace_id: str) -> list[tuple[int, Annotation]]:
         """Return all annotations of a trace, each with the number of its run, from 0."""
         with self._base.reading() as base:
-            found = base.execute(
+            rows = base.execute(
                 f"select {_SPOT} from rows where trace = ? order by number", (storable(trace_id),)
             ).fetchall()
-        return [(run, self._annotation(run, offset, size)) for _, run, offset, size, _ in found]
+        return [(run, self._annotation(run, offset, size)) for _, run, offset, size, _ in rows]
 
     def first(self, trace_id: str) -> int | None:
         """Return the number of a trace's first row, None if there is none so far."""
@@ -217,21 +217,21 @@ class Index:
         such row.
         """
         with self._base.reading() as base:
-            found = base.execute(f"select {_SPOT} from rows where number = ?", (number,)).fetchone()
-        return searched_text(self._annotation(*found[1:4])) if found else ""
+            spot = base.execute(f"select {_SPOT} from rows where number = ?", (number,)).fetchone()
+        return searched_text(self._annotation(*spot[1:4])) if spot else ""
 
     def traces(self, number: int, limit: int) -> list[tuple[int, str]]:
         """Return some traces, each once, in the order of the rows: the first row of each, from
         row ``number`` on, and its id.
         """
         with self._base.reading() as base:
-            found: list[tuple[int, str]] = base.execute(
+            texts: list[tuple[int, str]] = base.execute(
                 "select number, trace from rows as one where number >= ? and not exists (select 1"
                 " from rows where trace = one.trace and number < one.number)"
                 " order by number limit ?",
                 (number, limit),
             ).fetchall()
-        return found
+        return texts
 
     def _annotation(self, run: int, offset: int, size: int) -> Annotation:
         file = self._runs[run]
@@ -243,21 +243,21 @@ class Index:
     def _row(
         self, number: int, run: int, offset: int, size: int, agreement: Agreement | None
     ) -> IndexRow:
-        one = self._annotation(run, offset, size)
-        label = self._labels.get(one.rubric, {}).get(one.trace_id)
+        annotation = self._annotation(run, offset, size)
+        label = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
         return IndexRow(
             number,
             run,
-            one.trace_id,
-            one.rubric,
-            one.status,
-            one.primary,
-            one.secondary,
-            len(one.findings),
-            len(one.rejected),
+            annotation.trace_id,
+            annotation.rubric,
+            annotation.status,
+            annotation.primary,
+            annotation.secondary,
+            len(annotation.findings),
+            len(annotation.rejected),
             agreement,
             (label.codes or (NONE,)) if label else None,
-            one.attributes,
+            annotation.attributes,
         )
 
     def _parts(self, filter: Filter) -> list[Part]:
@@ -283,7 +283,7 @@ class Index:
                     f"there are too many attributes: {len(columns)} of them can be filtered by"
                 )
             parts.append((column, f"{column} = ?", value))
-        return [one for one in parts if one[2] is not None]
+        return [part for part in parts if part[2] is not None]
 
     def _counted(self, filter: Filter, _: int) -> Facets:
         asked = self._parts(filter)

@@ -149,19 +149,19 @@ class Labelling:
 
     def _item(self, request: Request) -> Any:
         item = self._at(whole(request, "n"))
-        found = self._find(item)
+        trace = self._find(item)
         decision = self._work.store.decisions.get(item.trace_id)
-        others = self._others(item, found)
-        spans = [span for one in others for span in one["spans"]]
+        others = self._others(item, trace)
+        spans = [span for label in others for span in label["spans"]]
         quoted = {span["source"] for span in spans}
-        quoted |= {one.source for one in decision.evidence} if decision else set()
-        if isinstance(found, Unreadable):
-            shown: dict[str, Any] = {"trace": unreadable_value(found), "tasks": []}
-            shown["error"] = _not_shown(found)
+        quoted |= {quote.source for quote in decision.evidence} if decision else set()
+        if isinstance(trace, Unreadable):
+            shown: dict[str, Any] = {"trace": unreadable_value(trace), "tasks": []}
+            shown["error"] = _explain_unreadable(trace)
         else:
             # The attributes of a data set's records can be what others said.
-            trace = trace_value(found, quoted) | {"attributes": {}}
-            shown = {"trace": trace, "tasks": _tasks(found), "error": None}
+            value = trace_value(trace, quoted) | {"attributes": {}}
+            shown = {"trace": value, "tasks": _tasks(trace), "error": None}
         return {
             **shown,
             "decision": decision and _decision_value(decision),
@@ -169,19 +169,19 @@ class Labelling:
             "others": others or None,
         }
 
-    def _others(self, item: Item, found: Trace | Unreadable) -> list[dict[str, Any]]:
+    def _others(self, item: Item, trace: Trace | Unreadable) -> list[dict[str, Any]]:
         """Return the two labels to adjudicate; only quotes that stand at their places have any."""
         differing = self._work.differing.get(item.trace_id)
         if differing is None:
             return []
         both = (differing.first, differing.second)
-        return [label_value(keep_standing_spans(one, found, self._work.rubric)) for one in both]
+        return [label_value(keep_standing_spans(label, trace, self._work.rubric)) for label in both]
 
     def _steps(self, request: Request) -> Any:
-        found = self._find(self._at(whole(request, "n")))
-        if isinstance(found, Unreadable):
-            raise Refused(404, found.reason)
-        return steps_value(found, request.query_params.get("agent", ""), whole(request, "from", 1))
+        trace = self._find(self._at(whole(request, "n")))
+        if isinstance(trace, Unreadable):
+            raise Refused(404, trace.reason)
+        return steps_value(trace, request.query_params.get("agent", ""), whole(request, "from", 1))
 
     async def _passage(self, request: Request) -> Response:
         selected = await _sent(request, _Selected)
@@ -222,10 +222,10 @@ class Labelling:
 
     def _shown(self, item: Item) -> Trace:
         """Return a trace; what could not be shown cannot be labelled."""
-        found = self._find(item)
-        if isinstance(found, Unreadable):
-            raise Refused(409, f"{_not_shown(found)}; skip it")
-        return found
+        trace = self._find(item)
+        if isinstance(trace, Unreadable):
+            raise Refused(409, f"{_explain_unreadable(trace)}; skip it")
+        return trace
 
     def _check(self, trace: Trace, passages: Sequence[Passage]) -> None:
         problem = check_passages(trace, self._work.rubric, passages)
@@ -262,13 +262,13 @@ class Labelling:
         return self._work.items[n]
 
     def _find(self, item: Item) -> Trace | Unreadable:
-        found = self._work.library.trace(item.trace_id)
+        trace = self._work.library.trace(item.trace_id)
         missing = "no such trace in the folders given; name the right one with --traces"
-        return found or Unreadable(item.trace_id, "", missing)
+        return trace or Unreadable(item.trace_id, "", missing)
 
 
-def _not_shown(found: Unreadable) -> str:
-    return f"this trace cannot be shown: {found.reason}"
+def _explain_unreadable(trace: Unreadable) -> str:
+    return f"this trace cannot be shown: {trace.reason}"
 
 
 async def _sent(request: Request, kind: type[_Kind]) -> _Kind:
@@ -293,8 +293,10 @@ def _tasks(trace: Trace) -> list[dict[str, str]]:
 
 
 def _decision(trace_id: str, decided: _Decided) -> Decision:
-    evidence = tuple(_passage(one) for one in decided.evidence if one.source is not None)
-    quotes = tuple(one.quote for one in decided.evidence if one.source is None)
+    evidence = tuple(
+        _passage(selection) for selection in decided.evidence if selection.source is not None
+    )
+    quotes = tuple(selection.quote for selection in decided.evidence if selection.source is None)
     return Decision(
         trace_id=trace_id,
         primary=decided.primary,
@@ -308,23 +310,25 @@ def _decision(trace_id: str, decided: _Decided) -> Decision:
     )
 
 
-def _passage(one: _Selection) -> Passage:
-    if one.source is None or one.start is None or one.end is None:
-        raise Refused(400, f'quote "{one_line(one.quote, 80)}": its place is missing')
-    return Passage(one.quote, one.source, one.start, one.end, one.code)
+def _passage(selection: _Selection) -> Passage:
+    if selection.source is None or selection.start is None or selection.end is None:
+        raise Refused(400, f'quote "{one_line(selection.quote, 80)}": its place is missing')
+    return Passage(
+        selection.quote, selection.source, selection.start, selection.end, selection.code
+    )
 
 
-def _decision_value(one: Decision) -> dict[str, Any]:
-    placed = [asdict(passage) for passage in one.evidence]
-    unplaced = [{"quote": text, "source": None, "code": None} for text in one.quotes]
+def _decision_value(decision: Decision) -> dict[str, Any]:
+    placed = [asdict(passage) for passage in decision.evidence]
+    unplaced = [{"quote": text, "source": None, "code": None} for text in decision.quotes]
     return {
-        "skipped": one.skipped,
-        "primary": one.primary,
-        "secondary": list(one.secondary),
+        "skipped": decision.skipped,
+        "primary": decision.primary,
+        "secondary": list(decision.secondary),
         "evidence": [*placed, *unplaced],
-        "note": one.note,
-        "confidence": one.confidence,
-        "seconds": one.seconds,
+        "note": decision.note,
+        "confidence": decision.confidence,
+        "seconds": decision.seconds,
     }
 
 

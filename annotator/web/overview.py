@@ -62,15 +62,15 @@ def _run_value(name: str, manifest: Manifest) -> dict[str, Any]:
 
 def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return each rubric's codes in order, with definitions where the very rubric is at hand."""
-    found: dict[str, dict[str, Any]] = {}
+    codes_by_rubric: dict[str, dict[str, Any]] = {}
     for run in runs:
         for scheme in run.manifest.rubrics:
             definitions = _definitions(scheme.id, scheme.sha256)
-            codes = found.setdefault(scheme.id, {})
+            codes = codes_by_rubric.setdefault(scheme.id, {})
             for code in scheme.codes:
                 about = {"name": code.name, "definition": definitions.get(code.id)}
                 codes.setdefault(code.id, about)
-    return found
+    return codes_by_rubric
 
 
 def _definitions(name: str, sha256: str) -> dict[str, str]:
@@ -94,7 +94,7 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
         for n, run in enumerate(runs)
         for table in frequency_tables(run, shown.calibrations, transfer=shown.transfer, by=shown.by)
     ]
-    together = [_together_value(one) for one in count_co_occurrences(*runs)]
+    together = [_together_value(counts) for counts in count_co_occurrences(*runs)]
     return {"tables": tables, "together": together}
 
 
@@ -133,10 +133,10 @@ def _limits(share: "Interval | Estimate | None") -> list[float | None] | None:
     return [share.low, share.value, share.high]
 
 
-def _together_value(one: CoOccurrence) -> dict[str, Any]:
+def _together_value(counts: CoOccurrence) -> dict[str, Any]:
     return {
-        "title": f"{one.rubric}, {one_line(one.folder, 120)}",
-        "codes": list(one.codes),
-        "counts": [list(row) for row in one.counts],
-        "judged": one.judged,
+        "title": f"{counts.rubric}, {one_line(counts.folder, 120)}",
+        "codes": list(counts.codes),
+        "counts": [list(row) for row in counts.counts],
+        "judged": counts.judged,
     }

@@ -32,9 +32,9 @@ def dumped(value: Any) -> str:
 def _finite(value: Any) -> Any:
     """Return a value with the numbers that are none as texts, as tables show them."""
     if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return value if not isinstance(value, float) or isfinite(value) else json.dumps(value)
 
 
@@ -50,14 +50,14 @@ def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
         "problems": list(trace.problems),
         "messages": [
             {
-                "n": one.n,
-                "sender": one.sender,
-                "recipients": list(one.recipients),
-                "text": one.text,
-                "kind": one.kind,
-                "tool": one.tool,
+                "n": message.n,
+                "sender": message.sender,
+                "recipients": list(message.recipients),
+                "text": message.text,
+                "kind": message.kind,
+                "tool": message.tool,
             }
-            for one in trace.messages
+            for message in trace.messages
         ],
         "patches": [{"agent": agent, "text": text} for agent, text in trace.patches.items()],
         "outcome": _outcome(trace),
@@ -67,7 +67,7 @@ def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
 
 def _agents(trace: Trace) -> Iterable[str]:
     """Return who acts in a trace, in order: its agents, and who else sends messages."""
-    return dict.fromkeys((*trace.agents, *(one.sender for one in trace.messages)))
+    return dict.fromkeys((*trace.agents, *(message.sender for message in trace.messages)))
 
 
 def _outcome(trace: Trace) -> dict[str, Any]:
@@ -79,22 +79,23 @@ def _outcome(trace: Trace) -> dict[str, Any]:
         "text": joined(end.reports)[0] if end.reports else "",
         "features": [
             {
-                "name": one.name,
-                "agent": one.agent,
-                "passed": one.passed,
-                "passed_alone": one.passed_alone,
-                "alone_reason": one.alone_reason,
+                "name": feature.name,
+                "agent": feature.agent,
+                "passed": feature.passed,
+                "passed_alone": feature.passed_alone,
+                "alone_reason": feature.alone_reason,
             }
-            for one in end.features
+            for feature in end.features
         ],
         "agents": [
-            {"agent": one.agent, "status": one.status, "error": one.error} for one in end.agents
+            {"agent": agent.agent, "status": agent.status, "error": agent.error}
+            for agent in end.agents
         ],
     }
 
 
 def _quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterable[dict[str, Any]]:
-    if not any(one.startswith("step:") for one in quoted):
+    if not any(source.startswith("step:") for source in quoted):
         return
     try:
         for agent, steps in trace.steps.items():
@@ -124,18 +125,18 @@ def steps_value(trace: Trace, agent: str, first: int) -> dict[str, Any]:
     """
     steps = trace.steps.get(agent, ())
     shown = steps[max(0, first - 1) : max(0, first - 1) + STEPS]
-    return {"count": len(steps), "steps": [_step(agent, one) for one in shown]}
+    return {"count": len(steps), "steps": [_step(agent, step) for step in shown]}
 
 
-def unreadable_value(found: Unreadable) -> dict[str, Any]:
+def unreadable_value(trace: Unreadable) -> dict[str, Any]:
     """Return a trace that cannot be read, as far as it can be shown."""
     outcome = {"passed": None, "merge": None, "strategy": None, "text": ""}
     return {
-        "id": found.id,
+        "id": trace.id,
         "format": "unreadable",
         "agents": [],
         "attributes": {},
-        "problems": [found.reason],
+        "problems": [trace.reason],
         "messages": [],
         "patches": [],
         "outcome": outcome | {"features": [], "agents": []},
@@ -143,15 +144,15 @@ def unreadable_value(found: Unreadable) -> dict[str, Any]:
     }
 
 
-def annotation_value(run: int, one: Annotation) -> dict[str, Any]:
+def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
     """Return an annotation of the run with this number."""
     return {
         "run": run,
-        "rubric": one.rubric,
-        "judge": one.judge,
-        "status": one.status,
-        "primary": one.primary,
-        "secondary": list(one.secondary),
+        "rubric": annotation.rubric,
+        "judge": annotation.judge,
+        "status": annotation.status,
+        "primary": annotation.primary,
+        "secondary": list(annotation.secondary),
         "findings": [
             {
                 "code": finding.code,
@@ -159,14 +160,14 @@ def annotation_value(run: int, one: Annotation) -> dict[str, Any]:
                 "votes": finding.votes,
                 "evidence": [asdict(evidence) for evidence in finding.evidence],
             }
-            for finding in one.findings
+            for finding in annotation.findings
         ],
-        "rejected": [asdict(rejected) for rejected in one.rejected],
-        "reason": one.reason,
-        "error": one.error,
-        "truncated": dict(one.truncated),
-        "agreement": one.agreement,
-        "tie": list(one.tie),
+        "rejected": [asdict(rejected) for rejected in annotation.rejected],
+        "reason": annotation.reason,
+        "error": annotation.error,
+        "truncated": dict(annotation.truncated),
+        "agreement": annotation.agreement,
+        "tie": list(annotation.tie),
         "votes": [
             {
                 "judge": vote.judge,
@@ -175,34 +176,34 @@ def annotation_value(run: int, one: Annotation) -> dict[str, Any]:
                 "codes": [code for code in (vote.primary, *vote.secondary) if code],
                 "error": vote.error,
             }
-            for vote in one.votes
+            for vote in annotation.votes
         ],
     }
 
 
-def label_value(one: Label) -> dict[str, Any]:
+def label_value(label: Label) -> dict[str, Any]:
     """Return what a person said."""
     return {
-        "rubric": one.rubric,
-        "annotator": one.annotator,
-        "primary": one.primary,
-        "secondary": list(one.secondary),
-        "evidence": list(one.evidence),
-        "spans": [asdict(span) for span in one.spans],
-        "note": one.note,
-        "confidence": one.confidence,
+        "rubric": label.rubric,
+        "annotator": label.annotator,
+        "primary": label.primary,
+        "secondary": list(label.secondary),
+        "evidence": list(label.evidence),
+        "spans": [asdict(span) for span in label.spans],
+        "note": label.note,
+        "confidence": label.confidence,
     }
 
 
 def quoted_sources(annotations: Iterable[Annotation], labels: Iterable[Label] = ()) -> set[str]:
     """Return the ids of the sources that findings and labels quote from."""
-    found = {
+    sources = {
         evidence.source
-        for one in annotations
-        for finding in one.findings
+        for annotation in annotations
+        for finding in annotation.findings
         for evidence in finding.evidence
     }
-    return found | {span.source for one in labels for span in one.spans}
+    return sources | {span.source for label in labels for span in label.spans}
 
 
 def rubric_value(rubric: Rubric) -> dict[str, Any]:

@@ -23,19 +23,20 @@ def read_person_labels(
         AnnotatorError: the labels cannot be read, are for none of the rubrics or for another
             version of one, or are of several annotators and none was named.
     """
-    known: dict[str, dict[str, Scheme]] = {}
+    versions: dict[str, dict[str, Scheme]] = {}
     for run in runs:
         for name, rubric in run.schemes.items():
-            known.setdefault(name, {})[rubric.sha256] = rubric
+            versions.setdefault(name, {})[rubric.sha256] = rubric
     there = rubrics_in(files)
-    wanted = [name for name in known if name in there or not there]
+    wanted = [name for name in versions if name in there or not there]
     if not wanted:
+        judged = ", ".join(versions)
         raise AnnotatorError(
-            f"the labels are for {', '.join(sorted(there))}, the runs judged by {', '.join(known)}"
+            f"the labels are for {', '.join(sorted(there))}, the runs judged by {judged}"
         )
     labels: dict[str, dict[str, Label]] = {}
     for name in wanted:
-        for version in known[name].values():  # labels have to be of all that are shown together
+        for version in versions[name].values():  # labels have to be of all that are shown together
             labels[name] = _chosen(files, version, annotators)
     return labels
 

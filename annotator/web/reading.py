@@ -61,12 +61,12 @@ class Reading:
         problems = []
         for library in self._libraries:
             try:
-                found = library.trace(trace_id)
+                trace = library.trace(trace_id)
             except (AnnotatorError, OSError) as error:  # a source is gone: another may have it
                 problems.append(str(error))
                 continue
-            if found is not None:
-                return found
+            if trace is not None:
+                return trace
         if problems:
             reason = f"{problems[0]}; say with --traces where the traces are now"
             return Unreadable(trace_id, "", reason)
@@ -80,23 +80,23 @@ class Reading:
         Evidence that is not in the trace as it is now is marked ``stale``.
         """
         annotations = self.index.annotations(trace_id)
-        labels = [own[trace_id] for own in self._labels.values() if trace_id in own]
-        found = self.find(trace_id)
-        quoted = quoted_sources((one for _, one in annotations), labels)
-        if isinstance(found, Unreadable):
-            trace = unreadable_value(found)
+        labels = [by_trace[trace_id] for by_trace in self._labels.values() if trace_id in by_trace]
+        trace = self.find(trace_id)
+        quoted = quoted_sources((annotation for _, annotation in annotations), labels)
+        if isinstance(trace, Unreadable):
+            page = unreadable_value(trace)
         else:
-            trace = trace_value(found, quoted)
+            page = trace_value(trace, quoted)
         value = {
-            "trace": trace,
-            "annotations": [annotation_value(run, one) for run, one in annotations],
-            "labels": [label_value(one) for one in labels],
+            "trace": page,
+            "annotations": [annotation_value(run, annotation) for run, annotation in annotations],
+            "labels": [label_value(label) for label in labels],
         }
-        trace["problems"] = [*trace["problems"], *_mark_stale(found, value)]
+        page["problems"] = [*page["problems"], *_mark_stale(trace, value)]
         return value
 
 
-def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
+def _mark_stale(trace: Trace | Unreadable, value: Mapping[str, Any]) -> list[str]:
     """Mark the evidence that a trace does not hold as it says; return what is wrong with it."""
     texts: dict[str, str | None] = {}
     problems: dict[str, None] = {}
@@ -108,20 +108,20 @@ def _mark_stale(found: Trace | Unreadable, value: Mapping[str, Any]) -> list[str
         for evidence in finding["evidence"]
     ]
     passages += [span for label in value["labels"] for span in label["spans"]]
-    for one in passages:
-        name = one["source"]
+    for passage in passages:
+        name = passage["source"]
         if name not in texts:
             try:
-                source = found.source(name) if isinstance(found, Trace) else None
+                source = trace.source(name) if isinstance(trace, Trace) else None
             except UnreadableTrace as error:  # the steps: the rest can be shown
                 source = None
                 problems[str(error)] = None
             texts[name] = source.text if source else None
         text = texts[name]
-        start, end = one["start"], one["end"]
-        one["stale"] = text is None or start < 0 or text[start:end] != one["quote"]
-        stale += one["stale"]
-    if stale and isinstance(found, Trace):
+        start, end = passage["start"], passage["end"]
+        passage["stale"] = text is None or start < 0 or text[start:end] != passage["quote"]
+        stale += passage["stale"]
+    if stale and isinstance(trace, Trace):
         changed = "" if problems else ": it has changed since"
         problems[f"{count(stale, 'quote')} not in the trace as it is now{changed}"] = None
     return list(problems)

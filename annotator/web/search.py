@@ -110,7 +110,7 @@ def _checked(cursor: Sequence[int] | None) -> Cursor:
     if cursor is None:
         return Cursor()
     given = list(cursor) if isinstance(cursor, Sequence) else []
-    if len(given) != 4 or not all(type(one) is int and 0 <= one < 2**62 for one in given):
+    if len(given) != 4 or not all(type(number) is int and 0 <= number < 2**62 for number in given):
         raise AnnotatorError("not a place to go on searching")
     return Cursor(*given)
 

@@ -65,7 +65,10 @@ class View:
             "neighbours": self._neighbours,
             "search": self._search,
         }
-        return [Route("/", self._page), *(_answer(name, one) for name, one in answers.items())]
+        return [
+            Route("/", self._page),
+            *(_answer(name, answer) for name, answer in answers.items()),
+        ]
 
     def _page(self, _: Request) -> Response:
         return html(self._html)
@@ -104,14 +107,14 @@ class View:
         return {**self._reading.page(trace_id), "row": self._reading.index.first(trace_id)}
 
     def _steps(self, request: Request) -> Any:
-        found = self._reading.find(_named(request, "id"))
-        if isinstance(found, Unreadable):
-            raise Refused(404, found.reason)
-        return steps_value(found, _named(request, "agent"), whole(request, "from", 1))
+        trace = self._reading.find(_named(request, "id"))
+        if isinstance(trace, Unreadable):
+            raise Refused(404, trace.reason)
+        return steps_value(trace, _named(request, "agent"), whole(request, "from", 1))
 
     def _neighbours(self, request: Request) -> Any:
-        found = self._reading.index.neighbours(whole(request, "row"), _filter(request))
-        return found and found.as_dict()
+        neighbours = self._reading.index.neighbours(whole(request, "row"), _filter(request))
+        return neighbours and neighbours.as_dict()
 
     def _search(self, request: Request) -> Any:
         query = _named(request, "q")
@@ -120,8 +123,8 @@ class View:
             cursor = json_module.loads(given) if given else None
         except (ValueError, RecursionError):
             raise Refused(400, "cursor: not what a search has given") from None
-        found = search(self._reading.find, self._reading.index, query, cursor)
-        return found.as_dict()
+        result = search(self._reading.find, self._reading.index, query, cursor)
+        return result.as_dict()
 
 
 def _answer(name: str, answer: Callable[[Request], Any]) -> Route:

@@ -58,7 +58,9 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
     library = Library(sources, format)
     if request.pair:
         compared = _compared(request, request.pair, rubric)
-        _see_first([Item(one.trace_id) for one in compared.differing], library, sources)
+        _see_first(
+            [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
+        )
         with LabelStore.open(request.file, request.annotator, rubric) as store:
             yield _adjudication(request.pair, compared, rubric, library, store)
         return
@@ -77,12 +79,16 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
 
 def _runs(sources: Sequence[str]) -> str:
     """Return what to do where a run directory was given for traces, "" where none was."""
-    runs = [one for one in sources if Path(one, "annotations.jsonl").is_file()]
+    runs = [source for source in sources if Path(source, "annotations.jsonl").is_file()]
     return f"; {runs[0]} is a run: draw a sheet from it with annotate sample" if runs else ""
 
 
 def _sheet(sources: Sequence[str]) -> Path | None:
-    sheets = [Path(one) for one in sources if not one.startswith("hf://") and is_sheet(Path(one))]
+    sheets = [
+        Path(source)
+        for source in sources
+        if not source.startswith("hf://") and is_sheet(Path(source))
+    ]
     if sheets and len(sources) > 1:
         raise AnnotatorError(f"{sheets[0]} is a sheet: give it alone, its traces with --traces")
     return sheets[0] if sheets else None
@@ -93,11 +99,11 @@ def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], st
         if request.rater != 1:
             raise AnnotatorError("--rater picks rows of a sheet, and none was given")
         return request.traces or request.sources, request.format
-    found = sheet_sources(sheet)
-    if found is None and not request.traces:
+    recorded = sheet_sources(sheet)
+    if recorded is None and not request.traces:
         raise AnnotatorError(f"{sheet}: where its traces are is not known: say it with --traces")
-    known, format = found or ((), "auto")
-    return request.traces or known, format if request.format == "auto" else request.format
+    recorded_traces, format = recorded or ((), "auto")
+    return request.traces or recorded_traces, format if request.format == "auto" else request.format
 
 
 def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) -> None:
@@ -112,14 +118,14 @@ def _see_first(items: Sequence[Item], library: Library, sources: Sequence[str]) 
 def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[Item]:
     """Yield the traces that a rubric is for, as they are read; what is left out is noted."""
     unreadable = other = 0
-    for found in library:
-        if isinstance(found, Unreadable):
+    for trace in library:
+        if isinstance(trace, Unreadable):
             unreadable += 1
-        elif isinstance(found, Trace):
-            if rubric.excludes(found):
+        elif isinstance(trace, Trace):
+            if rubric.excludes(trace):
                 other += 1
             else:
-                yield Item(found.id)
+                yield Item(trace.id)
     if unreadable:
         notes.append(f"{count(unreadable, 'trace')} cannot be read and are left out.")
     if other:
@@ -141,10 +147,15 @@ def _adjudication(
     library: Library,
     store: LabelStore,
 ) -> Work:
-    agreed = [_standing(one, library, rubric) for one in compared.agreed]
+    agreed = [_standing(pair, library, rubric) for pair in compared.agreed]
     written = write_agreed(store, agreed)
-    differing: dict[str, Disagreement] = {one.trace_id: one for one in compared.differing}
-    items = [Item(one.trace_id, extra_of(one.first, one.second)) for one in compared.differing]
+    differing: dict[str, Disagreement] = {
+        disagreement.trace_id: disagreement for disagreement in compared.differing
+    }
+    items = [
+        Item(disagreement.trace_id, extra_of(disagreement.first, disagreement.second))
+        for disagreement in compared.differing
+    ]
     reopened = _reopened(store, compared)
     for item in items:  # until they are decided, the labels are of the easy traces only
         store.wait(item.trace_id, item.extra)
@@ -174,10 +185,11 @@ def _adjudication(
 def _reopened(store: LabelStore, compared: TwoReaders) -> int:
     """Take back what was decided because the two agreed, where they do not any more."""
     gone = [
-        one.trace_id
-        for one in compared.differing
-        if one.trace_id in store.decisions
-        and store.decisions[one.trace_id].note == describe_agreement(one.first, one.second)
+        disagreement.trace_id
+        for disagreement in compared.differing
+        if disagreement.trace_id in store.decisions
+        and store.decisions[disagreement.trace_id].note
+        == describe_agreement(disagreement.first, disagreement.second)
     ]
     for trace_id in gone:
         store.withdraw(trace_id)
@@ -189,9 +201,9 @@ def _marked(pairs: Sequence[tuple[Label, Label]]) -> int:
 
 
 def _standing(agreed: tuple[Label, Label], library: Library, rubric: Rubric) -> tuple[Label, Label]:
-    if not any(one.spans for one in agreed):
+    if not any(label.spans for label in agreed):
         return agreed  # no trace has to be read
     trace_id = agreed[0].trace_id
     trace = library.trace(trace_id) or Unreadable(trace_id, "", "not there")
-    first, second = (keep_standing_spans(one, trace, rubric) for one in agreed)
+    first, second = (keep_standing_spans(label, trace, rubric) for label in agreed)
     return first, second

@@ -156,7 +156,9 @@ class LLMJudge(Model):
             except (UnreadableTrace, CallFailed) as error:
                 return Verdict(error=str(error))
             try:
-                verdicts = await together([self._conversed(judgement, one) for one in prompts])
+                verdicts = await together(
+                    [self._conversed(judgement, prompt) for prompt in prompts]
+                )
             except TooLong as error:
                 if error.most < LEAST:
                     judgement.bad += judgement.keys
@@ -227,18 +229,18 @@ class LLMJudge(Model):
     async def _answered(self, judgement: Judgement, question: Question, key: str) -> Reply:
         """Return the answer to one question: a known one, or the endpoint's."""
         cache = self.session.cache
-        known = cache.get(key, judgement.name) if cache else None
-        paid = known is not None and known.unrecorded and key not in judgement.keys
-        if known and not known.reply:
-            judgement.usage += known.usage if paid else Usage()
+        kept = cache.get(key, judgement.name) if cache else None
+        paid = kept is not None and kept.unrecorded and key not in judgement.keys
+        if kept and not kept.reply:
+            judgement.usage += kept.usage if paid else Usage()
             judgement.keys.append(key)
-        elif known and known.reply:
-            judgement.usage += known.usage if paid else Usage(cache_hits=1)
+        elif kept and kept.reply:
+            judgement.usage += kept.usage if paid else Usage(cache_hits=1)
             if paid and self.outbox:  # an answer out of a batch does not know what it was
                 judgement.usage += Usage(retries=int(bool(question.turns)))
             judgement.keys.append(key)
-            read_in_full(question.prompt, known.reply, known.usage.input_tokens)
-            return known.reply
+            read_in_full(question.prompt, kept.reply, kept.usage.input_tokens)
+            return kept.reply
         spent = Usage(retries=int(bool(question.turns)))
 
         def count(usage: Usage) -> None:
@@ -263,12 +265,12 @@ class LLMJudge(Model):
         :meth:`annotator.judges.llm.context.Reader.prompts`.
         """
         auto = self.mode == "auto"
-        mode: Mode = (self._known_mode() or "tools") if auto else self.mode
+        mode: Mode = (self._recall_mode() or "tools") if auto else self.mode
         expected = Usage()
         for prompt in self._reader.prompts(trace, rubric):
             key = Question(rubric, prompt, mode, sample).key(self.options)
-            known = self.session.cache and self.session.cache.get(key, "")
-            if known and known.reply:
+            kept = self.session.cache and self.session.cache.get(key, "")
+            if kept and kept.reply:
                 expected += Usage(cache_hits=1)
                 continue
             count = self._reader.tokens.count
@@ -303,10 +305,10 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     if len(asked) == 1:
         return [await asked[0]]
     results = await asyncio.gather(*asked, return_exceptions=True)
-    errors = [one for one in results if isinstance(one, BaseException)]
-    for error in sorted(errors, key=lambda one: isinstance(one, Pending)):
+    errors = [result for result in results if isinstance(result, BaseException)]
+    for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
-    return [one for one in results if isinstance(one, Verdict)]
+    return [result for result in results if isinstance(result, Verdict)]
 
 
 def merged(

@@ -54,11 +54,11 @@ class Answer(BaseModel):
         given = cast(Any, self)
         claims = tuple(
             Claim(
-                one.code,
-                one.rationale,
-                tuple(Quote(quote.text, quote.source) for quote in one.quotes),
+                finding.code,
+                finding.rationale,
+                tuple(Quote(quote.text, quote.source) for quote in finding.quotes),
             )
-            for one in given.findings
+            for finding in given.findings
         )
         primary = given.label if any(claim.code == given.label for claim in claims) else None
         return Verdict(claims, primary)
@@ -85,7 +85,7 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
         answer = answer_model(rubric).model_validate_json(text)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        shown = "; ".join(_described(one) for one in errors[:5])
+        shown = "; ".join(_described(problem) for problem in errors[:5])
         raise Wrong(f"{shown}; and more" if len(errors) > 5 else shown) from error
     wrong = _contradictions(answer, rubric)
     if wrong:
@@ -99,13 +99,13 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
 
 def _described(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
-    said = one_line(str(error["msg"]), 600)
-    return f"{where}: {said}" if where else said
+    reason = one_line(str(error["msg"]), 600)
+    return f"{where}: {reason}" if where else reason
 
 
 def _contradictions(answer: Answer, rubric: Rubric) -> list[str]:
     given = cast(Any, answer)
-    codes = [one.code for one in given.findings]
+    codes = [finding.code for finding in given.findings]
     wrong = [f"{code} is given twice" for code in sorted(set(codes)) if codes.count(code) > 1]
     if codes and given.label == NONE:
         wrong.append(f'label is "{NONE}" but findings are given: {", ".join(codes)}')

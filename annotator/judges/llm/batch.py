@@ -133,8 +133,10 @@ def _result(value: dict[str, Any]) -> Result:
     while isinstance(given, dict) and isinstance(given.get("error"), dict):
         given = given["error"]
     fields = given if isinstance(given, dict) else {}
-    said = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
-    return Result(key, body, f"HTTP {status}: {said}" if status != 200 else said, status, fields)
+    reason = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
+    return Result(
+        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
+    )
 
 
 @dataclass
@@ -154,7 +156,7 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
     Raises:
         AnnotatorError: as :func:`read_results`.
     """
-    found = Ingested()
+    ingested = Ingested()
     for result in read_results(file):
         usage, reply, words = Usage(calls=1), result.too_long, result.words
         if not words:
@@ -164,15 +166,15 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
             except ValueError as wrong:
                 words = str(wrong)
         if reply is None:
-            found.errors[result.key] = words
+            ingested.errors[result.key] = words
             ran = result.status != 200 or result.body is not None
-            found.lost += usage if ran else Usage()  # else it was never asked
+            ingested.lost += usage if ran else Usage()  # else it was never asked
             continue
         held = cache.get(result.key, "")
         if held is None or (held.reply, held.usage) != (reply, usage):
             cache.put(result.key, model, reply, usage, "")
-            found.dollars += usage.cost_usd or 0.0
-    return found
+            ingested.dollars += usage.cost_usd or 0.0
+    return ingested
 
 
 @dataclass
@@ -228,7 +230,9 @@ class BatchOutbox:
             self._jobs = [Job(**job) for job in state["jobs"]]
             # What was given up is asked again by a resumed run.
             missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
-            self._missed = {key: one for key, one in missed.items() if one[0] < _ATTEMPTS}
+            self._missed = {
+                key: attempt for key, attempt in missed.items() if attempt[0] < _ATTEMPTS
+            }
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError) as error:
@@ -304,8 +308,8 @@ class BatchOutbox:
                 if not job.done:
                     await self._collect(client, job)
         except APIStatusError as error:
-            said = one_line(str(error.message), 300)
-            raise JudgeStopped(f"the server refuses the batch: {said}") from error
+            reason = one_line(str(error.message), 300)
+            raise JudgeStopped(f"the server refuses the batch: {reason}") from error
         except (APIConnectionError, httpx2.TransportError) as error:  # cut off while it is read
             cause = one_line(str(error.__cause__ or error), 200)
             sent = any(job.batch_id and not job.done for job in self._jobs)
@@ -369,17 +373,17 @@ class BatchOutbox:
                     with NewFile(file) as out:
                         async for chunk in content.iter_bytes():
                             out.write(chunk)
-                found = ingest(file, self._cache, self._options.model, self._price)
-                errors |= found.errors
-                self.spent += found.lost
+                ingested = ingest(file, self._cache, self._options.model, self._price)
+                errors |= ingested.errors
+                self.spent += ingested.lost
                 if self._budget:
-                    self._budget.spent += found.dollars
+                    self._budget.spent += ingested.dollars
         if batch.status in ("failed", "cancelled") and not (batch.output_file_id or errors):
             self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
             self._save()
             problems = batch.errors.data if batch.errors and batch.errors.data else []
-            said = "; ".join(str(one.message) for one in problems[:3]) or "no words"
-            raise JudgeStopped(f"batch {batch.id} has {batch.status}: {one_line(said, 300)}")
+            reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
+            raise JudgeStopped(f"batch {batch.id} has {batch.status}: {one_line(reasons, 300)}")
         for key in self._unanswered(job):
             words = errors.get(key, f"no answer in the batch ({batch.status})")
             self._missed[key] = (self._missed.get(key, (0, ""))[0] + 1, words)
@@ -390,6 +394,6 @@ class BatchOutbox:
         with self._questions(job).open("rb") as lines:
             for line in lines:
                 key = str(json.loads(line)["custom_id"])
-                known = self._cache.get(key, "")
-                if not (known and known.reply):
+                kept = self._cache.get(key, "")
+                if not (kept and kept.reply):
                     yield key

@@ -105,8 +105,8 @@ class AnswerCache:
         if run == self._run and run and trace and not asked_for:  # it came in a batch
             self._write("update answers set trace = ? where key = ?", [(trace, key)])
             asked_for = trace
-        own = bool(run) and (run, asked_for) == (self._run, trace)
-        return KeptAnswer(reply, usage, own)
+        same_trace = bool(run) and (run, asked_for) == (self._run, trace)
+        return KeptAnswer(reply, usage, same_trace)
 
     def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
         """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""

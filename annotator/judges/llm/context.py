@@ -89,7 +89,7 @@ class Reader:
         facts = self._observations(trace)
         if facts.lines and (whole := self._whole(trace, rubric, facts, most)):
             return [whole]
-        return [_without(one, facts.lines) for one in self._bare(trace, rubric, most)]
+        return [_without(prompt, facts.lines) for prompt in self._bare(trace, rubric, most)]
 
     def _observations(self, trace: Trace) -> Observations:
         """Return the facts that are shown beside a trace, where they are wanted."""
@@ -108,9 +108,9 @@ class Reader:
         prompt = render(trace, rubric, observations=facts)
         room = self._room(prompt, rubric)
 
-        def too_long(one: Prompt) -> bool:
-            longer = most is not None and len(one.user) > most
-            return longer or (room is not None and not self.tokens.fits(one.user, room))
+        def too_long(prompt: Prompt) -> bool:
+            longer = most is not None and len(prompt.user) > most
+            return longer or (room is not None and not self.tokens.fits(prompt.user, room))
 
         def with_first(lines: int) -> Prompt:
             return render(trace, rubric, observations=facts.first(lines))
@@ -137,10 +137,12 @@ class Reader:
                 if self._windows
                 else [render(trace, rubric, most)]
             )
-            long = [one for one in prompts if room and not self.tokens.fits(one.user, room)]
+            long = [
+                prompt for prompt in prompts if room and not self.tokens.fits(prompt.user, room)
+            ]
             if not long or room is None:
                 return prompts
-            most = min(self._shorter(one, room) for one in long)
+            most = min(self._shorter(prompt, room) for prompt in long)
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace")
 
@@ -184,7 +186,7 @@ def _without(prompt: Prompt, facts: Sequence[str]) -> Prompt:
     """Return the prompt with a note of the facts that it does not show for want of room."""
     if not facts:
         return prompt
-    left_out = {"observations": sum(len(one) for one in facts)}
+    left_out = {"observations": sum(len(lines) for lines in facts)}
     return replace(prompt, truncated={**prompt.truncated, **left_out})
 
 

@@ -260,9 +260,9 @@ class Endpoint:
         finally:
             count(replace(usage, seconds=time.monotonic() - begun))
             if self._budget:
-                known = usage.cost_usd if not usage.unreported_calls else None
+                cost = usage.cost_usd if not usage.unreported_calls else None
                 telling = bool(usage.input_tokens) and not tiny
-                await self._budget.settle(reserved, known, telling=telling)
+                await self._budget.settle(reserved, cost, telling=telling)
 
     async def _sent(self, body: bytes) -> object:
         """Return the JSON that the server answers.
@@ -330,17 +330,17 @@ def _meaning(error: APIStatusError) -> Reply:
     status = error.status_code
     fields = error.body if isinstance(error.body, dict) else {}
     code = str(fields.get("code") or fields.get("type") or "")
-    said = one_line(str(fields.get("message") or fields.get("detail") or error.body), 300)
-    said = said or "no words"
-    words = f"HTTP {status}: {said}"
+    message = one_line(str(fields.get("message") or fields.get("detail") or error.body), 300)
+    message = message or "no words"
+    words = f"HTTP {status}: {message}"
     request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
     if request and (reply := too_long(words, fields, code, status == 413)):
         return reply
-    if request and _FILTERED.search(f"{code} {said}"):
+    if request and _FILTERED.search(f"{code} {message}"):
         raise CallFailed(f"the server refuses the content: {words}")
     if status in (401, 402, 403) or code == "insufficient_quota":
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
-    if status == 404 and not _FORM.search(said):
+    if status == 404 and not _FORM.search(message):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
         raise _Transient(words, _retry_after(error.response.headers), status)

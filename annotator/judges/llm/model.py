@@ -100,8 +100,8 @@ class Model:
             self.mode = "json_schema"
             return
         cache = self.session.cache
-        if known := self._known_mode():
-            self.mode = known
+        if cached := self._recall_mode():
+            self.mode = cached
             return
         spent = self._overhead
         for mode in ("tools", "json_schema"):
@@ -114,11 +114,11 @@ class Model:
             cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
             cache.recorded([self._mode_key])
 
-    def _known_mode(self) -> Mode | None:
+    def _recall_mode(self) -> Mode | None:
         """Return the form that was found out by an earlier run, if it is cached."""
-        known = self.session.cache and self.session.cache.get(self._mode_key, "")
-        found = known.reply.text if known and known.reply else ""
-        return next((mode for mode in MODES if mode == found), None)
+        kept = self.session.cache and self.session.cache.get(self._mode_key, "")
+        name = kept.reply.text if kept and kept.reply else ""
+        return next((mode for mode in MODES if mode == name), None)
 
     @property
     def _mode_key(self) -> str:
@@ -245,4 +245,4 @@ class FirstAlone:
 def longest_answer(body: Mapping[str, Any]) -> int:
     """Return the tokens to which a request bounds its answer, 0 if it does not."""
     bounds = [body.get("max_completion_tokens"), body.get("max_tokens")]
-    return max((one for one in bounds if isinstance(one, int)), default=0)
+    return max((bound for bound in bounds if isinstance(bound, int)), default=0)

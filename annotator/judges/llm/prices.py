@@ -79,7 +79,9 @@ def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
         file = _read(path)
         fitting = [entry for entry in file.models if entry.is_for(model, host)]
         if fitting:
-            entry = max(fitting, key=lambda one: one.model == model)  # before one without the date
+            entry = max(
+                fitting, key=lambda entry: entry.model == model
+            )  # before entry without the date
             source = f"{path.name} as of {file.as_of}"
             prices = _price(entry, 1.0, source), _price(entry, entry.batch, source)
             return Listed(*prices, entry.context)

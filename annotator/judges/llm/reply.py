@@ -95,8 +95,8 @@ def read_reply(body: object) -> Reply:
     answer = body if isinstance(body, dict) else {}
     if answer.get("error"):
         error = answer["error"]
-        said = error.get("message") if isinstance(error, dict) else error
-        raise ValueError(f"the server says: {one_line(str(said), 300)}")
+        message = error.get("message") if isinstance(error, dict) else error
+        raise ValueError(f"the server says: {one_line(str(message), 300)}")
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -111,17 +111,17 @@ def read_reply(body: object) -> Reply:
     )
 
 
-def _tool_calls(calls: object) -> list[tuple[str, str, str]]:
-    found = []
-    for n, call in enumerate(calls if isinstance(calls, list) else []):
+def _tool_calls(value: object) -> list[tuple[str, str, str]]:
+    calls = []
+    for n, call in enumerate(value if isinstance(value, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             name = str(function.get("name") or "answer")
             identity = str(call.get("id") or f"call_{n}")
-            found.append((storable(identity), storable(name), storable(text)))
-    return found
+            calls.append((storable(identity), storable(name), storable(text)))
+    return calls
 
 
 def read_usage(body: object) -> Usage | None:
@@ -170,18 +170,18 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
     limit, asked = _lengths(body, words)
-    said = f"the trace is too long for the model: {words}"
-    return Reply(said, too_long=True, limit=limit, asked=asked)
+    reason = f"the trace is too long for the model: {words}"
+    return Reply(reason, too_long=True, limit=limit, asked=asked)
 
 
-def _lengths(body: object, said: str) -> tuple[int, int]:
+def _lengths(body: object, message: str) -> tuple[int, int]:
     """Return the tokens that the model can read and those that it was sent; 0 if not said."""
     fields = body if isinstance(body, dict) else {}
     limit, asked = fields.get("n_ctx"), fields.get("n_prompt_tokens")
     if isinstance(limit, int) and isinstance(asked, int) and 0 < limit < asked < 10**8:
         return limit, asked
-    found, sent = _LIMIT.search(said), _ASKED.search(said)
+    room, sent = _LIMIT.search(message), _ASKED.search(message)
     return (
-        int(next(filter(None, found.groups()))) if found else 0,
+        int(next(filter(None, room.groups()))) if room else 0,
         int(sent.group(1)) if sent else 0,
     )

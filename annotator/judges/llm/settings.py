@@ -71,8 +71,8 @@ class Options:
             raise ValueError(f"extra_body: {stray[0]!r} cannot be set there")
         named = sorted(_NAMED & self.extra_body.keys())
         if named:
-            own = named[0].replace("completion", "output")
-            raise ValueError(f"extra_body: {named[0]!r} has an option of its own: {own}")
+            option = named[0].replace("completion", "output")
+            raise ValueError(f"extra_body: {named[0]!r} has an option of its own: {option}")
         try:
             json.dumps(dict(self.extra_body), allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -116,7 +116,7 @@ def headers_sha256() -> str | None:
 
 
 _HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
-_NAMES = tuple(one.name for one in fields(Options))
+_NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples")
 
 
@@ -131,13 +131,13 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
     models = value.get("models", [])
-    if not isinstance(models, list) or not all(isinstance(one, dict) for one in models):
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         raise AnnotatorError(f"{path}: models: expected a list of settings, each with a model")
-    for place, names in ((value, _NAMES + _FILE_ONLY), *((one, _NAMES) for one in models)):
+    for place, names in ((value, _NAMES + _FILE_ONLY), *((model, _NAMES) for model in models)):
         for name in place:
             if name not in names:
-                known = ", ".join(one for one in names if one != "warm")
-                raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {known}")
+                options = ", ".join(option for option in names if option != "warm")
+                raise AnnotatorError(f"{path}: {name!r}: unknown setting; known: {options}")
     return value
 
 
@@ -150,13 +150,13 @@ def all_options(
         AnnotatorError: a setting has a wrong value (named, after ``where`` it stands), or a model
             stands twice.
     """
-    found = [_options({**common, **own}, where) for own in models or [{}]]
-    names = [one.model for one in found]
+    options = [_options({**common, **model}, where) for model in models or [{}]]
+    names = [item.model for item in options]
     for name in names:
         if names.count(name) > 1:
             twice = f"the model {name!r} is given twice; --samples asks it repeatedly"
             raise AnnotatorError(where + twice)
-    return found
+    return options
 
 
 def _options(values: dict[str, Any], where: str) -> Options:
