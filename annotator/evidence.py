@@ -180,7 +180,7 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
     lowered = source.text.lower()
     if any(token.isascii() and token.lower() not in lowered for token in tokens if _is_word(token)):
         return []  # a word that stands nowhere: the common case, and a pattern is costly to build
-    for variant in (tokens, _trimmed(tokens)):
+    for variant in (tokens, _trim(tokens)):
         if not any(map(_is_word, variant)):
             continue
         for underscores in (False, True) if emphasis and "_" in source.text else (False,):
@@ -188,7 +188,7 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
             for match in _pattern(variant, emphasis, underscores, unsigned).finditer(source.text):
                 start, end = match.span()
                 whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
-                balanced = not underscores or _paired(match.groups())
+                balanced = not underscores or _is_emphasis(match.groups())
                 if whole and balanced and not _crosses(source, start, end):
                     passage = match.group()
                     span = Span(source.id, start, end, passage, "typography", source.origin)
@@ -208,7 +208,7 @@ def _tokens(quote: str, emphasis: bool) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(text))
 
 
-def _trimmed(tokens: tuple[str, ...]) -> tuple[str, ...]:
+def _trim(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tokens without the punctuation at either end."""
     first, last = 0, len(tokens)
     while first < last and tokens[first] in _LEADING:
@@ -244,7 +244,7 @@ def _is_word(token: str) -> bool:
     return token[0].isalnum() or token[0] == "_"
 
 
-def _paired(groups: Iterable[str | None]) -> bool:
+def _is_emphasis(groups: Iterable[str | None]) -> bool:
     """Whether underscores before and after words pair up as emphasis: ``_never_``, ``_a b_``."""
     open_marks: list[str] = []
     for n, mark in enumerate(groups):
@@ -329,7 +329,7 @@ def _resolve(
     quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
 ) -> tuple[Span | None, str]:
     """Return the passage a quote stands for, or None and the reason."""
-    source, closed = _named(quote.source, trace, rubric)
+    source, closed = _find_source(quote.source, trace, rubric)
     if closed:
         return None, f"{closed} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
@@ -347,7 +347,7 @@ def _resolve(
     return None, f"not found in {named}, nor anywhere else"
 
 
-def _named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
+def _find_source(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
     """Return the source that a judge names, or the id of one that the rubric does not accept.
 
     Steps are not even read where the rubric accepts none.
@@ -384,7 +384,7 @@ def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
 
     best_score, best = 75.0, ""
     room = _NEAR_LIMIT
-    named, _ = _named(quote.source, trace, rubric)
+    named, _ = _find_source(quote.source, trace, rubric)
     for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
         text = source.text[:room]
         room -= len(text)

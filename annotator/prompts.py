@@ -100,20 +100,20 @@ def ask_for_json(schema: str) -> tuple[str, str]:
     """Return what follows the system's and the user's message where the form of an answer is told
     and not set: the JSON schema, and at the end a reminder of it.
     """
-    return _filled_in("json.j2", schema=schema), _filled_in("json_end.j2")
+    return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
 
 
 def ask_again(reasons: str, *, quotes: bool) -> str:
     """Return the message after an answer that was not accepted; ``quotes``: only for its quotes."""
-    return _filled_in("reask.j2", reasons=reasons, quotes=quotes)
+    return _fill_in("reask.j2", reasons=reasons, quotes=quotes)
 
 
 def tiny_question() -> str:
     """Return the message that finds out in which form an endpoint answers."""
-    return _filled_in("probe.j2")
+    return _fill_in("probe.j2")
 
 
-def _filled_in(name: str, **values: object) -> str:
+def _fill_in(name: str, **values: object) -> str:
     return _environment().get_template(name).render(values)
 
 
@@ -136,7 +136,7 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    prompt = _fitted(list(_parts(trace, rubric)), rubric, most)
+    prompt = _fit_parts(list(_parts(trace, rubric)), rubric, most)
     if not observations.lines:
         return prompt
     tag = _tag(prompt.parts, rubric, observations)
@@ -157,7 +157,7 @@ def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
     talk = [part for part in parts if part.kind == "messages"]
     others = [part for part in parts if part.kind != "messages"]
     if sum(part.size for part in parts) <= room:
-        return [_fitted(parts, rubric, most)]
+        return [_fit_parts(parts, rubric, most)]
     rest, missing = fit(others, min(sum(part.size for part in others), room // 2))
     gone = len(others) - len(rest)
     talk_room = room - sum(part.size for part in rest) - _NOTE
@@ -167,20 +167,20 @@ def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
     for n, stretch in enumerate(stretches, 1):
         shown = [talk[at] for at in stretch]
         note = f"window {n} of {len(stretches)}: {shown[0].id} to {shown[-1].id} of {len(talk)}"
-        parts = _noted([*rest, *shown], note + _gone(gone))
+        parts = _add_note([*rest, *shown], note + _describe_missing(gone))
         cut = {part.id: part.left_out for part in shown if part.left_out}
-        prompts.append(_filled(parts, rubric, missing | cut))
-    return prompts or [_fitted(parts, rubric, most)]
+        prompts.append(_assemble(parts, rubric, missing | cut))
+    return prompts or [_fit_parts(parts, rubric, most)]
 
 
-def _fitted(parts: list[PromptPart], rubric: Rubric, most: int | None) -> Prompt:
+def _fit_parts(parts: list[PromptPart], rubric: Rubric, most: int | None) -> Prompt:
     if most is None or sum(part.size for part in parts) <= most - _WRAPPER:
-        return _filled(parts, rubric, {})
+        return _assemble(parts, rubric, {})
     kept, missing = fit(parts, most - _WRAPPER - _NOTE)
-    return _filled(_noted(kept, _gone(len(parts) - len(kept))), rubric, missing)
+    return _assemble(_add_note(kept, _describe_missing(len(parts) - len(kept))), rubric, missing)
 
 
-def _filled(parts: list[PromptPart], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
+def _assemble(parts: list[PromptPart], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
     return Prompt(_system(rubric), _tag(parts, rubric), tuple(parts), missing)
 
 
@@ -200,11 +200,11 @@ def _tag(
     return hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
 
 
-def _gone(parts: int) -> str:
+def _describe_missing(parts: int) -> str:
     return f"\nnot shown, for want of room: {parts} parts" if parts else ""
 
 
-def _noted(parts: list[PromptPart], note: str) -> list[PromptPart]:
+def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
     """Return the parts with a note in the facts, which come first."""
     return [
         replace(part, text=f"{part.text}\n{note.strip()}")

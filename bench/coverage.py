@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation import Cell, poststratified, wilson
+from validation import Cell, poststratify, wilson
 
 TRACES = 2702
 RUNS = 4000
@@ -74,7 +74,7 @@ def measure(setting: Setting, runs: int, rng: np.random.Generator) -> tuple[Cove
     """Return the cover of the corrected interval and of the one on the judge's counts."""
     corrected, plain = [], []
     for flagged, labelled, confirmed, others, found in simulate(setting, runs, rng).tolist():
-        interval = poststratified(TRACES, flagged, cell(confirmed, labelled), cell(found, others))
+        interval = poststratify(TRACES, flagged, cell(confirmed, labelled), cell(found, others))
         corrected.append((interval.low, interval.high))
         judged = wilson(flagged, TRACES)
         plain.append((judged.low, judged.high))

@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from validation.prevalence import (
         Cell,
         cell,
-        poststratified,
         poststratified_point,
+        poststratify,
         ppi_mean,
         recall_estimate,
     )
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
         percent_difference,
         possible_counts,
         retention,
-        rounded,
+        round_half_up,
         row_means,
     )
     from validation.reliability import (
@@ -180,7 +180,7 @@ _MODULES = {
     "prevalence": (
         "Cell",
         "cell",
-        "poststratified",
+        "poststratify",
         "poststratified_point",
         "ppi_mean",
         "recall_estimate",
@@ -191,7 +191,7 @@ _MODULES = {
         "percent_difference",
         "possible_counts",
         "retention",
-        "rounded",
+        "round_half_up",
         "row_means",
     ),
     "reliability": (
@@ -280,8 +280,8 @@ __all__ = [
     "pairwise_agreement",
     "percent_difference",
     "possible_counts",
-    "poststratified",
     "poststratified_point",
+    "poststratify",
     "ppi_mean",
     "primary_agreement",
     "primary_report",
@@ -292,7 +292,7 @@ __all__ = [
     "retest",
     "rogan_gladen",
     "rogan_gladen_from_labels",
-    "rounded",
+    "round_half_up",
     "row_means",
     "sample_size",
     "sample_size_at_least",

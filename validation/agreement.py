@@ -150,7 +150,7 @@ def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreemen
     ``cohen_kappa_score`` gives the same value, but has no interval, takes over 1 s to import and
     gives NaN for one label.
     """
-    counts = _checked(table)
+    counts = _check_table(table)
     return _beyond_chance("cohen_kappa", counts, _kappa_chance(counts), confidence)
 
 
@@ -176,7 +176,7 @@ def gwet_ac1(table: Mapping[Pair, int], n_categories: int, confidence: float = 0
     Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
     pins an old scipy and has no such interval.
     """
-    counts = _checked(table)
+    counts = _check_table(table)
     categories = whole("n_categories", n_categories)
     used = len({label for pair in counts for label in pair})
     if categories < max(1, used):
@@ -206,9 +206,9 @@ def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     code: statsmodels has it, but is a heavy dependency.
     """
     kappa = cohen_kappa(table, confidence)
-    cells = _checked(table)
+    cells = _check_table(table)
     value, low, high, reason, se = kappa.value, kappa.low, kappa.high, kappa.reason, None
-    observed, (chance, _) = _observed(cells), _kappa_chance(cells)
+    observed, (chance, _) = _observed_share(cells), _kappa_chance(cells)
     if value is not None and observed is not None and chance is not None:
         # In fractions, so that a standard error of 0 is 0.
         se = math.sqrt(_kappa_variance(cells, observed, chance))
@@ -245,7 +245,7 @@ def kappa_of_weights(weights: Mapping[Pair, float], n: int) -> Estimate:
         if weight:
             cells[pair] = Fraction(weight)
     expected, reason = _kappa_chance(cells)
-    observed = _observed(cells)
+    observed = _observed_share(cells)
     value = None
     if reason is None and observed is not None and expected is not None:
         value = float((observed - expected) / (1 - expected))
@@ -314,8 +314,8 @@ def agreement_of(
     }
     return RaterAgreement(
         observed=replace(observed, measure="observed_agreement"),
-        kappa=_mapped("cohen_kappa", cells, observed, _kappa_chance(cells), of_table),
-        ac1=_mapped(
+        kappa=_map_limits("cohen_kappa", cells, observed, _kappa_chance(cells), of_table),
+        ac1=_map_limits(
             "gwet_ac1", cells, observed, _ac1_chance(cells, n_categories), of_ac1 | of_table
         ),
     )
@@ -366,7 +366,7 @@ def _check_pair(pair: Any) -> None:
         raise ValueError(f"a key of the table must be a pair of labels (strings), not {pair!r}")
 
 
-def _checked(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
+def _check_table(table: Mapping[Pair, int]) -> dict[Pair, Fraction]:
     """Return the pairs that occur."""
     counts = {}
     for pair, number in table.items():
@@ -406,7 +406,7 @@ def _margins(cells: Mapping[Pair, Fraction]) -> tuple[dict[str, Fraction], dict[
     return first, second
 
 
-def _observed(cells: Mapping[Pair, Fraction]) -> Fraction | None:
+def _observed_share(cells: Mapping[Pair, Fraction]) -> Fraction | None:
     """Return the share of items with the same label from both."""
     if not cells:
         return None
@@ -480,7 +480,7 @@ def _beyond_chance(
     )
 
 
-def _mapped(
+def _map_limits(
     measure: str,
     cells: Mapping[Pair, Fraction],
     observed: Estimate,
@@ -489,7 +489,7 @@ def _mapped(
 ) -> Estimate:
     """Return the same as ``_beyond_chance`` from an observed agreement that has an interval."""
     expected, reason = chance
-    share = _observed(cells)
+    share = _observed_share(cells)
     value, low, high = None, -1.0, 1.0
     if reason is None and share is not None and expected is not None:
         # Both limits exist: a share always has Wilson's.

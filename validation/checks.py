@@ -15,7 +15,7 @@ def whole(name: str, number: SupportsInt) -> int:
     return int(number)
 
 
-def counted(name: str, number: SupportsInt) -> int:
+def check_count(name: str, number: SupportsInt) -> int:
     """Return a number of things, whole and at least 0, as an int.
 
     Raises:

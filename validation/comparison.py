@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from validation.checks import counted
+from validation.checks import check_count
 from validation.estimate import Estimate
 from validation.intervals import wilson
 
@@ -74,7 +74,7 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
         )
         inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
     value = first.value - second.value
-    low, high = _combined(
+    low, high = _combine(
         (first.value, first.low, first.high),
         (second.value, second.low, second.high),
         correlation=0.0,
@@ -108,7 +108,7 @@ def paired_difference(
     Source: R. G. Newcombe, Stat. Med. 17 (1998) 2635-2650. Own code: no light library has it.
     """
     a, b, c, d = counts = [
-        counted(name, number)
+        check_count(name, number)
         for name, number in (
             ("both", both),
             ("first_only", first_only),
@@ -124,7 +124,7 @@ def paired_difference(
     method = "newcombe_paired"
     if first.value is None or second.value is None:
         return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
-    low, high = _combined(
+    low, high = _combine(
         (first.value, first.low, first.high),
         (second.value, second.low, second.high),
         correlation=phi,
@@ -168,7 +168,7 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
     if value2 is None or low2 is None or high2 is None:
         reason = f"the second is undefined: {b.reason or 'it has no interval'}"
         return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    low, high = _combined((value1, low1, high1), (value2, low2, high2), correlation=0.0)
+    low, high = _combine((value1, low1, high1), (value2, low2, high2), correlation=0.0)
     return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
 
 
@@ -193,7 +193,9 @@ def fisher(table: Sequence[Sequence[int]]) -> Test:
     """
     if len(table) != 2 or any(len(row) != 2 for row in table):
         raise ValueError(f"the table must have two rows of two counts, not {table!r}")
-    (a, b), (c, d) = ([counted("a count of the table", number) for number in row] for row in table)
+    (a, b), (c, d) = (
+        [check_count("a count of the table", number) for number in row] for row in table
+    )
     n = a + b + c + d
     if not n:
         return Test("fisher", None, None, 0, "no items")
@@ -228,7 +230,7 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
     """
     if method not in ("exact", "chi2"):
         raise ValueError(f"method must be 'exact' or 'chi2', not {method!r}")
-    b, c = counted("first_only", first_only), counted("second_only", second_only)
+    b, c = check_count("first_only", first_only), check_count("second_only", second_only)
     name, n = f"mcnemar_{method}", b + c
     if not n:
         return Test(name, None, None, 0, "both gave every item the same answer")
@@ -310,7 +312,7 @@ def co_occurrence(codes: Sequence[str], sets: Iterable[Collection[str]]) -> list
     return matrix
 
 
-def _combined(
+def _combine(
     first: tuple[float, float, float], second: tuple[float, float, float], correlation: float
 ) -> tuple[float, float]:
     """Return the limits of a difference from (value, low, high) of its two terms."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
-from validation.checks import counted, whole
+from validation.checks import check_count, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def goodman(counts: Sequence[int], confidence: float = 0.95) -> list[Interval]:
     Source: L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: statsmodels has it, but is not
     worth the dependency.
     """
-    numbers = [counted("a count", count) for count in counts]
+    numbers = [check_count("a count", count) for count in counts]
     intervals = (
         wilson_bonferroni(numbers, sum(numbers), len(numbers), confidence) if numbers else []
     )
@@ -130,7 +130,7 @@ def wilson_bonferroni(
     Source: the inequality of C. E. Bonferroni. Own code: it is one division.
     """
     check_confidence(confidence)
-    numbers = [counted("a count", count) for count in counts]
+    numbers = [check_count("a count", count) for count in counts]
     codes = whole("n_codes", n_codes)
     if codes < max(1, len(numbers)):
         raise ValueError(f"n_codes must be at least the number of counts, but is {codes}")
@@ -162,7 +162,7 @@ def sison_glaz(counts: Sequence[int], confidence: float = 0.95) -> list[Interval
     statsmodels has it, which is not worth the dependency.
     """
     check_confidence(confidence)
-    numbers = [counted("a count", count) for count in counts]
+    numbers = [check_count("a count", count) for count in counts]
     n = sum(numbers)
     if n == 0:
         return [replace(wilson(0, 0, confidence), method="sison_glaz") for _ in numbers]
@@ -227,7 +227,7 @@ def _all_within(counts: Sequence[int], c: int) -> float:
     to be n (by Edgeworth's series), over that of the sum of the free ones.
     """
     n = sum(counts)
-    ranges = [_truncated(k, max(k - c, 0), min(k + c, n)) for k in counts]
+    ranges = [_truncate(k, max(k - c, 0), min(k + c, n)) for k in counts]
     mean, variance, third, fourth = (sum(moments[i] for moments in ranges) for i in range(1, 5))
     skewness, excess = third / variance**1.5, fourth / variance**2
     x = (n - mean) / math.sqrt(variance)
@@ -242,7 +242,7 @@ def _all_within(counts: Sequence[int], c: int) -> float:
     return float(math.exp(sum(math.log(moments[0]) for moments in ranges) - log_all) * density)
 
 
-def _truncated(mean: float, low: int, high: int) -> tuple[float, float, float, float, float]:
+def _truncate(mean: float, low: int, high: int) -> tuple[float, float, float, float, float]:
     """Return a Poisson number's probability to be in low..high and its first four cumulants there.
 
     The sums below run over ``high - low`` terms, about the root of the number of items.

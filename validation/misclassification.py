@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from validation.checks import counted, whole
+from validation.checks import check_count, whole
 from validation.estimate import Estimate
 from validation.intervals import check_confidence, check_share, quantile
 
@@ -84,7 +84,7 @@ def rogan_gladen_from_labels(
     Source: as ``rogan_gladen``.
     """
     counts = {"tp": tp, "fn": fn, "fp": fp, "tn": tn}
-    whole_counts = {name: counted(name, number) for name, number in counts.items()}
+    whole_counts = {name: check_count(name, number) for name, number in counts.items()}
     positive = whole_counts["tp"] + whole_counts["fn"]
     negative = whole_counts["fp"] + whole_counts["tn"]
     k, n = _of("unlabelled_positive", unlabelled_positive, unlabelled_n)

@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.special import betainc
 
-from validation.checks import counted, whole
+from validation.checks import check_count, whole
 from validation.intervals import check_confidence, check_share, quantile, wilson, wilson_effective
 from validation.prevalence import Cell, beta_limits, beta_posterior
 
@@ -130,7 +130,7 @@ def probability_at_least(n: int, prevalence: float, at_least: int) -> float:
 
     Source: the binomial distribution, by ``scipy.special.betainc``.
     """
-    n, k = counted("n", n), counted("at_least", at_least)
+    n, k = check_count("n", n), check_count("at_least", at_least)
     check_share("prevalence", prevalence)
     if k == 0 or k > n:
         return float(k == 0)
@@ -148,7 +148,7 @@ def sample_size_at_least(prevalence: float, at_least: int, probability: float = 
     Raises:
         ValueError: an argument is not in its range; with a prevalence of 0 no number is enough.
     """
-    k = counted("at_least", at_least)
+    k = check_count("at_least", at_least)
     if not 0 < prevalence <= 1:
         raise ValueError(f"prevalence must be above 0 and at most 1, not {prevalence!r}")
     if not 0 < probability < 1:
@@ -208,13 +208,13 @@ def expected_half_widths(
     check_confidence(confidence)
     if not 0 < N < math.inf:
         raise ValueError(f"N must be above 0 and finite, not {N!r}")
-    flagged, unflagged = _expected(precision, n1), _expected(miss_rate, n0)
+    flagged, unflagged = _expect(precision, n1), _expect(miss_rate, n0)
     mean, variance = beta_posterior(N, W * N, flagged, unflagged)
     low, high = beta_limits(mean, variance, confidence, W * precision + (1 - W) * miss_rate)
     return (high - low) / 2
 
 
-def _expected(share: float, n: float) -> Cell:
+def _expect(share: float, n: float) -> Cell:
     return Cell(share, share * n, n, n) if n else Cell(None, 0, 0, 0)
 
 

@@ -33,8 +33,8 @@ __all__ = [
     "Verification",
     "cell",
     "lang_reiczigel",
-    "poststratified",
     "poststratified_point",
+    "poststratify",
     "ppi_mean",
     "recall_estimate",
     "rogan_gladen",
@@ -116,7 +116,7 @@ def cell(
     return Cell(share, k, len(values), kish_n / design_effect, design_effect)
 
 
-def poststratified(
+def poststratify(
     n_judged: int,
     n_flagged: int,
     flagged: Cell,
@@ -164,7 +164,7 @@ def poststratified(
     L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
     has it.
     """
-    judged, flags = _judged(n_judged, n_flagged, flagged, unflagged)
+    judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
     check_confidence(confidence)
     if not 0 <= judge_design_effect < math.inf:
         raise ValueError(f"judge_design_effect must be at least 0, not {judge_design_effect!r}")
@@ -177,7 +177,7 @@ def poststratified(
     }
     reason = _nothing_known(judged, flagged, unflagged)
     if reason:
-        return _undefined("prevalence", "two_cell_beta", confidence, reason, inputs, judged)
+        return _make_undefined("prevalence", "two_cell_beta", confidence, reason, inputs, judged)
     m, variance = beta_posterior(judged, flags, flagged, unflagged, judge_design_effect, population)
     value = _mixture(flags / judged, flagged, unflagged)
     low, high = 0.0, 1.0
@@ -233,7 +233,7 @@ def recall_estimate(
 
     Source: as ``poststratified``. Own code: the same.
     """
-    judged, flags = _judged(n_judged, n_flagged, flagged, unflagged)
+    judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
     check_confidence(confidence)
     inputs = _cells_as_inputs(judged, flags, flagged, unflagged)
     if not 0 < judge_design_effect < math.inf:
@@ -246,7 +246,7 @@ def recall_estimate(
     if not reason and _mixture(flags / judged, flagged, unflagged) == 0:
         reason = "humans found the code in no labelled trace"
     if reason:
-        return _undefined("recall", "posterior_draws", confidence, reason, inputs, judged)
+        return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, judged)
     share = flags / judged
     value = share * (flagged.share or 0.0) / _mixture(share, flagged, unflagged)
     low, high = 0.0, 1.0
@@ -406,7 +406,9 @@ def beta_limits(
     return min(low, value), max(high, value)
 
 
-def _judged(n_judged: int, n_flagged: int, flagged: Cell, unflagged: Cell) -> tuple[int, int]:
+def _check_numbers(
+    n_judged: int, n_flagged: int, flagged: Cell, unflagged: Cell
+) -> tuple[int, int]:
     """Return the checked numbers of judged and of flagged traces."""
     judged, flags = whole("n_judged", n_judged), whole("n_flagged", n_flagged)
     if not 0 <= flags <= judged:
@@ -480,7 +482,7 @@ def _recall_draws(
     return recall
 
 
-def _undefined(
+def _make_undefined(
     measure: str, method: str, confidence: float, reason: str, inputs: Mapping[str, Any], n: int
 ) -> Estimate:
     return Estimate(measure, None, 0.0, 1.0, n, confidence, method, reason, inputs)

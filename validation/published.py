@@ -49,7 +49,7 @@ def percent_difference(first: float, second: float) -> float:
     return float(_decimal("first", first) - _decimal("second", second)) + 0.0
 
 
-def rounded(value: float, decimals: int) -> float:
+def round_half_up(value: float, decimals: int) -> float:
     """Return a number rounded as tables are, halves away from zero, and never -0.
 
     Raises:

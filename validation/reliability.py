@@ -229,7 +229,7 @@ def gwet_ac1_raters(
         reason = _NO_PAIRS
     elif expected is None:
         reason = "one category only: raters cannot but agree"
-    return _corrected(
+    return _correct(
         "gwet_ac1",
         *(observed, expected, reason, len(agreements), confidence),
         {"n_categories": number},
@@ -483,14 +483,14 @@ def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
         expected = Fraction(square, total.total() ** 2)
         if expected == 1:
             reason = "all ratings are the same: chance agrees as often"
-    return _corrected(
+    return _correct(
         "fleiss_kappa",
         *(observed, expected, reason, len(units), confidence),
         {"ratings_per_unit": sizes[0] if len(sizes) == 1 else None},
     )
 
 
-def _corrected(
+def _correct(
     measure: str,
     observed: Any,
     expected: Any,

@@ -13,7 +13,7 @@ from validation import (
     clustered_share,
     flag_design_effect,
     lang_reiczigel,
-    poststratified,
+    poststratify,
     ppi_mean,
     recall_estimate,
     rogan_gladen,
@@ -81,7 +81,7 @@ def estimate_code(
     if judged.clusters and known and judged.total:
         effect = max(1.0, flag_design_effect(*judged.clusters))
     df = len(clusters) - 1 if known else None
-    corrected = poststratified(
+    corrected = poststratify(
         judged.total,
         judged.flagged,
         cells[0],

@@ -129,6 +129,6 @@ class FreeJudge:
         """Nothing to let go of."""
 
 
-async def settled(value: Any) -> Any:
+async def resolve(value: Any) -> Any:
     """Return a value, or what it resolves to if it has to be awaited."""
     return await value if inspect.isawaitable(value) else value

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from annotator.annotations import Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending
-from annotator.judges.base import BUILT_IN, MEMBERS, FreeJudge, Judge, settled
+from annotator.judges.base import BUILT_IN, MEMBERS, FreeJudge, Judge, resolve
 from annotator.plugins import describe
 from annotator.rubrics import Rubric
 from annotator.text import one_line, storable
@@ -83,7 +83,7 @@ class HostedJudge(FreeJudge):
         """Return its verdict, checked; raises only what stops a run."""
         begun = time.monotonic()
         try:
-            verdict = self._checked(await settled(self._judge.judge(trace, rubric)), rubric)
+            verdict = self._checked(await resolve(self._judge.judge(trace, rubric)), rubric)
         except (JudgeStopped, BudgetReached, Pending):
             raise
         except AnnotatorError as error:  # of the trace: steps that cannot be read, say
@@ -144,12 +144,12 @@ class HostedJudge(FreeJudge):
     async def open(self) -> None:
         """Open it. Raises JudgeStopped if it raises."""
         with self._blaming("open"):
-            await settled(self._call("open", None))
+            await resolve(self._call("open", None))
 
     async def close(self) -> None:
         """Close it. Raises JudgeStopped if it raises."""
         with self._blaming("close"):
-            await settled(self._call("close", None))
+            await resolve(self._call("close", None))
 
     @property
     def _name(self) -> str:

@@ -69,7 +69,7 @@ def elect(
         primary=primary,
         secondary=tuple(code for code in elected.codes if code != primary),
         findings=tuple(_finding(code, ballots) for code in elected.codes),
-        rejected=tuple(_rejected(ballots)),
+        rejected=tuple(_collect_rejected(ballots)),
         agreement=_agreement(counted, elected, rubric),
         tie=elected.tie,
     )
@@ -117,5 +117,5 @@ def _finding(code: str, ballots: Sequence[tuple[int, Annotation]]) -> Finding:
     return replace(given[0], votes=len(given))
 
 
-def _rejected(ballots: Sequence[tuple[int, Annotation]]) -> dict[Rejected, None]:
+def _collect_rejected(ballots: Sequence[tuple[int, Annotation]]) -> dict[Rejected, None]:
     return dict.fromkeys(rejected for _, annotation in ballots for rejected in annotation.rejected)

@@ -58,11 +58,11 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
             base, [condition for condition in asked if condition[0] not in told], filling
         )
     wanted = [
-        (places[part], _shown(value))
+        (places[part], _kind_value(value))
         for part, _, value in asked
         if part in places and part not in many
     ]
-    counts = _tallied(kinds, wanted, len(places))
+    counts = _tally(kinds, wanted, len(places))
     omitted: dict[str, int] = {}
     attributes: dict[str, Counts] = {}
     for name, column in columns.items():
@@ -74,11 +74,11 @@ def count_facets(base: sqlite3.Connection, asked: Sequence[Part], filling: Filli
             if distinct > MOST_VALUES:
                 omitted[name] = distinct
                 continue
-        attributes[name] = _sorted(value_counts)
+        attributes[name] = _sort(value_counts)
     return Facets(
-        **{part: _sorted(counts[places[part]]) for part in PARTS},
+        **{part: _sort(counts[places[part]]) for part in PARTS},
         attributes=attributes,
-        omitted=_sorted(omitted),
+        omitted=_sort(omitted),
         unlisted=unlisted,
     )
 
@@ -100,12 +100,12 @@ def condition(parts: Sequence[Part]) -> tuple[str, tuple[Any, ...]]:
     return " and ".join(part[1] for part in parts) or "true", tuple(values)
 
 
-def _shown(value: Any) -> str:
+def _kind_value(value: Any) -> str:
     """Return the value of a part as kinds have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _tallied(
+def _tally(
     kinds: Iterable[tuple[Kind, int]], wanted: Sequence[tuple[int, str]], size: int
 ) -> list[Counter[str]]:
     """Count the values at each place of the kinds, under what is wanted at all other places."""
@@ -137,5 +137,5 @@ def _distinct(
     return distinct, Counter(dict(rows.fetchall()))
 
 
-def _sorted(counts: Mapping[str, int]) -> Counts:
+def _sort(counts: Mapping[str, int]) -> Counts:
     return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))

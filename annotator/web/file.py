@@ -12,7 +12,7 @@ from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
 from annotator.web.index import Filter, IndexRow
 from annotator.web.overview import frame_value, tables_value
-from annotator.web.payload import dumped
+from annotator.web.payload import dump
 from annotator.web.reading import Reading, Shown
 
 COMFORTABLE = 5_000  # annotations in one file; more open slowly
@@ -68,14 +68,14 @@ def _hash(text: str) -> str:
 
 def _json(name: str, value: Any) -> str:
     """Return data as a block of the page: no text in it can end the block."""
-    text = dumped(value).replace("<", "\\u003c").replace(">", "\\u003e")
+    text = dump(value).replace("<", "\\u003c").replace(">", "\\u003e")
     return f'<script type="application/json" id="{name}">{text}</script>\n'
 
 
 def _write_traces(out: TextIO, reading: Reading) -> int:
     """Write every trace once, then the rows of the list."""
     for n, trace_id in enumerate(_all_traces(reading)):
-        page = zlib.compress(dumped(reading.page(trace_id)).encode(), 6)
+        page = zlib.compress(dump(reading.page(trace_id)).encode(), 6)
         out.write(
             f'<script type="text/plain" data-trace="{n}" data-id="{quote(trace_id, safe="")}">'
             f"{base64.b64encode(page).decode()}</script>\n"
@@ -90,7 +90,7 @@ def _write_traces(out: TextIO, reading: Reading) -> int:
             if value is not None
         }
         value = row.as_dict() | {"text": reading.index.text(row.number), "values": values}
-        rows.append(packed.compress((("," if total else "") + dumped(value)).encode()))
+        rows.append(packed.compress((("," if total else "") + dump(value)).encode()))
         total += 1
     rows.append(packed.compress(b"]") + packed.flush())
     data = base64.b64encode(b"".join(rows)).decode()

@@ -184,7 +184,7 @@ class Labelling:
         return steps_value(trace, request.query_params.get("agent", ""), whole(request, "from", 1))
 
     async def _passage(self, request: Request) -> Response:
-        selected = await _sent(request, _Selected)
+        selected = await _read_body(request, _Selected)
         return json(await run_in_threadpool(self._accept, selected))
 
     def _accept(self, selected: _Selected) -> Any:
@@ -195,7 +195,7 @@ class Labelling:
         return {}
 
     async def _decide(self, request: Request) -> Response:
-        decided = await _sent(request, _Decided)
+        decided = await _read_body(request, _Decided)
         return json(await run_in_threadpool(self._keep, decided))
 
     def _keep(self, decided: _Decided) -> Any:
@@ -233,7 +233,7 @@ class Labelling:
             raise Refused(409, problem)
 
     async def _undo(self, request: Request) -> Response:
-        undo = await _sent(request, _Undo)
+        undo = await _read_body(request, _Undo)
         return json(await run_in_threadpool(self._take_back, undo))
 
     def _take_back(self, undo: _Undo) -> Any:
@@ -271,7 +271,7 @@ def _explain_unreadable(trace: Unreadable) -> str:
     return f"this trace cannot be shown: {trace.reason}"
 
 
-async def _sent(request: Request, kind: type[_Kind]) -> _Kind:
+async def _read_body(request: Request, kind: type[_Kind]) -> _Kind:
     """Return what the page sent.
 
     Raises:

@@ -18,7 +18,7 @@ from annotator.traces.model import joined
 STEPS = 50  # of an agent that are sent at once
 
 
-def dumped(value: Any) -> str:
+def dump(value: Any) -> str:
     """Return a value as compact JSON that UTF-8 can hold and every browser reads: NaN and the
     infinities, which JSON does not have, become texts.
     """

@@ -37,11 +37,11 @@ def read_person_labels(
     labels: dict[str, dict[str, Label]] = {}
     for name in wanted:
         for version in versions[name].values():  # labels have to be of all that are shown together
-            labels[name] = _chosen(files, version, annotators)
+            labels[name] = _choose(files, version, annotators)
     return labels
 
 
-def _chosen(files: Sequence[Path], rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
+def _choose(files: Sequence[Path], rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
     chosen, _ = reference(read_labels(files, rubric), annotators)
     if {label.split for label in chosen.values()} == {"test"}:
         raise AnnotatorError(

@@ -77,7 +77,7 @@ def search(
         AnnotatorError: ``cursor`` is not one of this function's; or as :class:`Index`.
     """
     until = time.monotonic() + seconds
-    row, skip, searched, unread = _checked(cursor)
+    row, skip, searched, unread = _check_cursor(cursor)
     if not query:
         return Found((), None, searched, unread)
     pattern = re.compile(re.escape(query), re.IGNORECASE)
@@ -106,7 +106,7 @@ def search(
             return Found(tuple(hits), end, searched, unread)
 
 
-def _checked(cursor: Sequence[int] | None) -> Cursor:
+def _check_cursor(cursor: Sequence[int] | None) -> Cursor:
     if cursor is None:
         return Cursor()
     given = list(cursor) if isinstance(cursor, Sequence) else []

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
 from annotator.web.assets import STATIC
-from annotator.web.payload import dumped
+from annotator.web.payload import dump
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,7 +49,7 @@ class Refused(Exception):
 
 def json(value: Any, status: int = 200) -> Response:
     """Return an answer in JSON."""
-    return Response(dumped(value), status, media_type="application/json")
+    return Response(dump(value), status, media_type="application/json")
 
 
 def html(text: str) -> Response:
@@ -135,7 +135,7 @@ def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp"
     app = Starlette(
         routes=[Mount(f"/{token}", routes=[*routes, Route("/static/{name}", static)])],
         exception_handlers={
-            Refused: _refused,
+            Refused: _refuse,
             AnnotatorError: _wrong,
             UnreadableTrace: _wrong,
             Exception: _broken,
@@ -145,7 +145,7 @@ def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp"
     return Guard(app, token, port)
 
 
-def _refused(_: Request, error: Exception) -> Response:
+def _refuse(_: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, Refused) else 400
     return json({"error": one_line(str(error), 600)}, status)
 

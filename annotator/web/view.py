@@ -103,21 +103,21 @@ class View:
         return self._reading.index.facets(_filter(request)).as_dict()
 
     def _trace(self, request: Request) -> Any:
-        trace_id = _named(request, "id")
+        trace_id = _parameter(request, "id")
         return {**self._reading.page(trace_id), "row": self._reading.index.first(trace_id)}
 
     def _steps(self, request: Request) -> Any:
-        trace = self._reading.find(_named(request, "id"))
+        trace = self._reading.find(_parameter(request, "id"))
         if isinstance(trace, Unreadable):
             raise Refused(404, trace.reason)
-        return steps_value(trace, _named(request, "agent"), whole(request, "from", 1))
+        return steps_value(trace, _parameter(request, "agent"), whole(request, "from", 1))
 
     def _neighbours(self, request: Request) -> Any:
         neighbours = self._reading.index.neighbours(whole(request, "row"), _filter(request))
         return neighbours and neighbours.as_dict()
 
     def _search(self, request: Request) -> Any:
-        query = _named(request, "q")
+        query = _parameter(request, "q")
         given = request.query_params.get("cursor")
         try:
             cursor = json_module.loads(given) if given else None
@@ -136,7 +136,7 @@ def _answer(name: str, answer: Callable[[Request], Any]) -> Route:
     return Route(f"/api/{name}", endpoint)
 
 
-def _named(request: Request, name: str) -> str:
+def _parameter(request: Request, name: str) -> str:
     text = request.query_params.get(name)
     if not text:
         raise Refused(400, f"{name}: missing")

@@ -57,7 +57,7 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
     sources, format = _places(request, sheet)
     library = Library(sources, format)
     if request.pair:
-        compared = _compared(request, request.pair, rubric)
+        compared = _compare(request, request.pair, rubric)
         _see_first(
             [Item(disagreement.trace_id) for disagreement in compared.differing], library, sources
         )
@@ -132,7 +132,7 @@ def _applicable(library: Library, rubric: Rubric, notes: list[str]) -> Iterator[
         notes.append(f"{count(other, 'trace')} that {rubric.id} is not for are left out.")
 
 
-def _compared(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> TwoReaders:
+def _compare(request: WorkRequest, pair: tuple[str, str], rubric: Rubric) -> TwoReaders:
     if request.annotator in pair:
         raise AnnotatorError(
             f"--annotator {request.annotator} is one of the two: decide under another name, gold"
@@ -156,7 +156,7 @@ def _adjudication(
         Item(disagreement.trace_id, extra_of(disagreement.first, disagreement.second))
         for disagreement in compared.differing
     ]
-    reopened = _reopened(store, compared)
+    reopened = _reopen(store, compared)
     for item in items:  # until they are decided, the labels are of the easy traces only
         store.wait(item.trace_id, item.extra)
     notes = [
@@ -173,7 +173,7 @@ def _adjudication(
             f"Of what they agree on, {store.annotator} decided {count(otherwise, 'trace')}"
             " otherwise earlier; that stays."
         )
-    lost = _marked(compared.agreed) - _marked(agreed)
+    lost = _count_marks(compared.agreed) - _count_marks(agreed)
     if lost:
         notes.append(
             f"Of what they agree on, {count(lost, 'quote')} not found at the place given: kept"
@@ -182,7 +182,7 @@ def _adjudication(
     return Work(rubric, items, library, store, differing, notes)
 
 
-def _reopened(store: LabelStore, compared: TwoReaders) -> int:
+def _reopen(store: LabelStore, compared: TwoReaders) -> int:
     """Take back what was decided because the two agreed, where they do not any more."""
     gone = [
         disagreement.trace_id
@@ -196,7 +196,7 @@ def _reopened(store: LabelStore, compared: TwoReaders) -> int:
     return len(gone)
 
 
-def _marked(pairs: Sequence[tuple[Label, Label]]) -> int:
+def _count_marks(pairs: Sequence[tuple[Label, Label]]) -> int:
     return sum(len(label.spans) for pair in pairs for label in pair)
 
 

@@ -27,7 +27,7 @@ from validation import (
     clustered_share,
     code_report,
     flag_design_effect,
-    poststratified,
+    poststratify,
     recall_estimate,
     set_agreement,
     wilson,
@@ -315,7 +315,7 @@ def check_row(code, row, lines, data, choice):
         effect = max(1.0, flag_design_effect([sum(one) for one in of], [len(one) for one in of]))
         df = len(set(clusters)) - 1
     whole = {"judge_design_effect": effect, "df": df}
-    corrected = poststratified(len(lines), sum(flags), *cells, **whole)
+    corrected = poststratify(len(lines), sum(flags), *cells, **whole)
     close(plain(corrected), row["corrected"])
     close(plain(wilson(sum(flags), len(lines))), row["judged"])
     flagged = [n for n, one in enumerate(judge) if code in one]

@@ -12,7 +12,7 @@ import pytest
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.answer import answer_model
-from annotator.judges.llm.prices import listed
+from annotator.judges.llm.prices import find_listing
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
@@ -67,12 +67,12 @@ class TestPrices:
     def test_a_model_has_its_listed_price_or_none(
         self, tmp_path: Path, model: str, url: str, files: Any, dollars: tuple[float, ...] | None
     ) -> None:
-        price = listed(model, url, price_file(tmp_path, *files)).price
+        price = find_listing(model, url, price_file(tmp_path, *files)).price
         assert (price and (price.input, price.cached, price.output)) == dollars
 
     def test_the_factor_of_batches_and_the_source(self, tmp_path: Path) -> None:
         files = price_file(tmp_path, [entry("m", 8, cached=4, batch=0.25), entry("n", 8)])
-        [half, same] = [listed(model, OPENAI, files).batch for model in "mn"]
+        [half, same] = [find_listing(model, OPENAI, files).batch for model in "mn"]
         assert half
         assert same
         assert (half.input, half.cached, half.output) == (2, 1, 20)
@@ -103,7 +103,7 @@ class TestPrices:
         if text is not None:
             file.write_text(text)
         with pytest.raises(AnnotatorError, match=f"{file}: .*{said}"):
-            listed("m", OPENAI, [file])
+            find_listing("m", OPENAI, [file])
         runs(1)
         done = annotate_cli(*ARGS, "--model", "m", "--base-url", "http://[::1]:9", "--prices", file)
         assert (done.code, said in done.err, (tmp_path / "runs").exists()) == (2, True, False)

@@ -172,7 +172,7 @@ def corrected(given, confidence):
     def labels(positive, n):
         return cell([1] * positive + [0] * (n - positive))
 
-    return v.poststratified(
+    return v.poststratify(
         given["N"],
         given["N_judge_positive"],
         labels(given["human_positive_there"], given["n_labelled_judge_positive"]),
@@ -280,7 +280,7 @@ def percent_difference(given):
     delta = v.percent_difference(given["with_comm_final"], given["no_comm_final"])
     return {
         "delta": delta,
-        "delta_1dp": v.rounded(delta, 1),
+        "delta_1dp": v.round_half_up(delta, 1),
         "matches_printed": v.matches_printed(delta, given["printed"], 1),
     }
 

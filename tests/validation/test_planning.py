@@ -10,7 +10,7 @@ from validation import (
     expected_half_widths,
     half_width,
     kappa_sample_size,
-    poststratified,
+    poststratify,
     probability_at_least,
     sample_size,
     sample_size_at_least,
@@ -81,7 +81,7 @@ def test_kappa_sample_size():
 
 def test_expected_half_width_at_whole_counts_is_the_real_one():
     cells = Cell(0.8, 28, 35, 35), Cell(0.2, 13, 65, 65)
-    real = poststratified(1000, 350, *cells, confidence=0.9)
+    real = poststratify(1000, 350, *cells, confidence=0.9)
     expected = expected_half_widths(0.35, 0.8, 0.2, 35, 65, 1000, 0.9)
     assert expected == pytest.approx((real.high - real.low) / 2)
 

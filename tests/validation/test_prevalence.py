@@ -14,8 +14,8 @@ from validation import (
     Stratum,
     cell,
     lang_reiczigel,
-    poststratified,
     poststratified_point,
+    poststratify,
     ppi_mean,
     recall_estimate,
     rogan_gladen,
@@ -64,7 +64,7 @@ def test_cell(arguments, expected):
 
 
 def test_interval_from_its_formula():
-    found = poststratified(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5)
+    found = poststratify(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5)
     q1, q0 = 16.5 / 21, 4.5 / 41
     m = 0.2 * q1 + 0.8 * q0
     variance = 0.04 * q1 * (1 - q1) / 22 + 0.64 * q0 * (1 - q0) / 42
@@ -74,12 +74,12 @@ def test_interval_from_its_formula():
     assert limits(found) == pytest.approx(beta(m * total, (1 - m) * total).ppf([0.025, 0.975]))
     assert found.inputs["posterior_mean"] == pytest.approx(m)
     assert found.inputs["posterior_sd"] == pytest.approx(variance**0.5)
-    wide = poststratified(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5, df=5)
+    wide = poststratify(1000, 200, labels(16, 20), labels(4, 40), judge_design_effect=1.5, df=5)
     assert wide.inputs["posterior_sd"] == pytest.approx(variance**0.5 * 2.570582 / 1.959964)
 
 
 def test_posterior_by_simulation():
-    found = poststratified(500, 100, labels(9, 10), labels(3, 90))
+    found = poststratify(500, 100, labels(9, 10), labels(3, 90))
     rng = np.random.default_rng(1)
     share = rng.beta(100, 400, 400_000)
     drawn = share * rng.beta(9.5, 1.5, 400_000) + (1 - share) * rng.beta(3.5, 87.5, 400_000)
@@ -91,38 +91,38 @@ def test_posterior_by_simulation():
 
 def test_corpus_has_nothing_uncertain_once_all_are_labelled():
     cells = labels(4, 5), labels(1, 5)
-    process = poststratified(10, 5, *cells)
-    corpus = poststratified(10, 5, *cells, population="corpus")
+    process = poststratify(10, 5, *cells)
+    corpus = poststratify(10, 5, *cells, population="corpus")
     assert process.low < corpus.low == corpus.value == corpus.high < process.high
-    half = poststratified(20, 10, *cells, population="corpus")
+    half = poststratify(20, 10, *cells, population="corpus")
     assert half.high - half.low < process.high - process.low
     assert half.low < half.value < half.high
 
 
 def test_cells_without_labels():
-    never = poststratified(1000, 0, EMPTY, labels(2, 100))
+    never = poststratify(1000, 0, EMPTY, labels(2, 100))
     assert (never.value, never.inputs["note"]) == (0.02, None)
-    always = poststratified(1000, 1000, labels(90, 100), EMPTY)
+    always = poststratify(1000, 1000, labels(90, 100), EMPTY)
     assert (always.value, always.inputs["note"]) == (0.9, None)
-    half = poststratified(1000, 100, EMPTY, labels(0, 100))
+    half = poststratify(1000, 100, EMPTY, labels(0, 100))
     assert half.value == pytest.approx(0.05)  # 1/2 of the flagged
     assert half.inputs["note"] == "none of the traces with the judge's flag has a human label"
     assert half.low <= half.value <= half.high
     for judged, flagged, reason in ((1000, 100, "no human labels"), (0, 0, "no judged traces")):
-        nothing = poststratified(judged, flagged, EMPTY, EMPTY)
+        nothing = poststratify(judged, flagged, EMPTY, EMPTY)
         assert (nothing.value, nothing.low, nothing.high) == (None, 0.0, 1.0)
         assert nothing.reason == reason
         json.dumps(nothing.as_dict(), allow_nan=False)
 
 
 def test_one_task_says_nothing_of_tasks():
-    found = poststratified(100, 50, labels(9, 10), labels(1, 10), df=0)
+    found = poststratify(100, 50, labels(9, 10), labels(1, 10), df=0)
     assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
     assert "one task" in found.reason
 
 
 def test_variance_too_large_for_any_beta():
-    found = poststratified(100, 50, labels(1, 1), labels(1, 1), df=1)
+    found = poststratify(100, 50, labels(1, 1), labels(1, 1), df=1)
     assert limits(found) == (0.0, 1.0)
 
 
@@ -135,7 +135,7 @@ CELLS = st.integers(0, 60).flatmap(
 def test_limits_surround_the_estimate(flags, others, flagged, unflagged, confidence):
     judged = flags + others
     for found in (
-        poststratified(judged, flags, flagged, unflagged, confidence=confidence),
+        poststratify(judged, flags, flagged, unflagged, confidence=confidence),
         recall_estimate(judged, flags, flagged, unflagged, confidence=confidence),
     ):
         if found.value is None:
@@ -149,8 +149,8 @@ def test_absence_mirrors_presence(flags, others, flagged, unflagged):
     def turned(one):
         return labels(one.n - one.k, one.n)
 
-    here = poststratified(flags + others, flags, flagged, unflagged)
-    there = poststratified(flags + others, others, turned(unflagged), turned(flagged))
+    here = poststratify(flags + others, flags, flagged, unflagged)
+    there = poststratify(flags + others, others, turned(unflagged), turned(flagged))
     if here.value is not None:
         assert here.low == pytest.approx(1 - there.high, abs=1e-9)
         assert here.value == pytest.approx(1 - there.value, abs=1e-9)
@@ -321,15 +321,15 @@ def test_poststratified_point_without_labels():
         (lambda: Cell(0.5, 3, 2, 2), "k must be between 0 and n"),
         (lambda: Cell(None, 0, 2, 2), "a share of None does not go with 2 labels"),
         (lambda: Cell(0.5, 1, 2, 9), "n_effective must be between 0 and n"),
-        (lambda: poststratified(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
-        (lambda: poststratified(10, 2, labels(1, 3), EMPTY), "3 flagged traces are labelled"),
-        (lambda: poststratified(10, 9, EMPTY, labels(1, 3)), "3 unflagged traces are labelled"),
-        (lambda: poststratified(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
+        (lambda: poststratify(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
+        (lambda: poststratify(10, 2, labels(1, 3), EMPTY), "3 flagged traces are labelled"),
+        (lambda: poststratify(10, 9, EMPTY, labels(1, 3)), "3 unflagged traces are labelled"),
+        (lambda: poststratify(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
         (
-            lambda: poststratified(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
+            lambda: poststratify(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
             "judge_design_effect must be at least 0",
         ),
-        (lambda: poststratified(10, 5, EMPTY, EMPTY, population="all"), "population must be"),
+        (lambda: poststratify(10, 5, EMPTY, EMPTY, population="all"), "population must be"),
         (lambda: recall_estimate(10.5, 5, EMPTY, EMPTY), "n_judged must be a whole number"),
         (lambda: rogan_gladen(5, 4, 0.9, 0.9), "judge_positive must be between 0 and its total"),
         (lambda: rogan_gladen(5, 10, 1.1, 0.9), "sensitivity must be between 0 and 1"),

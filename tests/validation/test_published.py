@@ -10,7 +10,7 @@ from validation import (
     percent_difference,
     possible_counts,
     retention,
-    rounded,
+    round_half_up,
     row_means,
 )
 
@@ -36,7 +36,7 @@ def test_possible_counts(percent, n, decimals, counts):
 @given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_a_real_count_is_possible(counts):
     k, n = counts
-    assert k in possible_counts(rounded(100 * k / n, 2), n, 2)
+    assert k in possible_counts(round_half_up(100 * k / n, 2), n, 2)
 
 
 def test_differences_are_exact_in_decimals():
@@ -53,9 +53,9 @@ def test_differences_are_exact_in_decimals():
     [(-1.38, 1, -1.4), (-0.01, 1, 0.0), (2.675, 2, 2.68), (-0.25, 1, -0.3), (17.636, 2, 17.64)],
 )
 def test_rounding_as_in_tables(value, decimals, printed):
-    assert rounded(value, decimals) == printed
+    assert round_half_up(value, decimals) == printed
     assert matches_printed(value, printed, decimals)
-    assert str(rounded(-0.01, 1)) == "0.0"
+    assert str(round_half_up(-0.01, 1)) == "0.0"
 
 
 def test_means_of_columns():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annotator.web.payload import dumped
+from annotator.web.payload import dump
 from tests.conftest import TALK, run_name, write_run
 from tests.web.conftest import Visit, tool
 
@@ -161,7 +161,7 @@ def test_ten_thousand_attributes_are_not_all_chosen_by(altered: Altered, visit: 
 
 def test_numbers_that_json_does_not_have_become_texts() -> None:
     value = {"x": float("nan"), "y": [float("inf"), (-float("inf"), 1.5)], "z": True}
-    assert json.loads(dumped(value)) == {
+    assert json.loads(dump(value)) == {
         "x": "NaN",
         "y": ["Infinity", ["-Infinity", 1.5]],
         "z": True,

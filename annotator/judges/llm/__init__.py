@@ -10,7 +10,7 @@ from annotator.errors import Pending, UnreadableTrace
 from annotator.evidence import verify
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Answer, Wrong, answer_schema, answer_text, read_answer
-from annotator.judges.llm.cache import judged
+from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import (
     LEAST,
     LONGEST_ANSWER,
@@ -47,7 +47,7 @@ class Judgement:
     @property
     def name(self) -> str:
         """What is judged, as the cache knows it."""
-        return judged(self.rubric.id, self.trace.id)
+        return name_judgement(self.rubric.id, self.trace.id)
 
 
 class LLMJudge(Model):
@@ -165,7 +165,7 @@ class LLMJudge(Model):
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
                 continue
-            return merged(verdicts, prompts, judgement.trace, judgement.rubric)
+            return merge(verdicts, prompts, judgement.trace, judgement.rubric)
         judgement.bad += judgement.keys
         return Verdict(error=words)
 
@@ -311,7 +311,7 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     return [result for result in results if isinstance(result, Verdict)]
 
 
-def merged(
+def merge(
     verdicts: Sequence[Verdict], prompts: Sequence[Prompt], trace: Trace, rubric: Rubric
 ) -> Verdict:
     """Return one verdict of those on several windows: for each code the first claim that stands,

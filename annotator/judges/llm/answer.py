@@ -85,7 +85,7 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
         answer = answer_model(rubric).model_validate_json(text)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        shown = "; ".join(_described(problem) for problem in errors[:5])
+        shown = "; ".join(_describe(problem) for problem in errors[:5])
         raise Wrong(f"{shown}; and more" if len(errors) > 5 else shown) from error
     wrong = _contradictions(answer, rubric)
     if wrong:
@@ -97,7 +97,7 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
     return answer
 
 
-def _described(error: Any) -> str:
+def _describe(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     reason = one_line(str(error["msg"]), 600)
     return f"{where}: {reason}" if where else reason
@@ -176,7 +176,7 @@ def answer_text(reply: Reply, mode: Mode) -> str | None:
     return _only_answer(reply.text)
 
 
-def _fenced(text: str) -> list[str]:
+def _find_fenced(text: str) -> list[str]:
     """Return what stands between fences: from one that begins a line to one that ends a line."""
     blocks = []
     start: int | None = None
@@ -198,7 +198,7 @@ def _only_answer(text: str) -> str | None:
     answered, gives a JSON that is not its answer.
     """
     text = _THOUGHT.sub("", text, count=1)
-    blocks = _fenced(text)
+    blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
     try:
         return answer if isinstance(json.loads(answer), dict) else None

@@ -14,7 +14,7 @@ from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped, Pending
 from annotator.files import NewFile, explain_errors, write_file
 from annotator.judges.llm.cache import AnswerCache
-from annotator.judges.llm.prices import Price, priced
+from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
 from annotator.judges.llm.session import Budget
 from annotator.judges.llm.settings import Options, api_key
@@ -76,7 +76,7 @@ class FileOutbox:
             self._out.drop()
 
 
-async def _created(client: Any, mark: Mapping[str, str]) -> str:
+async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
     """Return the id of the batch that was created with this mark, or ""."""
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
@@ -160,7 +160,7 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
     for result in read_results(file):
         usage, reply, words = Usage(calls=1), result.too_long, result.words
         if not words:
-            usage = priced(result.body, price)
+            usage = read_cost(result.body, price)
             try:
                 reply = read_reply(result.body)
             except ValueError as wrong:
@@ -332,7 +332,7 @@ class BatchOutbox:
 
         mark = {"annotator_run": self._run, "annotator_batch": job.mark}
         if job.file_id and not job.batch_id:  # stopped between the two: was it created?
-            job.batch_id = await _created(client, mark)
+            job.batch_id = await _find_batch(client, mark)
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
@@ -347,7 +347,7 @@ class BatchOutbox:
             )
             job.batch_id = batch.id
         except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
-            job.batch_id = await _created(client, mark)
+            job.batch_id = await _find_batch(client, mark)
             if not job.batch_id:
                 raise
         self._save()

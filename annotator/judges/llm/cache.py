@@ -30,7 +30,7 @@ create table if not exists answers (
 """
 
 
-def judged(rubric: str, trace: str) -> str:
+def name_judgement(rubric: str, trace: str) -> str:
     """Return the name under which the cache knows a trace and a rubric."""
     return f"{rubric}\n{trace}"
 
@@ -82,7 +82,7 @@ class AnswerCache:
         self._vital = vital
         self._base: sqlite3.Connection | None = None
         try:
-            self._base = _opened(file)
+            self._base = _open(file)
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
 
@@ -164,7 +164,7 @@ class AnswerCache:
             self._base = None
 
 
-def _opened(file: Path) -> sqlite3.Connection:
+def _open(file: Path) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
@@ -211,7 +211,7 @@ def contents(file: Path) -> list[Held]:
     if not file.exists():
         return []
     try:
-        with closing(_opened(file)) as base:
+        with closing(_open(file)) as base:
             where = f"from answers where {_NO_MODE} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
             return [Held(*row) for row in rows]
@@ -229,7 +229,7 @@ def clear(file: Path, model: str | None = None) -> int:
         return 0
     of_model, values = ("model = ?", (model,)) if model else ("true", ())
     try:
-        with closing(_opened(file)) as base:
+        with closing(_open(file)) as base:
             with base:
                 where = f"from answers where {of_model}"
                 count = f"select count(*) {where} and {_NO_MODE}"

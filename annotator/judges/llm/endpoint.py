@@ -28,7 +28,7 @@ from tenacity.wait import wait_random_exponential
 from annotator import __version__
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped
-from annotator.judges.llm.prices import Price, priced
+from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import (
     CallFailed,
     ModeRefused,
@@ -242,7 +242,7 @@ class Endpoint:
         begun, narrowed = time.monotonic(), self._pace.narrowed
         try:
             answer = await self._sent(body)
-            usage = priced(answer, self._price)
+            usage = read_cost(answer, self._price)
             reply = read_reply(answer)
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
@@ -280,12 +280,12 @@ class Endpoint:
         except TimeoutError as error:
             raise _Transient("no answer in time") from error
         except APIConnectionError as error:
-            raise _lost(error) from error
+            raise _explain_lost(error) from error
         except (ValueError, RecursionError) as error:
             raise _Transient(f"answer not understood: {one_line(str(error), 200)}") from error
 
 
-def _lost(error: APIConnectionError) -> _Transient:
+def _explain_lost(error: APIConnectionError) -> _Transient:
     """Return what a call was that ended without an answer.
 
     The library's own classes call a dropped connection a timeout; what aiohttp said is below them.

@@ -18,7 +18,7 @@ from annotator.judges.llm.context import (
     DEAREST_BYTES_PER_TOKEN,
     LONGEST_ANSWER,
 )
-from annotator.judges.llm.prices import Price, listed
+from annotator.judges.llm.prices import Price, find_listing
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.session import Outbox, Session
@@ -48,7 +48,7 @@ class Model:
         self._in_doubt = False  # whether the mode was found out while the server failed
         url = checked_url(options.base_url)
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
-        self._listed = listed(options.model, options.base_url, self.session.prices)
+        self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
     @property

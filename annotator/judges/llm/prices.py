@@ -68,7 +68,7 @@ class Listed:
     context: int | None = None
 
 
-def listed(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
+def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
     """Return what is known of ``model`` at ``url``; ``files`` win over the shipped list, in order.
 
     Raises:
@@ -106,7 +106,7 @@ def _read(path: Path) -> _PriceFile:
         raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
 
 
-def priced(body: object, price: Price | None) -> Usage:
+def read_cost(body: object, price: Price | None) -> Usage:
     """Return what the call used that a response answers; without the tokens or without a price,
     its cost is not known.
     """

@@ -45,14 +45,16 @@ class Question:
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
-        asked = _asked(self.rubric, self.mode, options.identity(self.sample), self.prompt.system)
+        asked = _hash_form(
+            self.rubric, self.mode, options.identity(self.sample), self.prompt.system
+        )
         turns = [(turn.reply.to_json(), turn.said) for turn in self.turns]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
-        more, end = _told(self.rubric, self.mode)
+        more, end = _form_words(self.rubric, self.mode)
         messages = [
             {"role": "system", "content": self.prompt.system + more},
             {"role": "user", "content": self.prompt.user + end},
@@ -80,7 +82,7 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=64)
-def _asked(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
+def _hash_form(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
     """Return the hash of what decides an answer besides the trace, the sample and the turns.
 
     The words of the templates are in the tag of the prompt, too. What instructor makes of the
@@ -105,7 +107,7 @@ def form_sha256() -> str:
 
 
 @lru_cache(maxsize=16)
-def _told(rubric: Rubric, mode: Mode) -> tuple[str, str]:
+def _form_words(rubric: Rubric, mode: Mode) -> tuple[str, str]:
     """Return what is added to the system's and the user's message."""
     if mode != "json":
         return "", ""

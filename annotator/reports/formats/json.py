@@ -10,8 +10,8 @@ from annotator.text import unprintable_escaped
 def render(tables: Sequence[Table]) -> str:
     """Return the documents of the tables as a list, or the one that holds all of the report."""
     if tables and not tables[0].header and tables[0].document is not None:
-        return dumped(tables[0].document)
-    return dumped([_document(table) for table in tables if table.header])
+        return dump(tables[0].document)
+    return dump([_document(table) for table in tables if table.header])
 
 
 def _document(table: Table) -> Mapping[str, object]:
@@ -21,7 +21,7 @@ def _document(table: Table) -> Mapping[str, object]:
     return {"title": table.title, "rows": rows, "notes": table.notes}
 
 
-def dumped(value: object) -> str:
+def dump(value: object) -> str:
     """Return JSON that is safe on a terminal and in UTF-8: what is not, is escaped in it."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
     return unprintable_escaped(text)

@@ -61,10 +61,10 @@ def escape(text: str) -> str:
     White space becomes single blanks, control characters and direction marks U+FFFD.
     """
     text = unicodedata.normalize("NFC", one_line(text, len(text) + 1))
-    return "".join(map(_shown, _LIGATURE.sub("\0", text)))
+    return "".join(map(_write_char, _LIGATURE.sub("\0", text)))
 
 
-def _shown(char: str) -> str:
+def _write_char(char: str) -> str:
     if char == "\0":
         return "{}"
     if char in _SPECIAL or char.isascii() or _LETTERS.match(char):
@@ -82,20 +82,20 @@ def _number(cell: str) -> str:
 
 def _heading(name: str) -> str:
     """Return the name of a column, on several lines where that makes it narrower."""
-    lines = [_guarded(line) for line in wrap(name, _WIDTH, break_long_words=False)]
+    lines = [_guard(line) for line in wrap(name, _WIDTH, break_long_words=False)]
     if len(lines) < 2:
         return "".join(lines)
     return r"\begin{tabular}[b]{@{}r@{}}" + r" \\ ".join(lines) + r"\end{tabular}"
 
 
-def _guarded(text: str) -> str:
+def _guard(text: str) -> str:
     """Return text for the start of a row, where LaTeX takes ``[`` and ``*`` for its own."""
     shown = escape(text)
     return "{}" + shown if shown[:1] in ("[", "*") else shown
 
 
 def _row(first: str, cells: Iterable[str]) -> str:
-    return " & ".join([_guarded(first), *cells]) + r" \\"
+    return " & ".join([_guard(first), *cells]) + r" \\"
 
 
 def _float(table: Table, label: str) -> str:

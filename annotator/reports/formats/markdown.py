@@ -21,7 +21,7 @@ def _parts(table: Table) -> list[str]:
     title = _escape(table.title)
     parts = [f"**{title}**" if table.header else title] if title else []
     if table.header:
-        parts.append("\n".join(_piped(table.header, table.rows)))
+        parts.append("\n".join(_write_lines(table.header, table.rows)))
     if table.lines:
         parts.append("\n".join(f"- {_escape(line.strip())}" for line in table.lines))
     if table.notes:
@@ -34,7 +34,7 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _piped(header: Line, rows: Sequence[Line]) -> list[str]:
+def _write_lines(header: Line, rows: Sequence[Line]) -> list[str]:
     """Return the lines of a table; the header and the first column are text, the rest digits."""
     rule = ("---", *["---:"] * (len(header) - 1))
     lines = [[*map(_escape, header)], rule, *([_escape(row[0]), *row[1:]] for row in rows)]

@@ -51,7 +51,7 @@ def _show(table: Table, console: Console) -> None:
 
 
 def _show_rows(table: Table, console: Console) -> None:
-    names, *body = _padded(table.cells)
+    names, *body = _pad(table.cells)
     room = min(_BAR, console.width - cell_len(names) - 2)
     rule = Text("-" * cell_len(names), "dim")
     records = table.records if len(table.records) == len(body) else [{}] * len(body)
@@ -78,9 +78,9 @@ def _bar(share: float | None, room: int) -> str:
     return f"  {'█' * full}{_EIGHTHS[rest]}".rstrip()
 
 
-def _padded(rows: Sequence[Line]) -> list[str]:
+def _pad(rows: Sequence[Line]) -> list[str]:
     """Return aligned lines; the limits of intervals stand below each other."""
-    columns = [_aligned(column) for column in zip(*rows, strict=True)]
+    columns = [_align(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_len, column)) for column in columns]
     lines = []
     for cells_ in zip(*columns, strict=True):
@@ -92,7 +92,7 @@ def _padded(rows: Sequence[Line]) -> list[str]:
     return lines
 
 
-def _aligned(column: Sequence[str]) -> list[str]:
+def _align(column: Sequence[str]) -> list[str]:
     intervals = [_INTERVAL.fullmatch(cell) for cell in column]
     limits = [match.groups() for match in intervals if match]
     low, high = (max((len(ends[side]) for ends in limits), default=0) for side in (0, 1))
