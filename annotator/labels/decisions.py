@@ -9,9 +9,9 @@ from typing import Any
 from annotator.errors import UnreadableTrace
 from annotator.labels.checking import (
     Problems,
+    RowCheck,
     check_label,
     check_unlabelled,
-    describe,
     is_labelled,
     is_none,
     is_number,
@@ -52,9 +52,7 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
     """
     seconds = row.fields.get("seconds")
     if seconds is not None and not _is_time(seconds):
-        problems.add(
-            f"{row.where}: seconds: found {describe(seconds)}, expected a number of at least 0"
-        )
+        RowCheck(row, scheme, problems).expect("a number of at least 0", "seconds", seconds)
         return None
     if not is_labelled(row.fields, scheme):
         trace_id = check_unlabelled(row, scheme, problems)

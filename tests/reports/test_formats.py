@@ -227,6 +227,11 @@ def test_a_primary_rubric(annotate_cli, tmp_path, first):
     assert found["", "beta"] == ("10", "60", "16.7", "[9.3, 28.0]", "20")
     assert found["", "gamma"] == ("-", "60", "-", "-", "-")
     assert found["", "none"][:3] == ("30", "60", "50.0")
+    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    gamma = table["rows"][2]
+    assert [gamma[key] for key in ("code", "k", "value", "low")] == ["gamma", None, None, None]
+    assert gamma["reason"] == "the judge has no rule for this code"
+    assert any("not 0, but not known" in note for note in table["notes"])
 
 
 def test_groups(annotate_cli, tmp_path, first):

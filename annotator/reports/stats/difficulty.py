@@ -75,7 +75,7 @@ def difficulty(runs: Runs) -> Difficulty:
         partial=sum(
             any(SOLO not in by_pair.get(name, ()) for by_pair in with_solo) for name in raw
         ),
-        unequal=_unequal(complete.values()),
+        unequal=_differ_in_runs(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
         pooled=_curve(None, complete.values(), places),
@@ -119,7 +119,7 @@ def _complete(pairs: _Pairs) -> _Pairs:
     return {pair: counts for pair, counts in pairs.items() if len(settings[pair.name]) == 2}
 
 
-def _unequal(models: Iterable[_Pairs]) -> bool:
+def _differ_in_runs(models: Iterable[_Pairs]) -> bool:
     cells = [counts for pairs in models for counts in pairs.values()]
     return any(len({counts[setting, "n"] for counts in cells}) > 1 for setting in (SOLO, COOP))
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from annotator.reports.digits import UNDEFINED, between, limits, percent
+from annotator.reports.digits import UNDEFINED, bracket, limits, percent
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Table, columns_of, flat
+from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.reports.votes import Votes
 from annotator.text import one_line
 from validation import Agreement, Interval
@@ -129,7 +129,7 @@ def cells(row: Row, table: FrequencyTable) -> Line:
         limits(row.share),
     )
     if table.bounded:
-        line += (between(row.bounds) if row.bounds else UNDEFINED,)
+        line += (bracket(row.bounds) if row.bounds else UNDEFINED,)
     if table.choice == "primary":
         line += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
     if labels := row.labels:
@@ -193,11 +193,11 @@ def _common_record(table: FrequencyTable) -> dict[str, Any]:
 def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
     voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
     return {
-        **flat(_row_value(row, table)),
+        **flatten(_row_value(row, table)),
         "kind": row.kind,
         "count": row.count,
         "unknown": row.unknown,
-        "bounds_percent": between(row.bounds) if row.bounds else None,
+        "bounds_percent": bracket(row.bounds) if row.bounds else None,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
     }
@@ -239,7 +239,7 @@ def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
         "percent": percent(row.share),
         "interval_percent": limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
-        "bounds_percent": between(row.bounds) if row.bounds else UNDEFINED,
+        "bounds_percent": bracket(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
         **(_correction_value(row.labels) if row.labels else {}),
     }
