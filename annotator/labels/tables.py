@@ -43,7 +43,7 @@ def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Ite
             else:
                 filled = zip(columns, cells, strict=False)
                 row = {
-                    column: unguarded(cell) if column == "trace_id" else unguarded(cell.strip())
+                    column: unguarded(cell) if column == "trace_id" else _cell_text(cell)
                     for column, cell in filled
                     if cell.strip()
                 }
@@ -108,6 +108,11 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
         hint = near.replace("did you mean", "is it") or "; add it"
         problems.add(f"{where}: {column}: no such column{hint}")
     return not missing
+
+
+def _cell_text(cell: str) -> str:
+    """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
+    return unguarded(cell.strip())
 
 
 def _rows(
