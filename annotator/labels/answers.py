@@ -14,9 +14,7 @@ BESIDE = ("note", "evidence", "confidence")
 _IDS = ("trace_id", "rubric", "rubric_sha256", "task", "split", "design")
 
 
-def choose_codes(
-    answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str
-) -> dict[str, Any]:
+def pick_codes(answers: Mapping[str, Sequence[str]], scheme: Scheme, where: str) -> dict[str, Any]:
     """Return the fields ``primary`` and ``secondary`` from what was picked for each question.
 
     The questions are those named ``primary`` and ``secondary``. Where there are none, it is the one
@@ -37,9 +35,7 @@ def choose_codes(
         return {}
     candidates = [scheme.id] if scheme.id in picked else list(picked)
     if len(candidates) > 1:
-        candidates = [
-            name for name in picked if any(is_code(pick, scheme) for pick in picked[name])
-        ]
+        candidates = [name for name in picked if any(is_code(p, scheme) for p in picked[name])]
     if len(candidates) != 1:
         names = one_line(", ".join(sorted(picked)), 200)
         raise AnnotatorError(

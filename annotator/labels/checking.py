@@ -68,7 +68,7 @@ def check_unlabelled(row: LabelRow, scheme: Scheme, problems: Problems) -> str |
     What stands beside a label that is missing is a problem too: whether "no code" was meant or
     nothing yet cannot be told. Only a trace that was ``skipped`` may have a note: why.
     """
-    check = RowCheck(row, problems)
+    check = RowCheck(row, scheme, problems)
     allowed = ("note",) if row.fields.get("skipped") is True else ()
     beside = [name for name in _BESIDE if row.fields.get(name) not in (None, "", [], {})]
     extra = [name for name in beside if name not in allowed]
@@ -86,10 +86,10 @@ _BESIDE = ("secondary", "evidence", "note", "confidence", "spans")
 
 def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | None:
     """Return the label of a labelled row, or None if it has problems, which are recorded."""
-    check = RowCheck(row, problems)
+    check = RowCheck(row, scheme, problems)
     if row.fields.get("skipped") is True:
         check.wrong("skipped", "true, but the trace has a label; take one of them out")
-    primary, secondary = check.codes(scheme)
+    primary, secondary = check.codes()
     label = Label(
         trace_id=check.name("trace_id"),
         rubric=scheme.id,
@@ -99,12 +99,12 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         evidence=check.texts("evidence", "quotes"),
         note=check.text("note") or "",
         confidence=check.confidence(),
-        rubric_sha256=check.sha256(scheme),
+        rubric_sha256=check.sha256(),
         inclusion_probability=check.probability(),
         task=check.text("task"),
         split=check.text("split"),
         design=check.text("design"),
-        spans=check.spans(scheme),
+        spans=check.spans(),
         where=row.where,
     )
     return None if check.failed else label
@@ -113,8 +113,9 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
 class RowCheck:
     """The fields of one row. A wrong one is a problem, and reads as if it were empty."""
 
-    def __init__(self, row: LabelRow, problems: Problems) -> None:
+    def __init__(self, row: LabelRow, scheme: Scheme, problems: Problems) -> None:
         self._row = row
+        self._scheme = scheme
         self._fields = row.fields
         self._problems = problems
         self.failed = False
@@ -124,12 +125,16 @@ class RowCheck:
         self.failed = True
         self._problems.add(f"{self._row.where}: {field}: {message}")
 
+    def expect(self, expected: str, field: str, value: Any) -> None:
+        """Record that a field holds a value of another kind than is expected."""
+        self.wrong(field, f"found {describe(value)}, expected {expected}")
+
     def text(self, field: str) -> str | None:
         """Return a text, None if there is none."""
         value = self._fields.get(field)
         if value is None or isinstance(value, str):
             return storable(value) if value else None
-        self.wrong(field, f"found {describe(value)}, expected a text")
+        self.expect("a text", field, value)
         return None
 
     def name(self, field: str) -> str:
@@ -142,50 +147,45 @@ class RowCheck:
 
     def texts(self, field: str, of: str) -> tuple[str, ...]:
         """Return a list of texts, none of them blank; ``of`` says what they are."""
-        value = self._fields.get(field)
-        if value is None:
+        values = self._list(field, of)
+        odd = [text for text in values if not isinstance(text, str) or not text.strip()]
+        if odd:
+            self.wrong(field, f"found {describe(odd[0])} in the list, expected {of}")
             return ()
-        if not isinstance(value, list):
-            self.wrong(field, f"found {describe(value)}, expected a list of {of}")
-            return ()
-        odd = next((text for text in value if not isinstance(text, str) or not text.strip()), None)
-        if odd is not None or None in value:
-            self.wrong(field, f"found {describe(odd)} in the list, expected {of}")
-            return ()
-        return tuple(storable(text) for text in value)
+        return tuple(map(storable, values))
 
-    def spans(self, scheme: Scheme) -> tuple[Passage, ...]:
+    def _list(self, field: str, of: str) -> list[Any]:
+        value = self._fields.get(field)
+        if value is None or isinstance(value, list):
+            return value or []
+        self.expect(f"a list of {of}", field, value)
+        return []
+
+    def spans(self) -> tuple[Passage, ...]:
         """Return the quotes with their places. Whether they stand there only the trace can tell."""
-        value = self._fields.get("spans")
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self.wrong("spans", f"found {describe(value)}, expected a list of quotes with places")
-            return ()
-        spans = (self._span(span, f"number {n}", scheme) for n, span in enumerate(value, 1))
+        values = self._list("spans", "quotes with places")
+        spans = (self._span(span, f"number {n}") for n, span in enumerate(values, 1))
         return tuple(span for span in spans if span)
 
-    def _span(self, value: Any, which: str, scheme: Scheme) -> Passage | None:
+    def _span(self, value: Any, which: str) -> Passage | None:
         fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
         quote, source, start, end, code = map(fields.get, Passage.__dataclass_fields__)
         texts = all(isinstance(text, str) and text.strip() for text in (quote, source))
         if not texts or type(start) is not int or type(end) is not int:
             problem = "expected the texts quote and source, and the whole numbers start and end"
         elif start < 0 or end - start != len(str(quote)):
-            length = len(str(quote))
-            problem = (
-                f"from {describe(start)} to {describe(end)}, but the quote has {length} characters"
-            )
-        elif code is not None and code not in scheme.ids:
-            problem = f"{scheme.id} has no code {describe(code)}"
+            place = f"from {describe(start)} to {describe(end)}"
+            problem = f"{place}, but the quote has {len(str(quote))} characters"
+        elif code is not None and code not in self._scheme.ids:
+            problem = f"{self._scheme.id} has no code {describe(code)}"
         else:
             return Passage(storable(str(quote)), storable(str(source)), start, end, code)
         self.wrong("spans", f"{which}: {problem}")
         return None
 
-    def codes(self, scheme: Scheme) -> tuple[str | None, tuple[str, ...]]:
+    def codes(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the primary code and the others, as in a :class:`Label`."""
-        primary = self._primary(scheme)
+        primary = self._primary()
         secondary = tuple(code.strip() for code in self.texts("secondary", "codes"))
         codes = (*primary, *secondary)
         if self.failed or all(map(is_none, codes)):
@@ -194,14 +194,14 @@ class RowCheck:
             field = "primary" if any(map(is_none, primary)) else "secondary"
             self.wrong(field, f"found {NONE!r} beside codes; write {NONE} alone, or the codes")
         else:
-            self._check_ids("primary", primary, scheme)
-            self._check_ids("secondary", secondary, scheme)
-            self._check_places(primary, secondary, scheme)
-        if scheme.choice == "many":
+            self._check_ids("primary", primary)
+            self._check_ids("secondary", secondary)
+            self._check_places(primary, secondary)
+        if self._scheme.choice == "many":
             return None, codes
         return (primary[0] if primary else None), secondary
 
-    def _primary(self, scheme: Scheme) -> tuple[str, ...]:
+    def _primary(self) -> tuple[str, ...]:
         """The primary code: at most one, but where a tool lets people pick many of ``many``."""
         value = self._fields.get("primary")
         if value is None:
@@ -211,32 +211,30 @@ class RowCheck:
                 self.wrong("primary", f"empty; write null for {NONE}, or leave the field out")
             return (value.strip(),)
         picks = self.texts("primary", "one code")
-        if len(picks) > 1 and scheme.choice != "many":
+        if len(picks) > 1 and self._scheme.choice != "many":
             first = ", ".join(describe(pick) for pick in picks[:5])
             self.wrong("primary", f"found {len(picks)} codes ({first}), expected one")
         return picks
 
-    def _check_ids(self, field: str, codes: tuple[str, ...], scheme: Scheme) -> None:
+    def _check_ids(self, field: str, codes: tuple[str, ...]) -> None:
         for code in codes:
-            if code not in scheme.ids:
-                near = suggest_name(code, (*scheme.ids, NONE))
-                hint = near or f"; it has {_list_ids(scheme.ids)}"
-                self.wrong(field, f"{scheme.id} has no code {describe(code)}{hint}")
+            if code not in self._scheme.ids:
+                near = suggest_name(code, (*self._scheme.ids, NONE))
+                hint = near or f"; it has {_list_ids(self._scheme.ids)}"
+                self.wrong(field, f"{self._scheme.id} has no code {describe(code)}{hint}")
 
-    def _check_places(
-        self, primary: tuple[str, ...], secondary: tuple[str, ...], scheme: Scheme
-    ) -> None:
-        twice = sorted({code for code in secondary if secondary.count(code) > 1} & set(scheme.ids))
-        for code in twice:
+    def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
+        twice = {code for code in secondary if secondary.count(code) > 1}
+        for code in sorted(twice & set(self._scheme.ids)):
             self.wrong("secondary", f"{code!r} stands in it twice")
         for code in sorted({*primary} & {*secondary}):
             self.wrong("secondary", f"{code!r} is the primary code already; write it once")
-        if scheme.choice == "many" or not secondary:
+        if self._scheme.choice == "many" or not secondary:
             return
         if not primary:
             self.wrong("primary", "no code, but secondary ones; the main one goes to primary")
-        elif scheme.choice == "one":
-            self.wrong("secondary", f"{scheme.id} has one code per trace; leave it empty")
+        elif self._scheme.choice == "one":
+            self.wrong("secondary", f"{self._scheme.id} has one code per trace; leave it empty")
 
     def confidence(self) -> int | None:
         """Return how sure the annotator was, 1 to 5."""
@@ -248,9 +246,7 @@ class RowCheck:
             whole = int(value)
             if whole == value:  # a spreadsheet's 3.0 too
                 return whole
-        self.wrong(
-            "confidence", f"found {describe(value)}, expected a whole number {low} to {high}"
-        )
+        self.expect(f"a whole number {low} to {high}", "confidence", value)
         return None
 
     def probability(self) -> float | None:
@@ -260,18 +256,17 @@ class RowCheck:
             return None
         if is_number(value) and 0 < value <= 1:
             return float(value)
-        message = f"found {describe(value)}, expected a number above 0 and at most 1"
-        self.wrong("inclusion_probability", message)
+        self.expect("a number above 0 and at most 1", "inclusion_probability", value)
         return None
 
-    def sha256(self, scheme: Scheme) -> str | None:
+    def sha256(self) -> str | None:
         """Return the hash of the rubric's version; another version is a problem."""
         value = self.text("rubric_sha256")
-        if value and scheme.sha256 and value != scheme.sha256:
+        if value and self._scheme.sha256 and value != self._scheme.sha256:
             self.wrong(
                 "rubric_sha256",
                 f"labelled with another version of the rubric: {one_line(value, 200)[:12]}, not "
-                f"{scheme.sha256[:12]}; use that version, or label again",
+                f"{self._scheme.sha256[:12]}; use that version, or label again",
             )
         return value
 

@@ -10,7 +10,7 @@ Predictions are what a judge suggested and are never read.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from annotator.labels.answers import BESIDE, choose_codes, drop_empty, identity, is_code
+from annotator.labels.answers import BESIDE, drop_empty, identity, is_code, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
@@ -61,10 +61,12 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
     A record without such an answer is not labelled yet.
     """
     questions = ("primary", "secondary", scheme.id)
+    answers = {name: _picks(value) for name, value in record.items()}
     picks = {
-        name: _picks(value)
-        for name, value in record.items()
-        if name in questions or (name not in FIELDS and _holds_codes(value, scheme))
+        name: words
+        for name, words in answers.items()
+        if name in questions
+        or (name not in FIELDS and any(is_code(word, scheme) for word in words))
     }
     evidence = [
         span["text"]
@@ -79,7 +81,7 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
         "note": "\n".join(_texts(record.get("note"))),
         "confidence": _rating(record.get("confidence")),
     }
-    yield LabelRow(where, fields | drop_empty(beside) | choose_codes(picks, scheme, where))
+    yield LabelRow(where, fields | drop_empty(beside) | pick_codes(picks, scheme, where))
 
 
 def _annotator(value: Any) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def _answers(results: Any, scheme: Scheme, where: str) -> dict[str, Any]:
         elif sort.endswith("labels"):
             beside["evidence"].extend(_texts(value))
     beside["note"] = "\n".join(beside["note"])
-    return drop_empty(beside) | choose_codes(picks, scheme, where)
+    return drop_empty(beside) | pick_codes(picks, scheme, where)
 
 
 def _picks(value: Any) -> list[str]:
@@ -131,10 +133,6 @@ def _choices(item: Any) -> list[str]:
     return [choice for choice in texts if isinstance(choice, str)]
 
 
-def _holds_codes(value: Any, scheme: Scheme) -> bool:
-    return any(is_code(pick, scheme) for pick in _picks(value))
-
-
 def _texts(value: Any) -> list[str]:
     """Texts: one, a list of them, or {"text": one or a list of them}."""
     value = value.get("text") if isinstance(value, dict) else value
@@ -146,11 +144,11 @@ def _texts(value: Any) -> list[str]:
 
 def _rating(value: Any) -> Any:
     """A rating: the number itself, or within ``rating``, ``number`` or the only choice."""
-    value = _first(value)
+    value = _take_first(value)
     if isinstance(value, dict):
         value = next((value[name] for name in _RATINGS if name in value), None)
-    return parse_number(_first(value))
+    return parse_number(_take_first(value))
 
 
-def _first(value: Any) -> Any:
+def _take_first(value: Any) -> Any:
     return (value[0] if value else None) if isinstance(value, list) else value

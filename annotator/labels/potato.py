@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from annotator.labels.answers import BESIDE, choose_codes, drop_empty
+from annotator.labels.answers import BESIDE, drop_empty, pick_codes
 from annotator.labels.checking import parse_number
 from annotator.labels.model import LabelRow
 from annotator.rubrics import Scheme
@@ -146,7 +146,7 @@ def _row(
         "confidence": _degree(answers.get("confidence")),
     }
     ids = {"trace_id": instance, "rubric": scheme.id, "annotator": user}
-    return LabelRow(where, ids | drop_empty(fields) | choose_codes(picks, scheme, where))
+    return LabelRow(where, ids | drop_empty(fields) | pick_codes(picks, scheme, where))
 
 
 def _is_picked(value: Any) -> bool:

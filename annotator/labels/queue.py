@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
-from annotator.labels.checking import Problems, RowCheck, describe, is_number, parse_number
+from annotator.labels.checking import Problems, RowCheck, is_number, parse_number
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
@@ -89,7 +89,7 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
     """Yield what is in the rows: where each stands, its number in the order, and its trace."""
     scheme = rubric.scheme()
     for row in rows_in(file, scheme, problems):
-        check = RowCheck(row, problems)
+        check = RowCheck(row, scheme, problems)
         rubric_id = check.name("rubric").strip()
         if rubric_id and rubric_id != scheme.id:
             check.wrong(
@@ -97,15 +97,15 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
                 f"the sheet is for {one_line(rubric_id, 64)!r}, not for {scheme.id!r}; give that"
                 " rubric with --rubric",
             )
-        check.sha256(scheme)
-        order = _whole(row, "order", check)
+        check.sha256()
+        order = _read_whole(row, "order", check)
         extra = {
             "order": order,
             "task": check.text("task"),
             "split": check.text("split"),
             "inclusion_probability": check.probability(),
             "design": check.text("design"),
-            "rater": _whole(row, "rater", check) or 1,
+            "rater": _read_whole(row, "rater", check) or 1,
         }
         trace_id = check.name("trace_id")
         if not check.failed:
@@ -113,11 +113,11 @@ def _items(file: Path, rubric: Rubric, problems: Problems) -> Iterator[tuple[str
             yield row.where, math.inf if order is None else order, Item(trace_id, filled)
 
 
-def _whole(row: LabelRow, name: str, check: RowCheck) -> int | None:
+def _read_whole(row: LabelRow, name: str, check: RowCheck) -> int | None:
     value = parse_number(row.fields.get(name))
     if value is None:
         return None
     if is_number(value) and 1 <= value < 1e9 and value == int(value):
         return int(value)
-    check.wrong(name, f"found {describe(value)}, expected a whole number of at least 1")
+    check.expect("a whole number of at least 1", name, value)
     return None

@@ -197,7 +197,7 @@ def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow
 
 def _values(path: Path, name: str, head: str, problems: Problems) -> Iterator[tuple[str, Any]]:
     """Yield the JSON values of a file with their places: of its lines, or of one list or object."""
-    if _in_lines(path, head):
+    if _has_lines(path, head):
         yield from _line_values(path, name, problems)
         return
     try:
@@ -215,7 +215,7 @@ def _values(path: Path, name: str, head: str, problems: Problems) -> Iterator[tu
             yield from ((f"{name}, record {n}", record) for n, record in enumerate(value, 1))
 
 
-def _in_lines(path: Path, head: str) -> bool:
+def _has_lines(path: Path, head: str) -> bool:
     """Whether a JSON file has a value per line; an object alone may be spread over several."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return True

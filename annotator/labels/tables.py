@@ -43,7 +43,7 @@ def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Ite
             else:
                 filled = zip(columns, cells, strict=False)
                 row = {
-                    column: unguarded(cell) if column == "trace_id" else _plain(cell)
+                    column: unguarded(cell) if column == "trace_id" else _cell_text(cell)
                     for column, cell in filled
                     if cell.strip()
                 }
@@ -110,7 +110,7 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
     return not missing
 
 
-def _plain(cell: str) -> str:
+def _cell_text(cell: str) -> str:
     """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
     return unguarded(cell.strip())
 
@@ -134,7 +134,7 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
             fields[name] = parse_number(row[name])
     if "secondary" in row:
         fields["secondary"] = _list(row["secondary"], r"[;,\n]")
-        if "primary" in row and not is_none(row["primary"]) and _only_none(fields["secondary"]):
+        if "primary" in row and not is_none(row["primary"]) and _is_only_none(fields["secondary"]):
             del fields["secondary"]  # "none" for "no further one": clear, and often written
     if "evidence" in row:
         fields["evidence"] = _list(row["evidence"], r"\n")
@@ -144,7 +144,7 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
     return fields
 
 
-def _only_none(value: Any) -> bool:
+def _is_only_none(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 1 and is_none(value[0])
 
 

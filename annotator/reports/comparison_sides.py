@@ -69,7 +69,7 @@ def read_sides(
         people: dict[str, Labelled] = {}
         if calibrations:
             people, terms_of_run = _people(run, scheme, calibrations)
-            terms = _common(terms, terms_of_run)
+            terms = _join_terms(terms, terms_of_run)
         for annotation in run.annotations(scheme.id):
             if annotation.status not in JUDGED:
                 continue
@@ -96,7 +96,7 @@ def read_sides(
     return (sides[values[0]], sides[values[1]]), terms or Terms()
 
 
-def _common(before: Terms | None, terms: Terms) -> Terms:
+def _join_terms(before: Terms | None, terms: Terms) -> Terms:
     """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
     if before is None:
         return terms

@@ -19,10 +19,10 @@ def limits(share: Share | None) -> str:
     as if it ended there. An undefined share has one if the limits are known all the same.
     """
     ends = find_limits(share)
-    return UNDEFINED if ends is None else between(ends)
+    return UNDEFINED if ends is None else bracket(ends)
 
 
-def between(ends: tuple[float, float]) -> str:
+def bracket(ends: tuple[float, float]) -> str:
     """Return limits in percent, as :func:`limits` does."""
     low, high = (f"{100 * end:.1f}" for end in ends)
     low = ">99.9" if low == "100.0" and ends[0] < 1 else low

@@ -19,9 +19,22 @@ def describe_caveats(
     run: Run, counts: TraceCounts, correction: "Correction | None"
 ) -> Iterator[str]:
     """Yield what a reader of a frequency table must know, a sentence each."""
-    scheme = counts.rubric
     if run.judge == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
+    yield from _describe_shares(counts)
+    yield from correction.notes if correction else (_SAMPLING_ONLY,)
+    yield from _describe_traces(counts)
+    yield from _describe_votes(counts)
+    if counts.truncated:
+        yield (
+            f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
+            " out is in their annotations (truncated)."
+        )
+    yield from run.manifest.partial
+
+
+def _describe_shares(counts: TraceCounts) -> Iterator[str]:
+    scheme = counts.rubric
     unknown = [code.id for code in scheme.codes if not code.judged]
     if unknown:
         yield f"The judge has no rule for {', '.join(unknown)}: not 0, but not known."
@@ -44,10 +57,10 @@ def describe_caveats(
             f" {counts.status['undecided']} undecided and {counts.status['failed']} failed ones"
             " had the code."
         )
-    if correction:
-        yield from correction.notes
-    else:
-        yield _SAMPLING_ONLY
+
+
+def _describe_traces(counts: TraceCounts) -> Iterator[str]:
+    scheme = counts.rubric
     if 0 < len(counts.tasks) < counts.judged:
         yield (
             f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
@@ -66,7 +79,10 @@ def describe_caveats(
             f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
             f" is for {which} runs."
         )
-    if counts.votes.ties and scheme.choice == "many":
+
+
+def _describe_votes(counts: TraceCounts) -> Iterator[str]:
+    if counts.votes.ties and counts.rubric.choice == "many":
         yield (
             f"{counts.votes.ties} traces had codes that exactly half of the votes have (tie); these"
             " are not counted, and a trace with no others is undecided."
@@ -77,9 +93,3 @@ def describe_caveats(
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
-    if counts.truncated:
-        yield (
-            f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
-            " out is in their annotations (truncated)."
-        )
-    yield from run.manifest.partial

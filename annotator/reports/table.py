@@ -34,12 +34,12 @@ def columns_of(*keys: str) -> list[Column]:
     return [Column(key, key) for key in keys]
 
 
-def flat(value: Record, prefix: str = "") -> dict[str, Any]:
+def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
     """Return a mapping with none in it: the keys of those that it has are put after theirs."""
     record: dict[str, Any] = {}
     for key, cell in value.items():
         name = prefix + key
-        record |= flat(cell, f"{name}_") if isinstance(cell, Mapping) else {name: cell}
+        record |= flatten(cell, f"{name}_") if isinstance(cell, Mapping) else {name: cell}
     return record
 
 

@@ -21,11 +21,6 @@ from validation import cell, poststratify
 CODES = ("alpha", "beta", "gamma", "none")
 
 
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
-
-
 def traces(n=120, start=0):
     """Half alpha, a sixth beta, the rest none; two models, three settings, 24 tasks."""
     return [
@@ -56,11 +51,8 @@ def run(tmp_path, rubric):
 
 
 @pytest.fixture
-def file(annotate_cli, tmp_path, rubric, run):
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    done = annotate_cli("calibrate", run, "--labels", rows)
-    assert done.code == 0, done.err
-    return run / "calibration.json"
+def file(calibrate, rubric, run):
+    return calibrate(run, labels(rubric))[1]
 
 
 def table_rows(text):
@@ -90,42 +82,16 @@ def test_the_report_has_the_numbers_of_calibrate(annotate_cli, run, file):
         assert (row["k"], row["n"]) == (own["judged"]["k"], own["judged"]["n"])
 
 
-def test_all_formats_print_the_same_digits(annotate_cli, run, file):
-    def out(name):
-        done = annotate_cli("report", run, "--calibration", file, "--format", name)
-        assert done.code == 0, done.err
-        return done.out
-
-    [value] = json.loads(out("json"))
-    expected = {
-        row["code"]: [
-            row["corrected_percent"],
-            row["corrected_interval_percent"].replace(", ", ","),
-            f"{row['labels_flagged']}+{row['labels_missed']}",
-            row["mark"],
-        ]
-        for row in value["rows"]
-    }
-    assert {code: cells[-4:] for code, cells in table_rows(out("table")).items()} == expected
-    found = {
-        row["code"]: [
-            row["corrected_percent"],
-            f"[{row['corrected_low']},{row['corrected_high']}]",
-            f"{row['labels_flagged']}+{row['labels_missed']}",
-            row["mark"],
-        ]
-        for row in csv.DictReader(io.StringIO(out("csv")))
-    }
-    assert found == expected
-    lines = [line for line in out("md").splitlines() if line.startswith("| ")][2:]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    assert {one[0]: [one[-4], one[-3].replace(", ", ","), *one[-2:]] for one in cells} == expected
+def test_the_report_prints_the_digits_of_calibrate(annotate_cli, run, file):
+    options = ("--calibration", file, "--format")
+    names = ("table", "csv", "json", "md")
+    printed = {name: annotate_cli("report", run, *options, name).out for name in names}
     screen = table_rows(annotate_cli("calibrate", run, "--labels", "labels.jsonl").out)
-    for code, cells in expected.items():
-        assert screen[code][3:5] == cells[:2]
-    for name in ("table", "csv", "json", "md"):
-        assert "sampling error only; the judge's errors are not measured" not in out(name)
-        assert "60 labels of ann" in out(name)
+    for code, cells in table_rows(printed["table"]).items():
+        assert screen[code][3:5] == cells[-4:-2]
+    for text in printed.values():
+        assert "sampling error only; the judge's errors are not measured" not in text
+        assert "60 labels of ann" in text
 
 
 def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
@@ -134,24 +100,21 @@ def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
     assert "not measured" in out
 
 
-def test_a_code_without_a_rule(annotate_cli, tmp_path, rubric):
+def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, traces(), known=["alpha", "beta"])
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    annotate_cli("calibrate", run, "--labels", rows)
-    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    out = annotate_cli("report", run, *calibrate(run, labels(rubric))).out
     gamma = table_rows(out)["gamma"]
     assert gamma[1] == "-"  # not 0, but not known
     assert gamma[-4] == "8.3"  # 5 of 60 labelled traces, no flag: 5 / 60
 
 
-def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, tmp_path, run, rubric):
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    annotate_cli("calibrate", run, "--labels", rows, "--confidence", 0.8)
-    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, calibrate, run, rubric):
+    options = calibrate(run, labels(rubric), "--confidence", 0.8)
+    out = annotate_cli("report", run, *options).out
     header = next(line for line in out.splitlines() if line.startswith("code"))
     assert header.count("95 % interval") == 1  # the judge's own; the corrected ones are at 80 %
-    options = ("--calibration", run / "calibration.json", "--format", "csv")
-    for row in csv.DictReader(io.StringIO(annotate_cli("report", run, *options).out)):
+    out = annotate_cli("report", run, *options, "--format", "csv").out
+    for row in csv.DictReader(io.StringIO(out)):
         assert (row["confidence"], row["corrected_confidence"]) == ("0.95", "0.8")
 
 
@@ -226,13 +189,11 @@ def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
     assert annotate_cli("report", run, "--calibration", file, "--transfer").out == plain
 
 
-def test_several_calibrations_each_for_its_run(annotate_cli, tmp_path, rubric, run, file):
+def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path, rubric, run):
     """And each with its own clusters: the first was made with none."""
     second = make_run(tmp_path / "second", rubric, traces(90, start=500), judge="llm:two")
-    rows = write_labels(tmp_path / "more.jsonl", labels(rubric, 50, start=500))
-    annotate_cli("calibrate", second, "--labels", rows)
-    annotate_cli("calibrate", run, "--labels", "labels.jsonl", "--cluster", "none")
-    files = [x for one in (run, second) for x in ("--calibration", one / "calibration.json")]
+    files = calibrate(second, labels(rubric, 50, start=500))
+    files += calibrate(run, labels(rubric), "--cluster", "none")
     done = annotate_cli("report", run, second, *files, "--format", "json")
     assert done.code == 0, done.err
     for table, folder in zip(json.loads(done.out), (run, second), strict=True):
@@ -245,15 +206,12 @@ def test_several_calibrations_each_for_its_run(annotate_cli, tmp_path, rubric, r
             ], (folder.name, row["code"])
 
 
-def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, calibrate, tmp_path, rubric):
     odd = "\x1b]0;title\x07\nann\u202e"
     run = make_run(tmp_path / "run", rubric, traces(), judge=f"llm:{odd}")
-    rows = write_labels(tmp_path / "l.jsonl", labels(rubric, by=f"ann{odd}"))
-    assert annotate_cli("calibrate", run, "--labels", rows).code == 0
+    options = calibrate(run, labels(rubric, by=f"ann{odd}"))
     for name in ("table", "md"):
-        done = annotate_cli(
-            "report", run, "--calibration", run / "calibration.json", "--format", name
-        )
+        done = annotate_cli("report", run, *options, "--format", name)
         assert done.code == 0, done.err
         assert "\x1b" not in done.out
         assert "\u202e" not in done.out
@@ -310,12 +268,9 @@ def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
     assert even["corrected"]["value"] == pytest.approx(1 / 3)
 
 
-def test_a_group_without_labels_is_not_corrected(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, traces())
+def test_a_group_without_labels_is_not_corrected(annotate_cli, calibrate, rubric, run):
     rows = [row for row in labels(rubric) if int(row["trace_id"][1:]) % 2]
-    annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows))
-    options = ("--calibration", run / "calibration.json", "--by", "model")
-    done = annotate_cli("report", run, *options)
+    done = annotate_cli("report", run, *calibrate(run, rows), "--by", "model")
     assert done.code == 0, done.err
     m0 = done.out[done.out.index("model = m0") :].partition("model = m1")[0]
     for cells in table_rows(m0).values():
@@ -349,17 +304,6 @@ def test_carrying_over_needs_something_to_carry(annotate_cli, run):
     done = annotate_cli("report", run, "--transfer")
     said_in_words(done)
     assert "--transfer needs --calibration FILE" in done.err
-
-
-def test_values_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, [said("t1", "alpha", model="=x\x1b]0;t\x07\ny\u202e")])
-    out = annotate_cli("report", run, "--by", "model").out
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-    [row, *_] = csv.DictReader(
-        io.StringIO(annotate_cli("report", run, "--by", "model", "--format", "csv").out)
-    )
-    assert row["value"].startswith("'=")
 
 
 # Codes that stand together

@@ -177,7 +177,7 @@ class Dots:
 
     def _row(self, plot: Axes, row: DotRow, middle: float) -> None:
         if all(mark.ends is None for mark in row.marks):
-            _instead(plot, middle, row.marks[0].instead)
+            _write_instead(plot, middle, row.marks[0].instead)
         else:
             lanes = [(series, series.look) for series in self.series if series.look]
             first = middle - (len(lanes) - 1) / 2 * _LANE
@@ -212,7 +212,7 @@ def _marker(look: Theme, filled: bool) -> dict[str, Any]:
 def _draw(plot: Axes, place: float, mark: Mark, name: str, how: dict[str, Any]) -> None:
     """Draw a mark in its lane; ``how``: as :func:`_marker` says."""
     if mark.ends is None:
-        _instead(plot, place, mark.instead)
+        _write_instead(plot, place, mark.instead)
         return
     colour = how["color"]
     width = 1.1 if how["markerfacecolor"] == colour else 0.7
@@ -226,7 +226,7 @@ def _draw(plot: Axes, place: float, mark: Mark, name: str, how: dict[str, Any]) 
         dot.set_gid(f"dot:{name}")
 
 
-def _instead(plot: Axes, place: float, text: str) -> None:
+def _write_instead(plot: Axes, place: float, text: str) -> None:
     plot.annotate(
         text, (0, place), (3, 0), textcoords="offset points", va="center", size=SMALL, color=GREY
     )

@@ -138,11 +138,11 @@ def to_glyphs(text: str) -> str:
     turns the numbers beside it round) is given by its code point, so that no two names look alike.
     """
     line = unicodedata.normalize("NFC", one_line(text, 120))
-    return "".join(sign if _plain(sign) else f"\\u{ord(sign):04x}" for sign in line)
+    return "".join(sign if _is_plain(sign) else f"\\u{ord(sign):04x}" for sign in line)
 
 
 @cache
-def _plain(character: str) -> bool:
+def _is_plain(character: str) -> bool:
     return (
         ord(character) in _charmap()
         and unicodedata.category(character)[0] not in "MC"

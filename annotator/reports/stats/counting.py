@@ -114,10 +114,10 @@ def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterat
     if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
         yield f"{other} runs are neither solo nor coop: they are in no success rate and no curve."
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
-    yield from _on_curves(whole, curves)
+    yield from _curve_notes(whole, curves)
 
 
-def _on_curves(whole: Group, curves: Difficulty) -> Iterator[str]:
+def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
     if curves.solo_only or curves.coop_only:
         yield (
             f"Curves leave out {curves.coop_only} pairs (a task with its features) with coop runs"

@@ -60,22 +60,18 @@ def difficulty(runs: Runs) -> Difficulty:
     if lowest is not None and highest is not None and lowest < highest:
         places = {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
     complete = {model: _complete(pairs) for model, pairs in runs.of.items()}
-    settings = [_settings(pairs) for pairs in runs.of.values()]
-    of_pairs = [of_pair for by_pair in settings for of_pair in by_pair.values()]
-    with_solo = [
-        by_pair for by_pair in settings if any(SOLO in names for names in by_pair.values())
-    ]
+    models = [_settings(pairs) for pairs in runs.of.values()]
+    settings = [names for pairs in models for names in pairs.values()]
+    with_solo = [pairs for pairs in models if any(SOLO in names for names in pairs.values())]
     curves = [_curve(model, [complete[model]], places) for model in sorted(complete)]
     return Difficulty(
         pairs=len(raw),
-        solo_only=of_pairs.count({SOLO}),
-        coop_only=of_pairs.count({COOP}),
+        solo_only=settings.count({SOLO}),
+        coop_only=settings.count({COOP}),
         unplaced=runs.unplaced,
         models=len(with_solo),
-        partial=sum(
-            any(SOLO not in by_pair.get(name, ()) for by_pair in with_solo) for name in raw
-        ),
-        unequal=_unequal(complete.values()),
+        partial=sum(any(SOLO not in pairs.get(name, ()) for pairs in with_solo) for name in raw),
+        unequal=_differ_in_runs(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
         pooled=_curve(None, complete.values(), places),
@@ -108,8 +104,8 @@ def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
     """Return which settings each pair has runs of."""
     settings: dict[Hashable, set[str]] = {}
     for pair, counts in pairs.items():
-        of_pair = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
-        settings.setdefault(pair.name, set()).update(of_pair)
+        names = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
+        settings.setdefault(pair.name, set()).update(names)
     return settings
 
 
@@ -119,7 +115,7 @@ def _complete(pairs: _Pairs) -> _Pairs:
     return {pair: counts for pair, counts in pairs.items() if len(settings[pair.name]) == 2}
 
 
-def _unequal(models: Iterable[_Pairs]) -> bool:
+def _differ_in_runs(models: Iterable[_Pairs]) -> bool:
     cells = [counts for pairs in models for counts in pairs.values()]
     return any(len({counts[setting, "n"] for counts in cells}) > 1 for setting in (SOLO, COOP))
 

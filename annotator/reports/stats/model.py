@@ -17,6 +17,11 @@ class Measure:
     conflict: Estimate
     difference: Estimate
 
+    @property
+    def sides(self) -> dict[str, Estimate]:
+        """The number in each group of runs, by the name of the group."""
+        return {"all": self.every, "conflict-free": self.clean, "conflict": self.conflict}
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -138,25 +143,33 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """A tenth of the range of difficulty, ``low`` to ``high``, with its pairs and success rates."""
+class Tenth:
+    """A tenth of the range of difficulty, ``low`` to ``high``, with its pairs."""
 
     low: float
     high: float
     pairs: int
+
+    @property
+    def name(self) -> str:
+        """The range, as it is printed."""
+        return f"{self.low:.1f}-{self.high:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Tenth):
+    """A tenth with its success rates."""
+
     solo: Interval
     coop: Interval
 
 
 @dataclass(frozen=True, slots=True)
-class ConflictBucket:
-    """A tenth of the range of difficulty with the conflict rates of its coop runs: one for each way
-    in which a run may open, the last for all.
+class ConflictBucket(Tenth):
+    """A tenth with the conflict rates of its coop runs: one for each way in which a run may open,
+    the last for all.
     """
 
-    low: float
-    high: float
-    pairs: int
     conflicts: tuple[Interval, ...]
 
 

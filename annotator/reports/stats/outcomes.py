@@ -53,7 +53,7 @@ def counts_of(trace: Trace) -> Counter[Key]:
     return counts
 
 
-def after_merge(trace: Trace) -> tuple[bool, bool, bool] | None:
+def merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
     """Return whether a merged run passed after a naive merge, then also by a union merge, and in
     the end; None if its merge or its outcome is not known.
     """
@@ -66,7 +66,7 @@ def after_merge(trace: Trace) -> tuple[bool, bool, bool] | None:
 
 def _count_passed(trace: Trace, merge: tuple[str, str, str]) -> dict[Key, int]:
     """Count a merged run with a known outcome, and each way in which it passed."""
-    steps = after_merge(trace)
+    steps = merge_steps(trace)
     if steps is None:
         return {}
     naive, union, final = map(int, steps)

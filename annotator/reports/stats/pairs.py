@@ -12,7 +12,7 @@ from typing import NamedTuple
 from annotator.annotations import DEFAULT_CLUSTER, cluster_of
 from annotator.reports.stats.communication import CONFLICT, OPENINGS, UNKNOWN, opening_of, state_of
 from annotator.reports.stats.model import PairComparison
-from annotator.reports.stats.outcomes import COOP, SOLO, after_merge, model_of, setting_of
+from annotator.reports.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of
 from annotator.reports.stats.tally import NO_UNION
 from annotator.traces import Trace
 from validation import Estimate, cluster_mean, paired_difference
@@ -69,7 +69,7 @@ def _talk(trace: Trace) -> Counts:
         conflict = state == CONFLICT
         counts.update(_of_n(*((OPENINGS[opening], conflict) for opening in opening_of(trace))))
         counts.update(_of_n((f"{_CLEAN} {side}", not conflict)))
-    steps = after_merge(trace)
+    steps = merge_steps(trace)
     if steps:
         passed = zip(_MEASURES[1:], steps, strict=True)
         counts.update(_of_n(*((f"{measure} {side}", done) for measure, done in passed)))

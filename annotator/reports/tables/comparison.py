@@ -7,7 +7,7 @@ from typing import Any
 from annotator.reports.comparison import Difference, GroupComparison
 from annotator.reports.digits import UNDEFINED, percent, points
 from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Table, columns_of, flat
+from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.rubrics import NONE
 from annotator.text import one_line
 
@@ -58,7 +58,7 @@ def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     record = {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
         **{key: getattr(compared, key) for key in ("attribute", "kind", "confidence", "runs")},
-        **flat(asdict(row)),
+        **flatten(asdict(row)),
         **{"first": compared.first, "first_count": row.first.k},
         **{"second": compared.second, "second_count": row.second.k},
         "notes": "\n".join(compared.notes),

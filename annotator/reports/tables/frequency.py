@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from annotator.reports.digits import UNDEFINED, between, limits, percent
+from annotator.reports.digits import UNDEFINED, bracket, limits, percent
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Table, columns_of, flat
+from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.reports.votes import Votes
 from annotator.text import one_line
-from validation import Agreement, Interval
+from validation import Interval
 
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
@@ -129,7 +129,7 @@ def cells(row: Row, table: FrequencyTable) -> Line:
         limits(row.share),
     )
     if table.bounded:
-        line += (between(row.bounds) if row.bounds else UNDEFINED,)
+        line += (bracket(row.bounds) if row.bounds else UNDEFINED,)
     if table.choice == "primary":
         line += (UNDEFINED if row.anywhere is None else str(row.anywhere),)
     if labels := row.labels:
@@ -145,7 +145,9 @@ def votes_lines(votes: Votes) -> list[str]:
     lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
-        value = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
+        value = UNDEFINED
+        if kappa.value is not None:
+            value = f"{kappa.value:.2f} [{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
@@ -162,10 +164,6 @@ def votes_lines(votes: Votes) -> list[str]:
 
 def _share(share: Interval) -> str:
     return f"{share.k}/{share.n}  {percent(share)} %  {limits(share)}"
-
-
-def _kappa_limits(kappa: Agreement) -> str:
-    return f"[{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
 
 
 _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
@@ -193,11 +191,11 @@ def _common_record(table: FrequencyTable) -> dict[str, Any]:
 def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
     voted = table.votes.flips.get(row.code) if table.votes and row.kind == "code" else None
     return {
-        **flat(_row_value(row, table)),
+        **flatten(_row_value(row, table)),
         "kind": row.kind,
         "count": row.count,
         "unknown": row.unknown,
-        "bounds_percent": between(row.bounds) if row.bounds else None,
+        "bounds_percent": bracket(row.bounds) if row.bounds else None,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
     }
@@ -239,7 +237,7 @@ def _row_value(row: Row, table: FrequencyTable) -> dict[str, object]:
         "percent": percent(row.share),
         "interval_percent": limits(row.share),
         "bounds": dict(zip(("low", "high"), row.bounds, strict=True)) if row.bounds else None,
-        "bounds_percent": between(row.bounds) if row.bounds else UNDEFINED,
+        "bounds_percent": bracket(row.bounds) if row.bounds else UNDEFINED,
         "primary_or_secondary": row.anywhere,
         **(_correction_value(row.labels) if row.labels else {}),
     }

@@ -6,16 +6,7 @@ from typing import Any
 
 from annotator.reports.digits import UNDEFINED, Share, limits, percent, points
 from annotator.reports.stats.communication import OPENINGS
-from annotator.reports.stats.model import (
-    Bucket,
-    Communication,
-    ConflictBucket,
-    Curve,
-    Difficulty,
-    Group,
-    Sizes,
-    Stats,
-)
+from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
 from annotator.reports.table import Line, Table, columns_of
 from annotator.text import one_line
 from validation import Estimate, Interval
@@ -93,21 +84,13 @@ def _tables_of(group: Group) -> Iterator[Table]:
 
 def _talk(talk: Communication, of: str) -> Table:
     header = ("runs with messages", "all", "n", "conflict-free", "n", "conflict", "n")
-    rows = []
+    rows, estimates = [], []
     for measure in talk.measures:
-        sides = (measure.every, measure.clean, measure.conflict)
-        cells = [cell for side in sides for cell in (_number(side), str(side.n))]
-        rows.append(
-            (measure.name, *cells, _number(measure.difference, "+"), _range(measure.difference))
-        )
-    estimates = [
-        (f"{measure.name}, {name}", side)
-        for measure in talk.measures
-        for name, side in zip(
-            header[1::2], (measure.every, measure.clean, measure.conflict), strict=True
-        )
-        if side.value is None
-    ]
+        sides, gap = measure.sides, measure.difference
+        cells = [cell for side in sides.values() for cell in (_number(side), str(side.n))]
+        rows.append((measure.name, *cells, _number(gap, "+"), _range(gap)))
+        undefined = [(name, side) for name, side in sides.items() if side.value is None]
+        estimates += [(f"{measure.name}, {name}", side) for name, side in undefined]
     estimates += [(f"{measure.name}, difference", measure.difference) for measure in talk.measures]
     title = f"communication{of}"
     return _table(title, (*header, "difference", _INTERVAL), rows, _why(estimates))
@@ -148,17 +131,13 @@ def _merge_success(group: Group, of: str) -> Table:
     header = ("merged runs that passed", "passed", *_SHARE)
     rows, estimates = [], []
     below: list[str] = []
-    for success in group.merge_success:
-        setting = _name(success.setting)
-        steps = (
-            ("naive", success.naive),
-            ("then union", success.union),
-            ("in the end", success.final),
-        )
+    for merge in group.merge_success:
+        setting = _name(merge.setting)
+        steps = (("naive", merge.naive), ("then union", merge.union), ("in the end", merge.final))
         for step, share in steps:
             rows.append((f"{setting}, {step}", *_share(share)))
             estimates.append((f"{setting}, {step}", share))
-        gains = (("naive, then union", success.union_gain), ("then in the end", success.final_gain))
+        gains = (("naive, then union", merge.union_gain), ("then in the end", merge.final_gain))
         for step, gain in gains:
             below += _gap_line(f"gain of the same runs, {setting}, {step}", gain)
     return _table(f"merge success{of}", header, rows, (*below, *_why(estimates)))
@@ -200,15 +179,15 @@ def _conflicts(difficulty: Difficulty) -> Table:
     rows = []
     for bucket in difficulty.conflicts:
         shares = dict(zip(OPENINGS.values(), bucket.conflicts, strict=True))
-        cells = [cell for name in _OPENINGS for cell in _plain(shares[name])]
-        rows.append((_range_of(bucket), str(bucket.pairs), *cells))
+        cells = [cell for name in _OPENINGS for cell in _counts(shares[name])]
+        rows.append((bucket.name, str(bucket.pairs), *cells))
     why = difficulty.no_conflicts or "no coop run of a task with a difficulty tells its merge"
     below = () if rows else (f"{UNDEFINED} conflicts: {why}",)
     header = ("difficulty", "pairs", *sides)
     return _table("merge conflicts by difficulty", header, rows, below)
 
 
-def _plain(share: Interval) -> Line:
+def _counts(share: Interval) -> Line:
     return str(share.k), str(share.n), percent(share), limits(share)
 
 
@@ -217,7 +196,7 @@ def _curves(stats: Stats) -> Iterator[Table]:
     header = ("difficulty", "pairs", "solo", "n", "%", _INTERVAL, "coop", "n", "%", _INTERVAL)
     if difficulty.pooled.buckets:
         buckets = [
-            (_range_of(bucket), str(bucket.pairs), *_plain(bucket.solo), *_plain(bucket.coop))
+            (bucket.name, str(bucket.pairs), *_counts(bucket.solo), *_counts(bucket.coop))
             for bucket in difficulty.pooled.buckets
         ]
         span = f"raw difficulty {difficulty.lowest:.2f} to {difficulty.highest:.2f}"
@@ -228,10 +207,6 @@ def _curves(stats: Stats) -> Iterator[Table]:
     estimates = [(_model(curve), curve.retention) for curve in (*curves, difficulty.pooled)]
     rows = [retention_cells(curve) for curve in (*curves, difficulty.pooled)]
     yield _table("retention", (*columns, "retention", _INTERVAL), rows, _why(estimates))
-
-
-def _range_of(bucket: Bucket | ConflictBucket) -> str:
-    return f"{bucket.low:.1f}-{bucket.high:.1f}"
 
 
 def retention_cells(curve: Curve) -> Line:
@@ -289,18 +264,18 @@ def _why(estimates: list[tuple[str, Estimate]]) -> Line:
     reasons: dict[str, list[str]] = {}
     for name, estimate in estimates:
         if estimate.reason or estimate.inputs.get("undefined_resamples"):
-            reasons.setdefault(estimate.reason or _count_left_out(estimate), []).append(name)
+            reasons.setdefault(estimate.reason or _explain_resamples(estimate), []).append(name)
     return tuple(
-        f"{UNDEFINED} {_some(names)}: {one_line(reason)}" for reason, names in reasons.items()
+        f"{UNDEFINED} {_shorten(names)}: {one_line(reason)}" for reason, names in reasons.items()
     )
 
 
-def _count_left_out(estimate: Estimate) -> str:
+def _explain_resamples(estimate: Estimate) -> str:
     undefined, resamples = estimate.inputs["undefined_resamples"], estimate.inputs["resamples"]
     return f"undefined in {undefined} of {resamples} resamples, which the interval leaves out"
 
 
-def _some(names: list[str]) -> str:
+def _shorten(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return "; ".join(names[:3]) + more
 
@@ -318,13 +293,12 @@ def _numbers(stats: Stats) -> Iterator[Number]:
         yield None, "paired", pair.of, "without", pair.silent
         yield None, "paired", pair.of, "difference", pair.difference
     for tenth in stats.difficulty.conflicts:
-        row = _range_of(tenth)
         for name, conflicts in zip(OPENINGS.values(), tenth.conflicts, strict=True):
-            yield None, "conflicts by difficulty", row, name, conflicts
+            yield None, "conflicts by difficulty", tenth.name, name, conflicts
     for curve in (*stats.difficulty.by_model, stats.difficulty.pooled):
         model = curve.model if curve.model is not None else "pooled"
         for bucket in curve.buckets:
-            row = f"{model}, {_range_of(bucket)}"
+            row = f"{model}, {bucket.name}"
             yield None, "curve", row, "solo", bucket.solo
             yield None, "curve", row, "coop", bucket.coop
         for area in (curve.auc_solo, curve.auc_coop, curve.gap, curve.retention):
@@ -334,8 +308,7 @@ def _numbers(stats: Stats) -> Iterator[Number]:
 def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     talk = group.communication
     for measure in talk.measures:
-        sides = {"all": measure.every, "conflict-free": measure.clean, "conflict": measure.conflict}
-        for column, share in (*sides.items(), ("difference", measure.difference)):
+        for column, share in (*measure.sides.items(), ("difference", measure.difference)):
             yield "communication", measure.name, column, share
     for part in talk.steps:
         yield "steps", part.of, "share", part.share
