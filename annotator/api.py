@@ -23,7 +23,8 @@ from annotator.runs.store import RunDirectory
 from annotator.traces import Traces, TraceSource, load_traces
 
 if TYPE_CHECKING:  # a run that is only made needs no statistics
-    from annotator.calibration.model import Calibration
+    from annotator.calibration.model import Calibration, Calibrations
+    from annotator.calibration.session import Annotators, Calibrated, Request
     from annotator.reports.table import Table
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
@@ -198,12 +199,12 @@ def count(
 
     if len({run.id for run in runs}) < len(runs):
         raise AnnotatorError("a run was given twice, and would count as often")
-    stored = _stored(calibration)
+    calibrations = _group(calibration)
     tables = [
         table
         for run in runs
         for table in frequency_tables(
-            run, stored, transfer=transfer, by=by, of_labelled=of_labelled
+            run, calibrations, transfer=transfer, by=by, of_labelled=of_labelled
         )
     ]
     return list(frequency.tabulate(mark_runs(tables, runs)))
@@ -231,7 +232,7 @@ def compare(
         raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
     first, second = values or (names[0], names[1])
     notice = on_notice or (lambda text: None)
-    compared = compare_sides(runs, by, first, second, _stored(calibration), notice=notice)
+    compared = compare_sides(runs, by, first, second, _group(calibration), notice=notice)
     return list(comparison.tabulate(compared))
 
 
@@ -251,29 +252,62 @@ def calibrate(
         AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
             (which rubric, which annotator, which split).
     """
-    from annotator.calibration.session import Request, calibrate_run
-    from annotator.labels import rubrics_in
+    from annotator.calibration.session import calibrate_run, choose_rubrics
 
-    files = (labels,) if isinstance(labels, (str, Path)) else tuple(labels)
-    request = Request(tuple(map(Path, files)), rubrics=(rubric,) if rubric else (), **options)
-    if rubric is None:
-        there = rubrics_in(request.files)
-        known = [name for name in run.schemes if name in there]
-        if len(known) > 1:
-            raise AnnotatorError(f"the labels are for {', '.join(known)}: say which with rubric=")
-    [done] = calibrate_run(run, request)
-    return done.calibration
+    request = _request(labels, rubrics=(rubric,) if rubric else (), **options)
+    rubrics = choose_rubrics(run, request)
+    if len(rubrics) > 1:  # before any look is noted
+        raise AnnotatorError(f"the labels are for {', '.join(rubrics)}: say which with rubric=")
+    [calibrated] = calibrate_run(run, request)
+    return calibrated.calibration
 
 
-def _stored(calibration: "Calibration | Iterable[Calibration] | None") -> Any:
-    """Return calibrations as a report reads them, by rubric."""
+def calibrate_rubrics(
+    run: Run,
+    labels: str | Path | Sequence[str | Path],
+    rubrics: Sequence[str] = (),
+    **options: Any,
+) -> "list[Calibrated]":
+    """Calibrate a run for each of its rubrics that has labels, or for those named; with each
+    calibration the labels and annotations that it holds side by side. As :func:`calibrate`.
+    """
+    from annotator.calibration.session import calibrate_run
+
+    return calibrate_run(run, _request(labels, rubrics=tuple(rubrics), **options))
+
+
+def compare_annotators(
+    labels: str | Path | Sequence[str | Path],
+    first: str,
+    second: str,
+    rubrics: Sequence[str] = (),
+    run: Run | None = None,
+    **options: Any,
+) -> "list[Annotators]":
+    """Hold one annotator against another, for each rubric that has labels, or for those named; no
+    look is noted. ``options`` as in :func:`calibrate`; ``run`` tells the tasks of the traces.
+
+    Raises:
+        AnnotatorError: the labels are not readable, an annotator has none, they have no trace in
+            common, or a rubric is not known.
+    """
+    from annotator.calibration import session
+
+    request = _request(labels, rubrics=tuple(rubrics), **options)
+    return session.compare_annotators(request, first, second, run)
+
+
+def _request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
+    from annotator.calibration.session import Request
+    from annotator.labels import LabelFiles
+
+    paths = (labels,) if isinstance(labels, (str, Path)) else labels
+    return Request(LabelFiles(map(Path, paths)), **options)
+
+
+def _group(calibration: "Calibration | Iterable[Calibration] | None") -> "Calibrations | None":
     if calibration is None:
         return None
-    from annotator.calibration.correct import Stored
-    from annotator.calibration.model import Calibration
+    from annotator.calibration.model import Calibration, group_by_rubric
 
-    given = [calibration] if isinstance(calibration, Calibration) else list(calibration)
-    by_rubric: dict[str, list[Stored]] = {}
-    for item in given:
-        by_rubric.setdefault(item.rubric, []).append(Stored.model_validate(item.as_dict()))
-    return by_rubric
+    return group_by_rubric([calibration] if isinstance(calibration, Calibration) else calibration)

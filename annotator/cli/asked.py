@@ -11,7 +11,7 @@ import click
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 
 if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
+    from annotator.calibration.model import Calibrations
     from annotator.runs.run import Run
     from annotator.web.reading import Shown
 
@@ -102,7 +102,7 @@ class Asked:
         """The calibrations in the files; None if none was given."""
         if not self.calibration_files:
             return None
-        from annotator.calibration.correct import read_calibrations
+        from annotator.calibration.model import read_calibrations
 
         return read_calibrations(self.calibration_files)
 

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from annotator.annotations import lone_cluster
-from annotator.calibration.correct import Calibrations
 from annotator.calibration.estimates import Judged, cautions, estimate_code
+from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.comparison_sides import (
     JUDGE,

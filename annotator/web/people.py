@@ -5,7 +5,7 @@ from pathlib import Path
 
 from annotator.calibration.join import in_split, reference
 from annotator.errors import AnnotatorError
-from annotator.labels import Label, read_labels, rubrics_in
+from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 
@@ -27,7 +27,8 @@ def read_person_labels(
     for run in runs:
         for name, rubric in run.schemes.items():
             known.setdefault(name, {})[rubric.sha256] = rubric
-    there = rubrics_in(files)
+    label_files = LabelFiles(files)
+    there = label_files.count_rubrics()
     wanted = [name for name in known if name in there or not there]
     if not wanted:
         raise AnnotatorError(
@@ -36,12 +37,12 @@ def read_person_labels(
     labels: dict[str, dict[str, Label]] = {}
     for name in wanted:
         for version in known[name].values():  # labels have to be of all that are shown together
-            labels[name] = _chosen(files, version, annotators)
+            labels[name] = _chosen(label_files, version, annotators)
     return labels
 
 
-def _chosen(files: Sequence[Path], rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
-    chosen, _ = reference(read_labels(files, rubric), annotators)
+def _chosen(files: LabelFiles, rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
+    chosen, _ = reference(files.read(rubric), annotators)
     if {label.split for label in chosen.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are all of the test split: they are for the final look of"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
+from annotator.api import calibrate
 from annotator.calibration import sheets
 from annotator.calibration.design import (
     Candidate,
@@ -25,7 +26,6 @@ from annotator.calibration.design import (
     top_up,
 )
 from annotator.calibration.draw import Draw, draw_sheet
-from annotator.calibration.session import Request, calibrate_run
 from annotator.calibration.sheets import Split
 from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
@@ -767,12 +767,12 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
                 for row in rows
             ],
         )
-        [done] = calibrate_run(open_run(run), Request(files=(tmp_path / f"l{seed}.jsonl",)))
-        for row in done.calibration.rows:
+        made = calibrate(open_run(run), tmp_path / f"l{seed}.jsonl")
+        for row in made.rows:
             labels += 1
             held += row.corrected.low <= shares[row.code] <= row.corrected.high
             plain += row.judged.low <= shares[row.code] <= row.judged.high
-        c0 = next(row for row in done.calibration.rows if row.code == "c0")
+        c0 = next(row for row in made.rows if row.code == "c0")
         assert c0.judged.low > 1.5 * shares["c0"]
         assert abs(c0.corrected.value - shares["c0"]) < 0.07
         # The sample as if it were uniform: the rare codes are far too frequent in it.
