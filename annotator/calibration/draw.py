@@ -104,7 +104,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         design, chosen = top_up(population.candidates, before, more, what.seed)
         twice: list[Candidate] = []
     else:
-        design, chosen = _drawn(population, what, split)
+        design, chosen = _draw_first(population, what, split)
         twice = doubles(chosen, what.double, what.seed)
     where, format = _places(source, what)
     design = replace(design, sources=where, format=format)
@@ -116,11 +116,11 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     except BaseException:  # Ctrl-C too
         beside.unlink()
         raise
-    tasks = len({one.task for one in chosen}) if population.tasks_known else None
+    tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
     return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)
 
 
-def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
+def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
     sizes = sizes_of(population.candidates)
     stratified = EVERYTHING not in sizes
     number = allocate(sizes, what.n, what.floor_of(what.n) if stratified else 0)
@@ -134,7 +134,7 @@ def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, li
         dev_share=split.dev_share,
         seed=what.seed,
         strata={name: DrawnStratum(size, number[name]) for name, size in sorted(sizes.items())},
-        traces={one.trace_id: one.stratum for one in chosen},
+        traces={trace.trace_id: trace.stratum for trace in chosen},
     )
     return design, chosen
 
@@ -162,11 +162,11 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
                 continue  # the floors need more than this; what was asked for comes later
             raise
         for code, by_stratum in population.with_code.items():
-            planned.append(_planned(code, n, by_stratum, sizes, drawn))
+            planned.append(_plan_code(code, n, by_stratum, sizes, drawn))
     return planned
 
 
-def _planned(
+def _plan_code(
     code: str,
     n: int,
     by_stratum: Mapping[str, int],
@@ -176,13 +176,13 @@ def _planned(
     flagged, total = sum(by_stratum.values()), sum(sizes.values())
     share = flagged / total
     missed = share * (1 - ASSUMED_PRECISION) / (1 - share) if share < 1 else 0.0
-    others = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
+    unflagged = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
     width = expected_half_widths(
         share,
         ASSUMED_PRECISION,
         min(missed, 1.0),
         _effective(by_stratum, sizes, drawn),
-        _effective(others, sizes, drawn),
+        _effective(unflagged, sizes, drawn),
         total,
     )
     expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())

@@ -134,8 +134,10 @@ def command(
     if between:
         in_run = open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
-        shown = "\n\n".join(between_screen(pair, listed=listed) for pair in pairs)
-        say(_json([pair.as_dict() for pair in pairs]) if as_json else shown)
+        screens = (between_screen(pair, listed=listed) for pair in pairs)
+        dicts = [pair.as_dict() for pair in pairs]
+        text = json.dumps(dicts, ensure_ascii=False, indent=1, allow_nan=False)
+        say(text if as_json else "\n\n".join(screens))
         agreements = [(pair.rubric.id, pair.comparison.agreement) for pair in pairs]
         _end(agreements, min_agreement, min_kappa)
         return
@@ -165,10 +167,6 @@ def command(
     click.echo(f"written to {file}", err=True)
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _end(agreements, min_agreement, min_kappa)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def _end(
