@@ -6,13 +6,13 @@ from typing import Literal
 
 from annotator.calibration.estimates import (
     Judged,
-    cautions,
     empty_share,
     estimate_code,
+    list_cautions,
     withhold_share,
 )
 from annotator.calibration.frame import Frame
-from annotator.calibration.join import Joined, one_label
+from annotator.calibration.join import Joined, join_labels
 from annotator.calibration.model import (
     CORPUS_ONLY,
     Calibration,
@@ -87,8 +87,8 @@ def calibrate(
         labels=labels,
         look=look,
         agreement=agreement_of(
-            [one_label(labels) for labels in human],
-            [one_label(labels) for labels in judge],
+            [join_labels(labels) for labels in human],
+            [join_labels(labels) for labels in judge],
             weights=joined.weights,
             clusters=joined.clusters,
             confidence=confidence,
@@ -114,10 +114,10 @@ def calibrate(
         confidence=confidence,
         seed=seed,
         population=population,
-        cautions=tuple(cautions(traces, {row.code: row.corrected for row in rows})),
+        cautions=tuple(list_cautions(traces, {row.code: row.corrected for row in rows})),
         warnings=(
             *notes,
-            *_warnings(frame, joined, cluster_by),
+            *_list_warnings(frame, joined, cluster_by),
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
     )
@@ -159,7 +159,7 @@ def _row(
     )
 
 
-def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
+def _list_warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
     if undecided := frame.statuses["undecided"]:
         warnings.append(

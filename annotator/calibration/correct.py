@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from annotator.calibration.estimates import (
     CodeEstimates,
     Judged,
-    by_error_rates,
-    cautions,
+    correct_by_error_rates,
     empty_share,
     estimate_code,
-    not_corrected,
+    list_cautions,
+    list_uncorrected,
     withhold_share,
 )
 from annotator.calibration.frame import Frame, empty_frame, read_frame
@@ -34,7 +34,7 @@ class Correction:
     notes: tuple[str, ...]
 
 
-def own(calibrations: Sequence[Calibration], frame: Frame) -> Calibration:
+def choose_calibration(calibrations: Sequence[Calibration], frame: Frame) -> Calibration:
     """Return the calibration made for a run: by its id, else for its judge, else the first.
 
     Raises:
@@ -51,7 +51,7 @@ def own(calibrations: Sequence[Calibration], frame: Frame) -> Calibration:
     return max(calibrations, key=fits)
 
 
-def misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
+def explain_misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
     """Return why a calibration is not of a run's judge and traces, "" if it is.
 
     Raises:
@@ -77,20 +77,20 @@ def misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
     return ""
 
 
-def fitted(
+def fit_calibration(
     run: Run, rubric: str, calibrations: Sequence[Calibration]
 ) -> tuple[Calibration, Frame, str]:
     """Return the calibration made for a run, the run's frame with the labelled traces kept, and why
     the two do not fit, "" if they do.
 
     Raises:
-        AnnotatorError: as :func:`own`, :func:`misfit` and
+        AnnotatorError: as :func:`choose_calibration`, :func:`explain_misfit` and
             :func:`annotator.calibration.frame.read_frame`.
     """
-    calibration = own(calibrations, empty_frame(run, rubric))
+    calibration = choose_calibration(calibrations, empty_frame(run, rubric))
     wanted = {trace.trace_id for trace in calibration.joined}
     frame = read_frame(run, rubric, wanted=wanted, cluster=calibration.cluster_by)
-    return calibration, frame, misfit(calibration, frame, run)
+    return calibration, frame, explain_misfit(calibration, frame, run)
 
 
 def correction_of(
@@ -102,7 +102,7 @@ def correction_of(
         AnnotatorError: the calibration is of another version of the rubric; or of another judge or
             of other traces, and ``transfer`` does not allow for that.
     """
-    reason = misfit(calibration, whole, run)
+    reason = explain_misfit(calibration, whole, run)
     if not reason:
         return correct(calibration, frame)
     if not transfer:
@@ -119,11 +119,11 @@ def correct(calibration: Calibration, frame: Frame) -> Correction:
     The judge's label of each labelled trace is the one in the frame; labels of traces that are not
     kept in it (another group) are left out.
     """
-    traces = labelled_in(calibration, frame)
+    traces = match_traces(calibration, frame)
     codes = {
         code: estimate_code(
             code,
-            _judged(code, frame),
+            _count_judged(code, frame),
             traces,
             calibration.confidence,
             calibration.seed,
@@ -134,17 +134,17 @@ def correct(calibration: Calibration, frame: Frame) -> Correction:
     _withhold_open(codes, frame)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
-        f" {', '.join(calibration.labels.annotators)} ({described(calibration)}),"
+        f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
         f" {100 * calibration.confidence:g} %, post-stratified by the judge's own label, Jeffreys,"
         " code by code: they need not add up to 100 %. The interval beside the judge's own share is"
         " sampling error only.",
         *calibration.warnings,
-        *cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
+        *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
     return Correction(codes, len(traces), False, calibration.confidence, notes)
 
 
-def labelled_in(calibration: Calibration, frame: Frame) -> list[LabelledTrace]:
+def match_traces(calibration: Calibration, frame: Frame) -> list[LabelledTrace]:
     """Return the labelled traces that a frame keeps, with what its judge says of them."""
     traces = []
     for trace in calibration.joined:
@@ -156,7 +156,7 @@ def labelled_in(calibration: Calibration, frame: Frame) -> list[LabelledTrace]:
     return traces
 
 
-def described(calibration: Calibration) -> str:
+def describe_labels(calibration: Calibration) -> str:
     """Return how the labels were drawn and used, in words."""
     words = f"design {calibration.labels.design}, split {calibration.labels.split}"
     if look := calibration.look:
@@ -173,8 +173,8 @@ def carry_over(calibration: Calibration, frame: Frame, why: str) -> Correction:
     """
     codes = {}
     for code in frame.rubric.labels:
-        estimates = by_error_rates(
-            code, _judged(code, frame), calibration.joined, calibration.confidence
+        estimates = correct_by_error_rates(
+            code, _count_judged(code, frame), calibration.joined, calibration.confidence
         )
         if reason := _not_carried(code, calibration, frame):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
@@ -183,15 +183,15 @@ def carry_over(calibration: Calibration, frame: Frame, why: str) -> Correction:
     n = len(calibration.joined)
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {n} labels made elsewhere"
-        f" ({described(calibration)}; Rogan-Gladen, Lang-Reiczigel,"
+        f" ({describe_labels(calibration)}; Rogan-Gladen, Lang-Reiczigel,"
         f" {100 * calibration.confidence:g} %): right only if the judge errs here as it did there.",
-        *not_corrected({code: estimates.corrected for code, estimates in codes.items()}),
+        *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
     return Correction(codes, n, True, calibration.confidence, notes)
 
 
-def _judged(code: str, frame: Frame) -> Judged:
+def _count_judged(code: str, frame: Frame) -> Judged:
     clusters = frame.cluster_totals(code) if frame.clustered else None
     return Judged(frame.total, frame.with_code[code], clusters)
 

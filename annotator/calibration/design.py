@@ -184,7 +184,7 @@ def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     return strata
 
 
-def sizes_of(candidates: Iterable[Candidate]) -> Counter[str]:
+def count_strata(candidates: Iterable[Candidate]) -> Counter[str]:
     """Return how many candidates there are in each stratum."""
     return Counter(candidate.stratum for candidate in candidates)
 
@@ -263,7 +263,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     return tuple(sources), format
 
 
-def doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
+def draw_doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
     """Return the traces that a second person labels too: a random part of the drawn ones."""
     generator = random.Random(f"doubles {seed}")  # noqa: S311
     return generator.sample(list(chosen), min(number, len(chosen)))

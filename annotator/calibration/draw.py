@@ -12,15 +12,22 @@ from annotator.calibration.design import (
     Design,
     DrawnStratum,
     allocate,
+    count_strata,
     design_file,
-    doubles,
     draw,
+    draw_doubles,
     read_design,
-    sizes_of,
     top_up,
     write_design,
 )
-from annotator.calibration.sheets import Population, Split, of_run, of_traces, rows, write_sheet
+from annotator.calibration.sheets import (
+    Population,
+    Split,
+    find_judged,
+    find_traces,
+    make_rows,
+    write_sheet,
+)
 from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
@@ -105,10 +112,10 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         twice: list[Candidate] = []
     else:
         design, chosen = _draw_first(population, what, split)
-        twice = doubles(chosen, what.double, what.seed)
+        twice = draw_doubles(chosen, what.double, what.seed)
     where, format = _places(source, what)
     design = replace(design, sources=where, format=format)
-    sheet = rows(chosen, twice, design, split)
+    sheet = make_rows(chosen, twice, design, split)
     beside = design_file(out)
     write_design(beside, design)  # first: a sheet without its design is worth nothing
     try:
@@ -121,7 +128,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
 
 
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
-    sizes = sizes_of(population.candidates)
+    sizes = count_strata(population.candidates)
     stratified = EVERYTHING not in sizes
     number = allocate(sizes, what.n, what.floor_of(what.n) if stratified else 0)
     chosen = draw(population.candidates, number, what.seed)
@@ -151,7 +158,7 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
     population = _population(source, what, what.split, stratify=not what.uniform)
-    sizes = sizes_of(population.candidates)
+    sizes = count_strata(population.candidates)
     total = sum(sizes.values())
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
@@ -217,13 +224,13 @@ def _population(
             names = ", ".join(rubrics)
             raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
         rubric = what.rubric or rubrics[0]
-        population = of_run(source, rubric, split, what.cluster, stratify=stratify)
+        population = find_judged(source, rubric, split, what.cluster, stratify=stratify)
     else:
         if what.rubric is None:
             raise AnnotatorError("--rubric is missing: what is to be labelled?")
         if what.before:
             raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-        population = of_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
+        population = find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
     if not population.candidates:
         where = source if isinstance(source, Run) else source[0]
         raise AnnotatorError(

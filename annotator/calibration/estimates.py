@@ -91,7 +91,7 @@ def estimate_code(
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in unflagged)
-    mark = mark_of(len(flagged), missed)
+    mark = mark_code(len(flagged), missed)
     if corrected.inputs.get("note"):
         mark = "one-sided"
     return CodeEstimates(_withhold(corrected), precision, recall, len(flagged), missed, mark)
@@ -126,7 +126,7 @@ def _withhold(share: Estimate) -> Estimate:
     return share
 
 
-def cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:
+def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:
     """Return what makes the estimates from these labels weak."""
     lines = []
     if 0 < len(traces) < FEW_LABELS:
@@ -145,10 +145,10 @@ def cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate])
             "one-sided: no label among the traces that the judge gave the code, or none among the"
             f" others; only limits are known ({', '.join(codes)})."
         )
-    return lines + not_corrected(corrected)
+    return lines + list_uncorrected(corrected)
 
 
-def not_corrected(corrected: Mapping[str, Estimate]) -> list[str]:
+def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
     """Return which codes have no corrected share, a line for each reason; not the one-sided."""
     reasons: dict[str, list[str]] = {}
     for code, share in corrected.items():
@@ -161,7 +161,7 @@ def not_corrected(corrected: Mapping[str, Estimate]) -> list[str]:
     ]
 
 
-def by_error_rates(
+def correct_by_error_rates(
     code: str, judged: Judged, traces: Sequence[LabelledTrace], confidence: float = 0.95
 ) -> CodeEstimates:
     """Return a code's share corrected by the judge's error rates: Rogan and Gladen's estimate with
@@ -206,7 +206,7 @@ def by_error_rates(
         corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
     missed = sum(code not in trace.counted.judge for trace in with_code)
     return CodeEstimates(
-        corrected, precision, sensitivity, len(flagged), missed, mark_of(len(flagged), missed)
+        corrected, precision, sensitivity, len(flagged), missed, mark_code(len(flagged), missed)
     )
 
 
@@ -241,7 +241,7 @@ def _around(interval: Estimate, point: Estimate) -> Estimate:
     return replace(interval, value=value, low=min(low, value), high=max(high, value), inputs=inputs)
 
 
-def by_predictions(
+def correct_by_predictions(
     code: str, judged: Judged, traces: Sequence[LabelledTrace], confidence: float = 0.95
 ) -> Estimate | None:
     """Return a code's share by PPI++, None where the labels are no uniform sample."""
@@ -258,7 +258,7 @@ def by_predictions(
     )
 
 
-def mark_of(flagged: int, missed: int) -> str:
+def mark_code(flagged: int, missed: int) -> str:
     """Return how far the labels bear on a code; see CodeRow."""
     return "ok" if flagged >= THIN else "thin" if flagged or missed else "blind"
 

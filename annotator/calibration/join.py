@@ -40,12 +40,12 @@ class Joined:
         return [trace.cluster for trace in self.traces if trace.cluster is not None] or None
 
 
-def one_label(labels: Collection[str]) -> str:
+def join_labels(labels: Collection[str]) -> str:
     """Return the labels of one trace as a single one: where there are many, their sorted set."""
     return "+".join(sorted(labels))
 
 
-def reference(
+def choose_labels(
     labels: Labels, annotators: Sequence[str]
 ) -> tuple[dict[str, Label], tuple[str, ...]]:
     """Return the labels to hold a judge against, by trace, and whose they are.
@@ -86,7 +86,7 @@ def _choose_annotators(labels: Labels) -> tuple[str, ...]:
     )
 
 
-def in_split(chosen: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:
+def select_split(chosen: Mapping[str, Label], *, final: bool) -> tuple[dict[str, Label], str]:
     """Return the labels of the split that may be looked at, and its name.
 
     ``dev`` is for work on prompts and rubrics, ``test`` only for the final look; labels without a

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from annotator.annotations import lone_cluster
 from annotator.calibration.frame import Frame
-from annotator.calibration.join import GOLD, one_label
+from annotator.calibration.join import GOLD, join_labels
 from annotator.calibration.model import Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
@@ -22,7 +22,7 @@ from validation import (
 )
 
 
-def people(
+def compare_people(
     labels: Labels,
     rubric: Scheme,
     *,
@@ -38,7 +38,7 @@ def people(
     """
     by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
     comparisons = [
-        between(
+        compare_pair(
             first, by_name[first], second, by_name[second], rubric, clusters, weights, confidence
         )
         for first, second in combinations(by_name, 2)
@@ -66,7 +66,7 @@ def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
     return [None if rating is None else next(iter(rating)) for rating in ratings]
 
 
-def between(
+def compare_pair(
     first_name: str,
     first: Mapping[str, Label],
     second_name: str,
@@ -81,7 +81,7 @@ def between(
     if not common:
         return None
     labels = [
-        [one_label(rubric.labels_of(answers[unit])) for unit in common]
+        [join_labels(rubric.labels_of(answers[unit])) for unit in common]
         for answers in (first, second)
     ]
     return Comparison(
@@ -91,7 +91,7 @@ def between(
     )
 
 
-def judges_agree(
+def compare_judges(
     what: str,
     frame: Frame,
     other: Frame,
@@ -131,7 +131,7 @@ def _agreement(
     )
 
 
-def reruns(
+def compare_reruns(
     frames: Sequence[Frame],
     clusters: Mapping[str, str | None],
     confidence: float = 0.95,
@@ -175,7 +175,7 @@ def _label_of(frame: Frame, trace_id: str) -> str | None:
     annotation = frame.wanted.get(trace_id)
     if annotation is None or annotation.status not in ("labelled", "none"):
         return None
-    return one_label(frame.rubric.labels_of(annotation))
+    return join_labels(frame.rubric.labels_of(annotation))
 
 
 def _clusters(units: Sequence[str], clusters: Mapping[str, str | None]) -> list[str] | None:

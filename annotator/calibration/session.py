@@ -9,10 +9,15 @@ from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
 from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, read_design
 from annotator.calibration.frame import Frame, read_frame
-from annotator.calibration.join import Joined, in_split, join, reference
+from annotator.calibration.join import Joined, choose_labels, join, select_split
 from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
 from annotator.calibration.model import Calibration, Comparison, LabelsUsed, Look
-from annotator.calibration.raters import between, judges_agree, people, reruns
+from annotator.calibration.raters import (
+    compare_judges,
+    compare_pair,
+    compare_people,
+    compare_reruns,
+)
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles, Labels
 from annotator.rubrics import Scheme, load_rubric
@@ -24,7 +29,7 @@ from annotator.runs.run import Run
 class Request:
     """What to hold a judge against, and how.
 
-    ``annotators``: whose labels decide, as :func:`annotator.calibration.join.reference` says.
+    ``annotators``: whose labels decide, as :func:`annotator.calibration.join.choose_labels` says.
     ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
     that ``annotate sample`` wrote beside its last sheet.
     """
@@ -83,22 +88,22 @@ def choose_rubrics(run: Run, request: Request) -> tuple[str, ...]:
 
 def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
     labels = request.labels.read(rubric)
-    chosen, annotators = reference(labels, request.annotators)
+    chosen, annotators = choose_labels(labels, request.annotators)
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
     design = read_design(request.design) if request.design else None
     notes = _check_design(design, frame) if design else []
-    in_use, split = in_split(chosen, final=request.final)
+    in_use, split = select_split(chosen, final=request.final)
     joined = join(frame, in_use, request.cluster, design.probabilities if design else None)
-    notes += _left_out(joined, labels)
+    notes += _note_left_out(joined, labels)
     if joined.design != "unknown" and (design or split == "all"):
-        notes += _sums(joined, frame, design)
+        notes += _check_sums(joined, frame, design)
     clusters = {
         trace_id: cluster_of(annotation.attributes, request.cluster)
         for trace_id, annotation in frame.wanted.items()
     }
     weights = _weights_of(labels, design)
-    pairs, alpha = people(
+    pairs, alpha = compare_people(
         labels,
         rubric,
         clusters=clusters,
@@ -108,7 +113,7 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
     )
     others = _read_others(frame, wanted, request)
     judges = [
-        _against(frame, other, run, other_run, clusters, weights, request.confidence)
+        _compare_run(frame, other, run, other_run, clusters, weights, request.confidence)
         for other_run, other in zip(request.against, others, strict=True)
     ]
     again = [other for other in others if other.judge_sha256 == frame.judge_sha256]
@@ -117,7 +122,7 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
         for other_run, comparison in zip(request.against, judges, strict=True)
         if comparison is None
     ]
-    used = _describe_labels(request.labels, annotators, split, joined)
+    used = _summarize_labels(request.labels, annotators, split, joined)
     look, look_notes = _note_look(run, frame, used, request)
     calibration = calibrate(
         frame,
@@ -128,7 +133,7 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
         between=pairs,
         people_alpha=alpha,
         judges=[comparison for comparison in judges if comparison],
-        reruns=reruns([frame, *again], clusters, request.confidence, request.seed),
+        reruns=compare_reruns([frame, *again], clusters, request.confidence, request.seed),
         confidence=request.confidence,
         seed=request.seed,
         population=request.population,
@@ -137,7 +142,7 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
     return Calibrated(calibration, in_use, frame.wanted)
 
 
-def _describe_labels(
+def _summarize_labels(
     labels: LabelFiles, annotators: tuple[str, ...], split: str, joined: Joined
 ) -> LabelsUsed:
     return LabelsUsed(
@@ -167,7 +172,7 @@ def _check_design(design: Design, frame: Frame) -> list[str]:
     return []
 
 
-def _left_out(joined: Joined, labels: Labels) -> list[str]:
+def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     notes = []
     if joined.not_in_run:
         notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
@@ -184,7 +189,7 @@ def _left_out(joined: Joined, labels: Labels) -> list[str]:
     return notes
 
 
-def _sums(joined: Joined, frame: Frame, design: Design | None) -> list[str]:
+def _check_sums(joined: Joined, frame: Frame, design: Design | None) -> list[str]:
     total = sum(trace.weight for trace in joined.traces)
     size = design.frame if design else frame.total
     if abs(total - size) <= 0.02 * size:
@@ -224,7 +229,7 @@ def _read_others(frame: Frame, wanted: set[str], request: Request) -> list[Frame
     return others
 
 
-def _against(
+def _compare_run(
     frame: Frame,
     other: Frame,
     run: Run,
@@ -241,7 +246,7 @@ def _against(
     elif again and frame.judge == "rules":
         note = "the rules judge always says the same"
     what = f"{frame.judge} again" if again else f"{frame.judge} and {other.judge}"
-    return judges_agree(what, frame, other, clusters, weights, confidence, note)
+    return compare_judges(what, frame, other, clusters, weights, confidence, note)
 
 
 def _note_look(
@@ -327,7 +332,7 @@ def _compare_annotators(
             clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
     design = read_design(request.design) if request.design else None
     weights = _weights_of(labels, design)
-    comparison = between(
+    comparison = compare_pair(
         first, sides[0], second, sides[1], rubric, clusters, weights, request.confidence
     )
     if comparison is None:

@@ -57,7 +57,7 @@ class Split:
         return self.name == "all" or self.of(task) == self.name
 
 
-def of_run(
+def find_judged(
     run: Run, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
 ) -> Population:
     """Return the judged traces of a run; their strata are the judge's labels where wanted.
@@ -98,7 +98,7 @@ def of_run(
     )
 
 
-def of_traces(
+def find_traces(
     sources: Sequence[str], format: str, rubric: Rubric, split: Split, cluster: Collection[str]
 ) -> Population:
     """Return the traces below ``sources`` that a rubric is for, in one stratum.
@@ -120,7 +120,7 @@ def of_traces(
     return Population(rubric.id, rubric.sha256, None, tuple(candidates), tasks_known, left_out)
 
 
-def rows(
+def make_rows(
     chosen: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""

@@ -10,7 +10,12 @@ from annotator import api
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
 from annotator.cli.output import Number, attributes, say
-from annotator.reports.calibration import between_screen, disagreements, in_detail, screen
+from annotator.reports.calibration import (
+    render_annotators,
+    render_calibration,
+    render_details,
+    render_disagreements,
+)
 from annotator.runs.run import open_run
 from validation import RaterAgreement
 
@@ -134,7 +139,7 @@ def command(
     if between:
         in_run = open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
-        screens = (between_screen(pair, listed=listed) for pair in pairs)
+        screens = (render_annotators(pair, listed=listed) for pair in pairs)
         dicts = [pair.as_dict() for pair in pairs]
         text = json.dumps(dicts, ensure_ascii=False, indent=1, allow_nan=False)
         say(text if as_json else "\n\n".join(screens))
@@ -159,11 +164,11 @@ def command(
     if as_json:
         say(text)
     for part in () if as_json else calibrated:
-        say(screen(part.calibration) + "\n")
+        say(render_calibration(part.calibration) + "\n")
         if in_full:
-            say(in_detail(part.calibration) + "\n")
+            say(render_details(part.calibration) + "\n")
         if listed:
-            say(disagreements(part) + "\n")
+            say(render_disagreements(part) + "\n")
     click.echo(f"written to {file}", err=True)
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _end(agreements, min_agreement, min_kappa)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from annotator.annotations import Annotation
-from annotator.calibration.estimates import Judged, by_error_rates, by_predictions
+from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
 from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators, Calibrated
 from annotator.labels import Label
@@ -14,7 +14,7 @@ from annotator.text import count, one_line
 from validation import Estimate, RaterAgreement, confusion, confusion_matrix, kappa_ase
 
 
-def screen(calibration: Calibration) -> str:
+def render_calibration(calibration: Calibration) -> str:
     """Return the calibration as text for a terminal."""
     return render(tabulate(calibration), "table")
 
@@ -164,7 +164,7 @@ def _foot(calibration: Calibration) -> Iterator[str]:
             yield f"{name}: {first}{more}"
 
 
-def disagreements(calibrated: Calibrated) -> str:
+def render_disagreements(calibrated: Calibrated) -> str:
     """Return every labelled trace on which person and judge differ, with what each rests on."""
     calibration = calibrated.calibration
     ids = [
@@ -190,8 +190,8 @@ def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     traces, confidence = calibration.joined, calibration.confidence
     for row in calibration.rows:
         judged = Judged(calibration.judged, row.judged.k if row.judged else 0)
-        rates = by_error_rates(row.code, judged, traces, confidence).corrected
-        predicted = by_predictions(row.code, judged, traces, confidence)
+        rates = correct_by_error_rates(row.code, judged, traces, confidence).corrected
+        predicted = correct_by_predictions(row.code, judged, traces, confidence)
         yield (
             one_line(row.code, 64),
             percent(row.corrected),
@@ -233,7 +233,7 @@ def _findings(annotation: Annotation) -> Iterator[str]:
         yield (f"    rejected {one_line(rejected.code, 64)}: {one_line(rejected.reason, 300)}")
 
 
-def between_screen(pair: Annotators, *, listed: bool) -> str:
+def render_annotators(pair: Annotators, *, listed: bool) -> str:
     """Return how far two people agree; ``listed``: with every trace on which they differ."""
     lines = [f"{pair.rubric.id} v{pair.rubric.version} ({pair.rubric.sha256[:12]})"]
     what = f"agreement of {one_line(pair.comparison.what, 120)}"
@@ -249,7 +249,7 @@ def between_screen(pair: Annotators, *, listed: bool) -> str:
     return "\n".join(lines)
 
 
-def in_detail(calibration: Calibration) -> str:
+def render_details(calibration: Calibration) -> str:
     """Return the confusion matrix, F1 of each code, and the averages over codes."""
     lines = [*_confusion_lines(calibration)] if calibration.choice != "many" else []
     level = f"{100 * calibration.confidence:g} % interval"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
-from annotator.calibration.correct import fitted, labelled_in
+from annotator.calibration.correct import fit_calibration, match_traces
 from annotator.calibration.model import Calibration, LabelledTrace
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED
@@ -117,13 +117,13 @@ def _people(
     run: Run, scheme: Scheme, calibrations: Sequence[Calibration]
 ) -> tuple[dict[str, LabelledTrace], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    calibration, frame, reason = fitted(run, scheme.id, calibrations)
+    calibration, frame, reason = fit_calibration(run, scheme.id, calibrations)
     if reason:
         raise AnnotatorError(
             f"the calibration for {scheme.id} does not fit: {reason}. Groups are compared by the"
             " labels of their own traces: calibrate this run"
         )
-    traces = labelled_in(calibration, frame)
+    traces = match_traces(calibration, frame)
     scale = frame.total / sum(trace.weight for trace in traces) if traces else 1.0
     people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     terms = Terms(

@@ -209,10 +209,10 @@ class _Frames:
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.correct import own
+            from annotator.calibration.correct import choose_calibration
 
             frame = self._frames[name, None] = self._empty(name)
-            calibration = self._calibrations[name] = own(calibrations[name], frame)
+            calibration = self._calibrations[name] = choose_calibration(calibrations[name], frame)
             self._wanted[name] = {trace.trace_id for trace in calibration.joined}
 
     def add(self, annotation: Annotation, group: str | None) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import beta as beta_distribution
 from annotator import api
 from annotator.calibration.estimates import Judged, estimate_code
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
-from annotator.reports.calibration import screen
+from annotator.reports.calibration import render_calibration
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
@@ -843,7 +843,7 @@ def test_an_impossible_bar(annotate_cli, golden, bar):
 
 def test_the_screen_never_prints_what_is_undefined(tmp_path, rubric):
     run, file = simple(tmp_path, rubric, [("alpha", "alpha")])
-    text = screen(api.calibrate(open_run(run), file))
+    text = render_calibration(api.calibrate(open_run(run), file))
     assert "nan" not in text.lower()
     assert "None" not in text
     assert "human-human  not measured" in text

@@ -19,8 +19,8 @@ from annotator.calibration.design import (
     Design,
     DrawnStratum,
     allocate,
-    doubles,
     draw,
+    draw_doubles,
     read_design,
     split_of,
     top_up,
@@ -245,9 +245,9 @@ def test_every_trace_is_as_likely_after_a_top_up():
 
 def test_doubles_are_a_random_part():
     chosen = [Candidate(f"t{n}", "p") for n in range(10)]
-    assert len(doubles(chosen, 4, 0)) == 4
-    assert set(doubles(chosen, 99, 0)) == set(chosen)
-    counts = Counter(one for seed in range(2000) for one in doubles(chosen, 3, seed))
+    assert len(draw_doubles(chosen, 4, 0)) == 4
+    assert set(draw_doubles(chosen, 99, 0)) == set(chosen)
+    counts = Counter(one for seed in range(2000) for one in draw_doubles(chosen, 3, seed))
     assert chisquare([counts[one] for one in chosen]).pvalue > 0.001
 
 

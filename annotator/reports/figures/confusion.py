@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotator.calibration.correct import described, fitted, labelled_in
+from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
 from annotator.calibration.model import Calibration, Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
@@ -59,13 +59,13 @@ def figure(source: FigureSource) -> Plot:
 
 
 def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
-    calibration, frame, reason = fitted(run, rubric.id, calibrations[rubric.id])
+    calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
     if reason:
         raise AnnotatorError(
             f"--plot confusion: the calibration for {rubric.id} does not fit: {reason}; name the"
             " run that was calibrated"
         )
-    traces = labelled_in(calibration, frame)
+    traces = match_traces(calibration, frame)
     human = [label for trace in traces for label in trace.counted.human]  # one for each trace
     judge = [label for trace in traces for label in trace.counted.judge]
     findable = rubric.judged | {NONE}
@@ -91,10 +91,10 @@ def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
 
 
 def _about(confusion: _Confusion) -> str:
-    rubric, stored = confusion.rubric, confusion.calibration
+    rubric, calibration = confusion.rubric, confusion.calibration
     return (
         f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
-        f"  judge {name_judge(stored.judge, stored.judge_sha256)}  run {stored.run}"
-        f"  {confusion.n} labels of {', '.join(stored.labels.annotators)}"
-        f" ({described(stored)}), not weighted"
+        f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"
+        f"  {confusion.n} labels of {', '.join(calibration.labels.annotators)}"
+        f" ({describe_labels(calibration)}), not weighted"
     )
