@@ -29,8 +29,8 @@ from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
 if TYPE_CHECKING:  # a run that is only made needs no statistics
-    from annotator.calibration.correct import Calibrations
-    from annotator.calibration.model import Calibration
+    from annotator.calibration.model import Calibration, Calibrations
+    from annotator.calibration.session import Annotators, Calibrated, Request
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.table import Table
 
@@ -52,7 +52,9 @@ __all__ = [
     "annotate",
     "build_judge",
     "calibrate",
+    "calibrate_rubrics",
     "compare",
+    "compare_annotators",
     "count",
     "count_pairs",
     "describe",
@@ -291,7 +293,7 @@ def count(
     """
     from annotator.reports.tables import frequency
 
-    corrections = _by_rubric(calibration)
+    corrections = _group(calibration)
     return list(frequency.tabulate(_count(runs, corrections, transfer, by, of_labelled)))
 
 
@@ -355,7 +357,7 @@ def compare(
         raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
     first, second = values or (names[0], names[1])
     notice = on_notice or (lambda text: None)
-    compared = compare_sides(runs, by, first, second, _by_rubric(calibration), notice=notice)
+    compared = compare_sides(runs, by, first, second, _group(calibration), notice=notice)
     return list(comparison.tabulate(compared))
 
 
@@ -385,7 +387,7 @@ def draw(
         source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
         left_out = list_uncounted(*runs)
     else:
-        corrections = _by_rubric(calibration)
+        corrections = _group(calibration)
         tables = _count(runs, corrections, transfer, by)
         source = figures.FigureSource(runs, tables, corrections)
         left_out = []
@@ -456,18 +458,57 @@ def calibrate(
         AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
             (which rubric, which annotator, which split).
     """
-    from annotator.calibration.session import Request, calibrate_run
-    from annotator.labels import rubrics_in
+    from annotator.calibration.session import calibrate_run, choose_rubrics
 
-    files = (labels,) if isinstance(labels, (str, Path)) else tuple(labels)
-    request = Request(tuple(map(Path, files)), rubrics=(rubric,) if rubric else (), **options)
-    if rubric is None:
-        there = rubrics_in(request.files)
-        names = [name for name in run.schemes if name in there]
-        if len(names) > 1:
-            raise AnnotatorError(f"the labels are for {', '.join(names)}: say which with rubric=")
-    [done] = calibrate_run(run, request)
-    return done.calibration
+    request = _request(labels, rubrics=(rubric,) if rubric else (), **options)
+    rubrics = choose_rubrics(run, request)
+    if len(rubrics) > 1:  # before any look is noted
+        raise AnnotatorError(f"the labels are for {', '.join(rubrics)}: say which with rubric=")
+    [calibrated] = calibrate_run(run, request)
+    return calibrated.calibration
+
+
+def calibrate_rubrics(
+    run: Run,
+    labels: str | Path | Sequence[str | Path],
+    rubrics: Sequence[str] = (),
+    **options: Any,
+) -> "list[Calibrated]":
+    """Calibrate a run for each of its rubrics that has labels, or for those named; with each
+    calibration the labels and annotations that it holds side by side. As :func:`calibrate`.
+    """
+    from annotator.calibration.session import calibrate_run
+
+    return calibrate_run(run, _request(labels, rubrics=tuple(rubrics), **options))
+
+
+def compare_annotators(
+    labels: str | Path | Sequence[str | Path],
+    first: str,
+    second: str,
+    rubrics: Sequence[str] = (),
+    run: Run | None = None,
+    **options: Any,
+) -> "list[Annotators]":
+    """Hold one annotator against another, for each rubric that has labels, or for those named; no
+    look is noted. ``options`` as in :func:`calibrate`; ``run`` tells the tasks of the traces.
+
+    Raises:
+        AnnotatorError: the labels are not readable, an annotator has none, they have no trace in
+            common, or a rubric is not known.
+    """
+    from annotator.calibration import session
+
+    request = _request(labels, rubrics=tuple(rubrics), **options)
+    return session.compare_annotators(request, first, second, run)
+
+
+def _request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
+    from annotator.calibration.session import Request
+    from annotator.labels import LabelFiles
+
+    paths = (labels,) if isinstance(labels, (str, Path)) else labels
+    return Request(LabelFiles(map(Path, paths)), **options)
 
 
 def read_calibrations(*files: str | Path) -> "Calibrations":
@@ -477,22 +518,14 @@ def read_calibrations(*files: str | Path) -> "Calibrations":
     Raises:
         AnnotatorError: a file cannot be read, or is not what ``annotate calibrate`` writes.
     """
-    from annotator.calibration import correct
+    from annotator.calibration import model
 
-    return correct.read_calibrations([Path(file) for file in files])
+    return model.read_calibrations(map(Path, files))
 
 
-def _by_rubric(calibration: CalibrationSource) -> "Calibrations | None":
-    """Return calibrations as a report reads them, by rubric."""
-    if not calibration:
-        return None
-    if isinstance(calibration, Mapping):
+def _group(calibration: CalibrationSource) -> "Calibrations | None":
+    if calibration is None or isinstance(calibration, Mapping):
         return calibration
-    from annotator.calibration.correct import Stored
-    from annotator.calibration.model import Calibration
+    from annotator.calibration.model import Calibration, group_by_rubric
 
-    calibrations = [calibration] if isinstance(calibration, Calibration) else list(calibration)
-    by_rubric: dict[str, list[Stored]] = {}
-    for item in calibrations:
-        by_rubric.setdefault(item.rubric, []).append(Stored.model_validate(item.as_dict()))
-    return by_rubric
+    return group_by_rubric([calibration] if isinstance(calibration, Calibration) else calibration)

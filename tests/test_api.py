@@ -3,12 +3,9 @@
 import asyncio
 import contextlib
 import io
-import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ import pytest
 import annotator as an
 from annotator.annotations import Usage
 from annotator.errors import Interrupted
-from tests.conftest import EXAMPLES, ROOT, run_name, write_run
+from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run
 
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 
@@ -237,31 +234,10 @@ def test_an_annotation_in_a_notebook_is_text():
     assert trace.id
 
 
-COUNTS = """
-import collections, json, sys
-opened = collections.Counter()
-def hook(event, args):
-    if event == "open" and isinstance(args[0], str) and args[0].endswith("run.json"):
-        opened[args[0]] += 1
-sys.addaudithook(hook)
-from annotator.cli import main
-sys.argv = ["annotate", *sys.argv[1:]]
-try:
-    main()
-finally:
-    print(json.dumps(sorted(opened.values())), file=sys.stderr)
-"""
-
-
 @pytest.mark.parametrize("format_", ["table", "html"])
 def test_a_report_opens_the_manifest_once(tmp_path, format_):
     an.annotate(EXAMPLES, ["comm_errors", "symptoms"], out=tmp_path / "run")
-    command = [sys.executable, "-c", COUNTS, "report", "run", "--format", format_]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stderr.splitlines()[-1]) == [1]
+    assert count_opens(tmp_path, "run.json", "report", "run", "--format", format_) == [1]
 
 
 def test_the_names_are_all_there():

@@ -20,7 +20,7 @@ class Bar:
 
     name: str
     bar: float
-    found: Estimate
+    estimate: Estimate
     outcome: Outcome
     more: int | None
     one_task: bool = False
@@ -28,7 +28,7 @@ class Bar:
 
 def hold(
     name: str,
-    found: Estimate,
+    estimate: Estimate,
     bar: float,
     *,
     expected: float = 0.0,
@@ -40,51 +40,51 @@ def hold(
     ``n_effective`` and ``clusters`` are those of the observed agreement; None: all labels count,
     and are independent. What is undefined decides nothing.
     """
-    if found.value is None or found.low is None or found.high is None:
-        return Bar(name, bar, found, "undecided", None)
-    if found.low >= bar:
-        return Bar(name, bar, found, "met", None)
-    if found.high < bar:
-        return Bar(name, bar, found, "missed", None)
-    more = _more(found, bar, expected, n_effective or found.n, clusters)
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return Bar(name, bar, estimate, "undecided", None)
+    if estimate.low >= bar:
+        return Bar(name, bar, estimate, "met", None)
+    if estimate.high < bar:
+        return Bar(name, bar, estimate, "missed", None)
+    more = _more(estimate, bar, expected, n_effective or estimate.n, clusters)
     one_task = clusters is not None and clusters < 2
-    return Bar(name, bar, found, "undecided", more, one_task)
+    return Bar(name, bar, estimate, "undecided", more, one_task)
 
 
 def _more(
-    found: Estimate, bar: float, expected: float, effective: float, clusters: int | None
+    estimate: Estimate, bar: float, expected: float, effective: float, clusters: int | None
 ) -> int | None:
     """Return how many more labels bring the nearer limit to the bar, with as many a task."""
-    value = found.value
-    if value is None or value == bar or not found.n or (clusters is not None and clusters < 2):
+    value = estimate.value
+    if value is None or value == bar or not estimate.n or (clusters is not None and clusters < 2):
         return None
 
     def decides(n: int) -> bool:
         share = min(1.0, max(0.0, expected + value * (1 - expected)))
-        df = None if clusters is None else clusters * n / found.n - 1
-        low, high = wilson_effective(share, n * effective / found.n, found.confidence, df)
+        df = None if clusters is None else clusters * n / estimate.n - 1
+        low, high = wilson_effective(share, n * effective / estimate.n, estimate.confidence, df)
         limits = [(limit - expected) / (1 - expected) for limit in (low, high)]
         return limits[0] >= bar if value > bar else limits[1] < bar
 
     if not decides(_MOST):
         return None
-    low, high = found.n, _MOST
+    low, high = estimate.n, _MOST
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle + 1, high)
-    return max(1, math.ceil(low - found.n))
+    return max(1, math.ceil(low - estimate.n))
 
 
-def hold_agreement(found: RaterAgreement, bar: float) -> Bar:
+def hold_agreement(agreement: RaterAgreement, bar: float) -> Bar:
     """Hold the observed agreement against a bar."""
-    return hold("agreement", found.observed, bar, **_effective(found))
+    return hold("agreement", agreement.observed, bar, **_effective(agreement))
 
 
-def hold_kappa(found: RaterAgreement, bar: float) -> Bar:
+def hold_kappa(agreement: RaterAgreement, bar: float) -> Bar:
     """Hold kappa against a bar."""
-    expected = found.kappa.inputs.get("expected") or 0.0
-    return hold("kappa", found.kappa, bar, expected=expected, **_effective(found))
+    expected = agreement.kappa.inputs.get("expected") or 0.0
+    return hold("kappa", agreement.kappa, bar, expected=expected, **_effective(agreement))
 
 
-def _effective(found: RaterAgreement) -> dict[str, Any]:
-    return {key: found.observed.inputs.get(key) for key in ("n_effective", "clusters")}
+def _effective(agreement: RaterAgreement) -> dict[str, Any]:
+    return {key: agreement.observed.inputs.get(key) for key in ("n_effective", "clusters")}

@@ -1,14 +1,28 @@
 """Calibrating a judge: its annotations held against people's labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
-from annotator.calibration.estimates import Judged, Labelled, cautions, estimate_code, screened
+from annotator.calibration.estimates import (
+    Judged,
+    empty_share,
+    estimate_code,
+    list_cautions,
+    withhold_share,
+)
 from annotator.calibration.frame import Frame
-from annotator.calibration.join import Joined, Pair, one_label
-from annotator.calibration.model import CORPUS_ONLY, Calibration, CodeRow, Comparison
-from annotator.rubrics import NONE, Scheme
+from annotator.calibration.join import Joined, join_labels
+from annotator.calibration.model import (
+    CORPUS_ONLY,
+    Calibration,
+    CodeRow,
+    Comparison,
+    LabelledTrace,
+    LabelsUsed,
+    Look,
+)
+from annotator.rubrics import NONE
 from validation import (
     Estimate,
     Retest,
@@ -23,9 +37,9 @@ def calibrate(
     frame: Frame,
     joined: Joined,
     *,
-    labels: Mapping[str, Any],
+    labels: LabelsUsed,
     cluster_by: Sequence[str] = (),
-    look: Mapping[str, Any] | None = None,
+    look: Look | None = None,
     between: Sequence[Comparison] = (),
     people_alpha: Estimate | None = None,
     judges: Sequence[Comparison] = (),
@@ -39,19 +53,21 @@ def calibrate(
 
     ``labels`` describes them, for the record; the other arguments stand in the result as they are.
     """
-    rows = labelled(joined.pairs, frame.rubric)
+    traces = joined.traces
+    human = [trace.counted.human for trace in traces]
+    judge = [trace.counted.judge for trace in traces]
     many = frame.rubric.choice == "many"
     report = code_report(
         list(frame.rubric.labels),
-        [row.human for row in rows],
-        [row.judge for row in rows],
+        human,
+        judge,
         weights=joined.weights,
         clusters=joined.clusters,
         confidence=confidence,
         seed=seed,
     )
-    code_rows = tuple(
-        _row(code, frame, rows, report.per_code[code].f1, confidence, seed, population)
+    rows = tuple(
+        _row(code, frame, traces, report.per_code[code].f1, confidence, seed, population)
         for code in frame.rubric.labels
     )
     return Calibration(
@@ -71,8 +87,8 @@ def calibrate(
         labels=labels,
         look=look,
         agreement=agreement_of(
-            [one_label(row.human) for row in rows],
-            [one_label(row.judge) for row in rows],
+            [join_labels(labels) for labels in human],
+            [join_labels(labels) for labels in judge],
             weights=joined.weights,
             clusters=joined.clusters,
             confidence=confidence,
@@ -81,50 +97,36 @@ def calibrate(
         sets=None
         if frame.rubric.choice == "one"
         else set_agreement(
-            [frozenset(pair.label.codes) for pair in joined.pairs],
-            [frozenset(pair.annotation.codes) for pair in joined.pairs],
+            [frozenset(trace.human.codes) for trace in traces],
+            [frozenset(trace.judge.codes) for trace in traces],
             weights=joined.weights,
             clusters=joined.clusters,
             confidence=confidence,
             seed=seed,
         ),
-        rows=code_rows,
+        rows=rows,
         averages={"micro": report.micro, "macro": report.macro},
         between=tuple(between),
         people_alpha=people_alpha,
         judges=tuple(judges),
         reruns=reruns,
-        joined=tuple(_record(pair, row) for pair, row in zip(joined.pairs, rows, strict=True)),
+        joined=traces,
         confidence=confidence,
         seed=seed,
         population=population,
-        cautions=tuple(cautions(rows, {row.code: row.corrected for row in code_rows})),
+        cautions=tuple(list_cautions(traces, {row.code: row.corrected for row in rows})),
         warnings=(
             *notes,
-            *_warnings(frame, joined, cluster_by),
+            *_list_warnings(frame, joined, cluster_by),
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
     )
 
 
-def labelled(pairs: Sequence[Pair], rubric: Scheme) -> list[Labelled]:
-    """Return the labelled traces as they are counted."""
-    return [
-        Labelled(
-            pair.trace_id,
-            frozenset(rubric.labels_of(pair.label)),
-            frozenset(rubric.labels_of(pair.annotation)),
-            pair.weight,
-            pair.cluster,
-        )
-        for pair in pairs
-    ]
-
-
 def _row(
     code: str,
     frame: Frame,
-    rows: Sequence[Labelled],
+    traces: Sequence[LabelledTrace],
     f1: Estimate,
     confidence: float,
     seed: int,
@@ -133,46 +135,31 @@ def _row(
     flagged = frame.with_code[code]
     clusters = frame.cluster_totals(code) if frame.clustered else None
     judged = Judged(frame.total, flagged, clusters)
-    one = estimate_code(code, judged, rows, confidence, seed, population)
-    known = code == NONE or code in frame.rubric.judged
+    estimates = estimate_code(code, judged, traces, confidence, seed, population)
+    can_find = code == NONE or code in frame.rubric.judged
     screen = code in frame.rubric.screens or (code == NONE and frame.rubric.only_screens)
     unsure = code in frame.rubric.screened and frame.statuses["undecided"] > 0
     if unsure:
-        one = screened(one)
-    counted = known and not (screen or unsure)
+        estimates = withhold_share(estimates)
+    elif not can_find:
+        reason = "the judge has no rule for this code"
+        estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
     return CodeRow(
         code=code,
-        judged=wilson(flagged, frame.total, confidence) if counted else None,
-        corrected=one.corrected,
-        precision=one.precision,
-        recall=one.recall if known or unsure else _unknown(one.recall),
+        judged=wilson(flagged, frame.total, confidence)
+        if can_find and not (screen or unsure)
+        else None,
+        corrected=estimates.corrected,
+        precision=estimates.precision,
+        recall=estimates.recall,
         f1=f1,
-        flagged=one.flagged,
-        missed=one.missed,
-        mark=one.mark,
+        flagged=estimates.flagged,
+        missed=estimates.missed,
+        mark=estimates.mark,
     )
 
 
-def _unknown(recall: Estimate) -> Estimate:
-    reason = "the judge has no rule for this code"
-    return replace(recall, value=None, low=0.0, high=1.0, reason=reason)
-
-
-def _record(pair: Pair, row: Labelled) -> dict[str, Any]:
-    return {
-        "trace_id": pair.trace_id,
-        "human": {"primary": pair.label.primary, "secondary": list(pair.label.secondary)},
-        "judge": {
-            "primary": pair.annotation.primary,
-            "secondary": list(pair.annotation.secondary),
-        },
-        "counted": {"human": sorted(row.human), "judge": sorted(row.judge)},
-        "weight": pair.weight,
-        "cluster": row.cluster,
-    }
-
-
-def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
+def _list_warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
     if undecided := frame.statuses["undecided"]:
         warnings.append(
@@ -183,10 +170,9 @@ def _warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[s
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."
         )
-    clusters = joined.clusters
-    if clusters is None:
-        why = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
-        warnings.append(f"{why}: traces are treated as independent.")
+    if joined.clusters is None:
+        reason = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
+        warnings.append(f"{reason}: traces are treated as independent.")
     if frame.rubric.choice == "primary":
         warnings.append("Agreement and shares are of the primary code; none is a code.")
     if frame.rubric.choice == "many":

@@ -6,9 +6,10 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -68,13 +69,13 @@ class Design:
     @property
     def frame(self) -> int:
         """The traces that were drawn from."""
-        return sum(one.size for one in self.strata.values())
+        return sum(stratum.size for stratum in self.strata.values())
 
     @property
     def id(self) -> str:
         """A short hash that tells this design from others, wherever the traces are."""
-        drawn = {name: one for name, one in asdict(self).items() if name not in _PLACES}
-        text = json.dumps(drawn, sort_keys=True)
+        fields = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -106,13 +107,13 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
             f"-n {n} is too few for {floor} of each of {len(sizes)} strata ({sum(base.values())});"
             " a larger -n, a smaller --floor, or --uniform"
         )
-    left = {name: size - base[name] for name, size in sizes.items()}
-    total = sum(left.values())
-    exact = {name: rest * room / total if total else 0.0 for name, room in left.items()}
+    rooms = {name: size - base[name] for name, size in sizes.items()}
+    total = sum(rooms.values())
+    exact = {name: rest * room / total if total else 0.0 for name, room in rooms.items()}
     drawn = {name: base[name] + math.floor(exact[name]) for name in sizes}
     short = n - sum(drawn.values())
     by_remainder = sorted(sizes, key=lambda name: (math.floor(exact[name]) - exact[name], name))
-    for name in [one for one in by_remainder if drawn[one] < sizes[one]][:short]:
+    for name in [name for name in by_remainder if drawn[name] < sizes[name]][:short]:
         drawn[name] += 1
     return drawn
 
@@ -125,14 +126,12 @@ def draw(candidates: Iterable[Candidate], drawn: Mapping[str, int], seed: int) -
     random: ids often begin with the model, and a regular step would draw the same model each time.
     """
     generator = random.Random(seed)  # noqa: S311
-    strata: dict[str, list[Candidate]] = {}
-    for one in candidates:
-        strata.setdefault(one.stratum, []).append(one)
+    strata = _by_stratum(candidates)
     chosen: list[Candidate] = []
     for name in sorted(strata):
-        members = sorted(strata[name], key=lambda one: one.trace_id)
+        members = sorted(strata[name], key=attrgetter("trace_id"))
         generator.shuffle(members)
-        members.sort(key=lambda one: one.task)
+        members.sort(key=attrgetter("task"))
         step, start = len(members) / max(drawn[name], 1), generator.random()
         chosen += [
             members[min(int((n + start) * step), len(members) - 1)] for n in range(drawn[name])
@@ -154,11 +153,9 @@ def top_up(
             as many left.
     """
     generator = random.Random(f"{design.id} {seed}")  # noqa: S311
-    strata: dict[str, list[Candidate]] = {}
-    for one in candidates:
-        strata.setdefault(one.stratum, []).append(one)
+    strata = _by_stratum(candidates)
     sizes = {name: len(members) for name, members in strata.items()}
-    if sizes != {name: one.size for name, one in design.strata.items()}:
+    if sizes != {name: stratum.size for name, stratum in design.strata.items()}:
         raise AnnotatorError(
             "--from: the traces and the judge's codes are not those the design was drawn from"
         )
@@ -170,29 +167,26 @@ def top_up(
                 f"--top-up {name}: the judge gave this code to no trace of the"
                 f" {design.split} split; there are {', '.join(sorted(strata))}"
             )
-        left = sorted(
-            (one for one in strata[name] if one.trace_id not in design.traces),
-            key=lambda one: one.trace_id,
-        )
-        if number > len(left):
-            raise AnnotatorError(f"--top-up {name}={number}: only {len(left)} traces are left")
-        chosen += generator.sample(left, number)
+        undrawn = [trace for trace in strata[name] if trace.trace_id not in design.traces]
+        if number > len(undrawn):
+            raise AnnotatorError(f"--top-up {name}={number}: only {len(undrawn)} traces are left")
+        chosen += generator.sample(sorted(undrawn, key=attrgetter("trace_id")), number)
         changed[name] = DrawnStratum(changed[name].size, changed[name].drawn + number)
     generator.shuffle(chosen)
-    traces = design.traces | {one.trace_id: one.stratum for one in chosen}
-    return (
-        Design(**{**_shallow(design), "strata": changed, "traces": traces, "seed": seed}),
-        chosen,
-    )
+    traces = design.traces | {trace.trace_id: trace.stratum for trace in chosen}
+    return replace(design, strata=changed, traces=traces, seed=seed), chosen
 
 
-def _shallow(design: Design) -> dict[str, Any]:
-    return {name: getattr(design, name) for name in Design.__dataclass_fields__}
+def _by_stratum(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
+    strata: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        strata.setdefault(candidate.stratum, []).append(candidate)
+    return strata
 
 
-def sizes_of(candidates: Iterable[Candidate]) -> Counter[str]:
+def count_strata(candidates: Iterable[Candidate]) -> Counter[str]:
     """Return how many candidates there are in each stratum."""
-    return Counter(one.stratum for one in candidates)
+    return Counter(candidate.stratum for candidate in candidates)
 
 
 def write_design(file: Path, design: Design) -> None:
@@ -212,25 +206,27 @@ def read_design(file: Path) -> Design:
         AnnotatorError: it cannot be read, or is no design.
     """
     try:
-        found = TypeAdapter(Design).validate_json(file.read_bytes())
+        design = TypeAdapter(Design).validate_json(file.read_bytes())
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
         raise AnnotatorError(f"{file}: no design of a sample: {where}: {first['msg']}") from error
-    for name, one in found.strata.items():
-        if not 0 <= one.drawn <= one.size:
-            raise AnnotatorError(f"{file}: stratum {name!r}: {one.drawn} drawn of {one.size}")
-    counts: Counter[str] = Counter(found.traces.values())
-    for name, one in found.strata.items():
-        if counts[name] != one.drawn:
+    for name, stratum in design.strata.items():
+        if not 0 <= stratum.drawn <= stratum.size:
             raise AnnotatorError(
-                f"{file}: stratum {name!r}: {one.drawn} drawn, {counts[name]} traces listed"
+                f"{file}: stratum {name!r}: {stratum.drawn} drawn of {stratum.size}"
             )
-    if unknown := set(found.traces.values()) - found.strata.keys():
+    counts = Counter(design.traces.values())
+    for name, stratum in design.strata.items():
+        if counts[name] != stratum.drawn:
+            raise AnnotatorError(
+                f"{file}: stratum {name!r}: {stratum.drawn} drawn, {counts[name]} traces listed"
+            )
+    if unknown := counts.keys() - design.strata.keys():
         raise AnnotatorError(f"{file}: traces of an unknown stratum {min(unknown)!r}")
-    return found
+    return design
 
 
 def design_file(sheet: Path) -> Path:
@@ -261,13 +257,13 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     sources, format = map(design.get, _PLACES)
     if sources is None or format is None:
         return None
-    texts = isinstance(sources, list) and all(isinstance(one, str) for one in sources)
+    texts = isinstance(sources, list) and all(isinstance(source, str) for source in sources)
     if not sources or not texts or not isinstance(format, str):
         raise AnnotatorError(f"{name}: sources and format do not say where the traces are")
     return tuple(sources), format
 
 
-def doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
+def draw_doubles(chosen: Sequence[Candidate], number: int, seed: int) -> list[Candidate]:
     """Return the traces that a second person labels too: a random part of the drawn ones."""
     generator = random.Random(f"doubles {seed}")  # noqa: S311
     return generator.sample(list(chosen), min(number, len(chosen)))

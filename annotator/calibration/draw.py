@@ -12,15 +12,22 @@ from annotator.calibration.design import (
     Design,
     DrawnStratum,
     allocate,
+    count_strata,
     design_file,
-    doubles,
     draw,
+    draw_doubles,
     read_design,
-    sizes_of,
     top_up,
     write_design,
 )
-from annotator.calibration.sheets import Population, Split, of_run, of_traces, rows, write_sheet
+from annotator.calibration.sheets import (
+    Population,
+    Split,
+    find_judged,
+    find_traces,
+    make_rows,
+    write_sheet,
+)
 from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
@@ -104,11 +111,11 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         design, chosen = top_up(population.candidates, before, more, what.seed)
         twice: list[Candidate] = []
     else:
-        design, chosen = _drawn(population, what, split)
-        twice = doubles(chosen, what.double, what.seed)
+        design, chosen = _draw_first(population, what, split)
+        twice = draw_doubles(chosen, what.double, what.seed)
     where, format = _places(source, what)
     design = replace(design, sources=where, format=format)
-    sheet = rows(chosen, twice, design, split)
+    sheet = make_rows(chosen, twice, design, split)
     beside = design_file(out)
     write_design(beside, design)  # first: a sheet without its design is worth nothing
     try:
@@ -116,12 +123,12 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     except BaseException:  # Ctrl-C too
         beside.unlink()
         raise
-    tasks = len({one.task for one in chosen}) if population.tasks_known else None
+    tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
     return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)
 
 
-def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
-    sizes = sizes_of(population.candidates)
+def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
+    sizes = count_strata(population.candidates)
     stratified = EVERYTHING not in sizes
     number = allocate(sizes, what.n, what.floor_of(what.n) if stratified else 0)
     chosen = draw(population.candidates, number, what.seed)
@@ -134,7 +141,7 @@ def _drawn(population: Population, what: Draw, split: Split) -> tuple[Design, li
         dev_share=split.dev_share,
         seed=what.seed,
         strata={name: DrawnStratum(size, number[name]) for name, size in sorted(sizes.items())},
-        traces={one.trace_id: one.stratum for one in chosen},
+        traces={trace.trace_id: trace.stratum for trace in chosen},
     )
     return design, chosen
 
@@ -151,7 +158,7 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
     population = _population(source, what, what.split, stratify=not what.uniform)
-    sizes = sizes_of(population.candidates)
+    sizes = count_strata(population.candidates)
     total = sum(sizes.values())
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
@@ -162,11 +169,11 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
                 continue  # the floors need more than this; what was asked for comes later
             raise
         for code, by_stratum in population.with_code.items():
-            planned.append(_planned(code, n, by_stratum, sizes, drawn))
+            planned.append(_plan_code(code, n, by_stratum, sizes, drawn))
     return planned
 
 
-def _planned(
+def _plan_code(
     code: str,
     n: int,
     by_stratum: Mapping[str, int],
@@ -176,13 +183,13 @@ def _planned(
     flagged, total = sum(by_stratum.values()), sum(sizes.values())
     share = flagged / total
     missed = share * (1 - ASSUMED_PRECISION) / (1 - share) if share < 1 else 0.0
-    others = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
+    unflagged = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
     width = expected_half_widths(
         share,
         ASSUMED_PRECISION,
         min(missed, 1.0),
         _effective(by_stratum, sizes, drawn),
-        _effective(others, sizes, drawn),
+        _effective(unflagged, sizes, drawn),
         total,
     )
     expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())
@@ -217,13 +224,13 @@ def _population(
             names = ", ".join(rubrics)
             raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
         rubric = what.rubric or rubrics[0]
-        population = of_run(source, rubric, split, what.cluster, stratify=stratify)
+        population = find_judged(source, rubric, split, what.cluster, stratify=stratify)
     else:
         if what.rubric is None:
             raise AnnotatorError("--rubric is missing: what is to be labelled?")
         if what.before:
             raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-        population = of_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
+        population = find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
     if not population.candidates:
         where = source if isinstance(source, Run) else source[0]
         raise AnnotatorError(

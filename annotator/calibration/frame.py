@@ -76,9 +76,10 @@ class Frame:
     def cluster_totals(self, code: str) -> tuple[list[int], list[int]]:
         """Return, per cluster, the traces with a label and all traces."""
         clusters = self.in_cluster.values()
-        alone, with_it = self.alone[""], self.alone[code]
-        counts = [one[code] for one in clusters] + [1] * with_it + [0] * (alone - with_it)
-        return counts, [one[""] for one in clusters] + [1] * alone
+        alone, flagged = self.alone[""], self.alone[code]
+        with_code = [counts[code] for counts in clusters]
+        totals = [counts[""] for counts in clusters]
+        return with_code + [1] * flagged + [0] * (alone - flagged), totals + [1] * alone
 
 
 def read_frame(

@@ -24,19 +24,21 @@ def ledgers_of(labels: Sequence[Path]) -> list[Path]:
     return [file.with_name(f"{file.name}{LEDGER}") for file in files]
 
 
-def labels_sha256(labels: Sequence[Path]) -> str:
-    """Return the hash of the label files, in the order given."""
+def labels_sha256(labels: Sequence[Path], digests: Mapping[Path, bytes] | None = None) -> str:
+    """Return the hash of the label files, in the order given; ``digests`` are those of files that
+    were read already.
+    """
     digest = hashlib.sha256()
     for path in labels:
-        files = [path]
-        if path.is_dir():
-            found = (
-                one for one in path.rglob("*") if one.is_file() and not one.name.startswith(".")
-            )
-            files = sorted(one for one in found if not one.name.endswith(LEDGER))
+        files = sorted(filter(_is_hashed, path.rglob("*"))) if path.is_dir() else [path]
         for file in files:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+            before = (digests or {}).get(file)
+            digest.update(before or hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _is_hashed(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".") and not path.name.endswith(LEDGER)
 
 
 def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,10 +58,10 @@ def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, An
             # Looks at the same moment wait for each other, and have their own numbers.
             log = opened.enter_context(LineLog(ledger))
             logs.append((log, log.read()))
-            for one in _read(logs[-1][1], ledger):
-                if _same(one, entry):
-                    before[str(one.get("id") or one)] = one
-        judges = {one.get("judge_sha256") for one in before.values()} | {entry["judge_sha256"]}
+            for look in _parse_looks(logs[-1][1], ledger):
+                if look.get("rubric") == entry["rubric"] and look.get("split") == entry["split"]:
+                    before[str(look.get("id") or look)] = look
+        judges = {look.get("judge_sha256") for look in before.values()} | {entry["judge_sha256"]}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
         for log, data in logs:
             # An editor may have taken the last line's end off.
@@ -68,20 +70,16 @@ def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, An
     return noted
 
 
-def _same(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    return all(one.get(key) == entry[key] for key in ("rubric", "split"))
-
-
-def _read(data: bytes, ledger: Path) -> list[dict[str, Any]]:
+def _parse_looks(data: bytes, ledger: Path) -> list[dict[str, Any]]:
     looks = []
     for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
         try:
-            one = json.loads(line)
+            look = json.loads(line)
         except (ValueError, RecursionError):
-            one = None
-        if not isinstance(one, dict):
+            look = None
+        if not isinstance(look, dict):
             raise AnnotatorError(
                 f"{ledger}, line {n}: no look of the ledger; mend the line, or move the file away"
             )
-        looks.append(one)
+        looks.append(look)
     return looks

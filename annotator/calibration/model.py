@@ -1,22 +1,30 @@
-"""What a calibration says: numbers with their inputs, as they are printed and written."""
+"""What a calibration says: numbers with their inputs, as they are printed, written and read."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from annotator import __version__
+from annotator.errors import AnnotatorError
 from annotator.files import write_file
+from annotator.rubrics import NONE, HasCodes, Scheme
 from annotator.runs.manifest import now
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
-SCHEMA = "calibration/1"
 CORPUS_ONLY = (
     "Corrected intervals are for these traces only, not for what would make more of them"
     " (--population corpus)."
 )
 THIN = 5  # labels of flagged traces below which a code's precision says little
+
+Seed = Annotated[int, Field(ge=0)]
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Level = Annotated[float, Field(gt=0, lt=1)]
+Counted = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +61,105 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Codes:
+    """What a person or a judge says of a trace: the primary code, if there is one, and others."""
+
+    primary: str | None
+    secondary: tuple[str, ...]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Every code, the primary one first; empty for "no code"."""
+        return (*((self.primary,) if self.primary else ()), *self.secondary)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLabels:
+    """The labels of a trace that are counted, sorted: a code, several, or that there is none."""
+
+    human: Counted
+    judge: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledTrace:
+    """One trace with a person's labels and the judge's, all of them and those that are counted.
+
+    ``weight`` is the number of traces that it stands for, 1 where all were equally likely to be
+    drawn; ``cluster`` is None where no labelled trace tells its own; where others do, a trace that
+    tells none is one of its own.
+    """
+
+    trace_id: str
+    human: Codes
+    judge: Codes
+    counted: CountedLabels
+    weight: Weight = 1.0
+    cluster: str | None = None
+
+
+def count_labels(decision: HasCodes, rubric: Scheme) -> tuple[str, ...]:
+    """Return the labels that are counted of a decision, sorted."""
+    return tuple(sorted(set(rubric.labels_of(decision))))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsUsed:
+    """Which labels a judge was held against: their files and hash, whose they are, of which split,
+    and how their traces were drawn (``uniform``, ``stratified`` or ``unknown``).
+
+    ``n`` of them, in so many ``clusters`` (None: traces are independent); the other fields name the
+    labelled traces that could not be compared.
+    """
+
+    files: tuple[str, ...]
+    sha256: str
+    annotators: tuple[str, ...]
+    n: int
+    split: str
+    design: str
+    clusters: int | None
+    not_in_run: tuple[str, ...]
+    skipped: tuple[str, ...]
+    failed: tuple[str, ...]
+    undecided: tuple[str, ...] = ()  # older calibrations have none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at labels, as it stands in their ledger: the ``look``-th of this rubric and split,
+    by one of so many different ``judges``.
+    """
+
+    id: str = ""  # the first ledgers had none
+    time: str
+    run: str
+    folder: str
+    judge: str
+    judge_sha256: str
+    rubric: str
+    rubric_sha256: str
+    split: str
+    n: int
+    labels_sha256: str
+    look: int
+    judges: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """One judge held against people's labels, for one rubric.
 
     ``warnings`` are about the labels and how they were drawn, ``cautions`` about the numbers that
     rest on them here.
 
-    ``labels`` says where they come from: files, annotators, split, design, how many. ``joined``
-    holds every labelled trace: id, the person's labels, the judge's, weight, cluster; from it each
-    number can be computed again. ``between``: people with each other (the ceiling). ``judges``:
-    this judge with other runs, its own or another judge's; ``reruns``: all runs of this judge.
-    ``judged_codes``: those that the judge can find at all.
+    ``joined`` holds every labelled trace, and from it each number can be computed again.
+    ``between``: people with each other (the ceiling). ``judges``: this judge with other runs, its
+    own or another judge's; ``reruns``: all runs of this judge. ``judged_codes``: those that the
+    judge can find at all. ``look`` is None if it could not be noted.
+
+    Raises:
+        ValueError: a trace is joined twice, or has a code that the rubric has not.
     """
 
     run: str
@@ -79,8 +175,8 @@ class Calibration:
     clusters: int | None
     cluster_by: tuple[str, ...]
     ids_sha256: str
-    labels: Mapping[str, Any]
-    look: Mapping[str, Any] | None
+    labels: LabelsUsed
+    look: Look | None
     agreement: RaterAgreement
     sets: SetAgreement | None
     rows: tuple[CodeRow, ...]
@@ -88,30 +184,82 @@ class Calibration:
     between: tuple[Comparison, ...]
     people_alpha: Estimate | None
     judges: tuple[Comparison, ...]
-    reruns: Retest | None
-    joined: tuple[Mapping[str, Any], ...]
-    confidence: float
-    seed: int
+    reruns: Retest | None = None  # as cautions: not in the first calibrations
+    joined: tuple[LabelledTrace, ...]
+    confidence: Level
+    seed: Seed
     population: Literal["process", "corpus"]
-    cautions: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
     warnings: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        labels = {*self.codes, NONE}
+        ids: set[str] = set()
+        for trace in self.joined:
+            if trace.trace_id in ids:
+                raise ValueError(f"{trace.trace_id!r} stands twice in joined")
+            ids.add(trace.trace_id)
+            if unknown := {*trace.counted.human, *trace.counted.judge} - labels:
+                raise ValueError(f"{trace.trace_id!r}: {min(unknown)!r} is no code of the rubric")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the calibration as JSON values."""
         return asdict(self)
 
 
-def written(calibrations: Sequence[Calibration]) -> dict[str, Any]:
-    """Return the content of ``calibration.json``."""
-    return {
-        "schema": SCHEMA,
-        "tool": f"failure-annotator {__version__}",
-        "made": now(),
-        "calibrations": [one.as_dict() for one in calibrations],
-    }
+Calibrations = Mapping[str, Sequence[Calibration]]
+"""Calibrations by rubric; of several for one rubric, each run takes its own."""
 
 
-def write_calibrations(file: Path, value: Mapping[str, Any]) -> None:
-    """Write ``calibration.json``. Raises :class:`AnnotatorError` if it cannot be written."""
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+@dataclass(frozen=True, slots=True)
+class CalibrationFile:
+    """The content of ``calibration.json``."""
+
+    schema: Literal["calibration/1"]
+    tool: str
+    made: str
+    calibrations: Annotated[tuple[Calibration, ...], Field(min_length=1)]
+
+
+def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
+    """Write ``calibration.json`` and return its text.
+
+    Raises:
+        AnnotatorError: it cannot be written.
+    """
+    tool = f"failure-annotator {__version__}"
+    content = asdict(CalibrationFile("calibration/1", tool, now(), tuple(calibrations)))
+    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     write_file(file, f"{text}\n")
+    return text
+
+
+def read_calibrations(files: Iterable[Path]) -> Calibrations:
+    """Return the calibrations in files.
+
+    Raises:
+        AnnotatorError: one cannot be read, or is not what ``annotate calibrate`` writes.
+    """
+    return group_by_rubric(calibration for file in files for calibration in _read_file(file))
+
+
+def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
+    """Return calibrations by rubric, those of one rubric in the order given."""
+    groups: dict[str, list[Calibration]] = {}
+    for calibration in calibrations:
+        groups.setdefault(calibration.rubric, []).append(calibration)
+    return groups
+
+
+def _read_file(file: Path) -> tuple[Calibration, ...]:
+    try:
+        content = TypeAdapter(CalibrationFile).validate_json(file.read_bytes(), strict=True)
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "file"
+        raise AnnotatorError(
+            f"{file}: no calibration: {where}: {first['msg']}; make it with annotate calibrate"
+        ) from error
+    return content.calibrations

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from annotator.annotations import lone_cluster
 from annotator.calibration.frame import Frame
-from annotator.calibration.join import one_label
+from annotator.calibration.join import GOLD, join_labels
 from annotator.calibration.model import Comparison
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
@@ -22,7 +22,7 @@ from validation import (
 )
 
 
-def people(
+def compare_people(
     labels: Labels,
     rubric: Scheme,
     *,
@@ -36,23 +36,25 @@ def people(
     What they agreed on afterwards (``gold``) is no rater. ``weights``: by trace, if the labelled
     traces were not equally likely to be drawn; alpha is not weighted.
     """
-    names = [name for name in labels.annotators if name != "gold"]
-    by_name = {name: labels.of(name) for name in names}
-    pairs = [
-        between(one, by_name[one], other, by_name[other], rubric, clusters, weights, confidence)
-        for one, other in combinations(names, 2)
+    by_name = {name: labels.of(name) for name in labels.annotators if name != GOLD}
+    comparisons = [
+        compare_pair(
+            first, by_name[first], second, by_name[second], rubric, clusters, weights, confidence
+        )
+        for first, second in combinations(by_name, 2)
     ]
-    doubles = [pair for pair in pairs if pair is not None]
+    doubles = [comparison for comparison in comparisons if comparison is not None]
     if not doubles:
         return (), None
-    units = sorted({trace_id for own in by_name.values() for trace_id in own})
+    units = sorted({trace_id for answers in by_name.values() for trace_id in answers})
     ratings = [
-        [frozenset(rubric.labels_of(own[unit])) if unit in own else None for unit in units]
-        for own in by_name.values()
+        [frozenset(rubric.labels_of(answers[unit])) if unit in answers else None for unit in units]
+        for answers in by_name.values()
     ]
+    many = rubric.choice == "many"
     alpha = krippendorff_alpha(
-        ratings if rubric.choice == "many" else [_single(one) for one in ratings],
-        distance="masi" if rubric.choice == "many" else "nominal",
+        ratings if many else [_single(answers) for answers in ratings],
+        distance="masi" if many else "nominal",
         clusters=_clusters(units, clusters),
         confidence=confidence,
         seed=seed,
@@ -61,10 +63,10 @@ def people(
 
 
 def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
-    return [None if one is None else next(iter(one)) for one in ratings]
+    return [None if rating is None else next(iter(rating)) for rating in ratings]
 
 
-def between(
+def compare_pair(
     first_name: str,
     first: Mapping[str, Label],
     second_name: str,
@@ -75,18 +77,21 @@ def between(
     confidence: float = 0.95,
 ) -> Comparison | None:
     """Return how far two people agree on the traces that both labelled, None if there are none."""
-    both = [trace_id for trace_id in first if trace_id in second]
-    if not both:
+    common = [trace_id for trace_id in first if trace_id in second]
+    if not common:
         return None
-    labels = [[one_label(rubric.labels_of(own[unit])) for unit in both] for own in (first, second)]
+    labels = [
+        [join_labels(rubric.labels_of(answers[unit])) for unit in common]
+        for answers in (first, second)
+    ]
     return Comparison(
         f"{first_name} and {second_name}",
-        len(both),
-        _agreement(labels, both, rubric, clusters, weights, confidence),
+        len(common),
+        _agreement(labels, common, rubric, clusters, weights, confidence),
     )
 
 
-def judges_agree(
+def compare_judges(
     what: str,
     frame: Frame,
     other: Frame,
@@ -96,12 +101,15 @@ def judges_agree(
     note: str | None = None,
 ) -> Comparison | None:
     """Return how far two runs agree on the kept traces that both judged, None if there are none."""
-    both = [unit for unit in frame.wanted if _judged(frame, unit) and _judged(other, unit)]
-    if not both:
+    common = [unit for unit in frame.wanted if _label_of(frame, unit) and _label_of(other, unit)]
+    if not common:
         return None
-    labels = [[_judged(one, unit) or "" for unit in both] for one in (frame, other)]
+    labels = [[_label_of(run, unit) or "" for unit in common] for run in (frame, other)]
     return Comparison(
-        what, len(both), _agreement(labels, both, frame.rubric, clusters, weights, confidence), note
+        what,
+        len(common),
+        _agreement(labels, common, frame.rubric, clusters, weights, confidence),
+        note,
     )
 
 
@@ -123,7 +131,7 @@ def _agreement(
     )
 
 
-def reruns(
+def compare_reruns(
     frames: Sequence[Frame],
     clusters: Mapping[str, str | None],
     confidence: float = 0.95,
@@ -136,42 +144,42 @@ def reruns(
     if len(frames) < 2:
         return None
     units = sorted({trace_id for frame in frames for trace_id in frame.wanted})
-    labels = [[_judged(frame, unit) for frame in frames] for unit in units]
-    found_ = retest(labels, clusters=_clusters(units, clusters), confidence=confidence, seed=seed)
+    labels = [[_label_of(frame, unit) for frame in frames] for unit in units]
+    retested = retest(labels, clusters=_clusters(units, clusters), confidence=confidence, seed=seed)
     # By code and not by set; and a majority without its traces is of no use.
-    return replace(found_, majority=[], flips=_flips(frames, units))
+    return replace(retested, majority=[], flips=_flips(frames, units))
 
 
 def _flips(frames: Sequence[Frame], units: Sequence[str]) -> dict[str, Flips]:
     """Return, by label, how many traces had it in any of their runs, and in not all of them."""
-    given: Counter[str] = Counter()
+    traces: Counter[str] = Counter()
     flipped: Counter[str] = Counter()
     for unit in units:
         runs: list[set[str]] = [
             set(frame.rubric.labels_of(frame.wanted[unit]))
             for frame in frames
-            if _judged(frame, unit)
+            if _label_of(frame, unit)
         ]
         if len(runs) > 1:
             some = set[str]().union(*runs)
-            given.update(some)
-            flipped.update(one for one in some if not all(one in run for run in runs))
+            traces.update(some)
+            flipped.update(label for label in some if not all(label in run for run in runs))
     return {
-        label: Flips(given[label], flipped[label], flipped[label] / given[label])
+        label: Flips(traces[label], flipped[label], flipped[label] / traces[label])
         for label in frames[0].rubric.labels
-        if given[label]
+        if traces[label]
     }
 
 
-def _judged(frame: Frame, trace_id: str) -> str | None:
+def _label_of(frame: Frame, trace_id: str) -> str | None:
     annotation = frame.wanted.get(trace_id)
     if annotation is None or annotation.status not in ("labelled", "none"):
         return None
-    return one_label(frame.rubric.labels_of(annotation))
+    return join_labels(frame.rubric.labels_of(annotation))
 
 
 def _clusters(units: Sequence[str], clusters: Mapping[str, str | None]) -> list[str] | None:
-    known = [clusters.get(unit) for unit in units]
-    if not any(known):
+    names = [clusters.get(unit) for unit in units]
+    if not any(names):
         return None
-    return [one or lone_cluster(unit) for one, unit in zip(known, units, strict=True)]
+    return [name or lone_cluster(unit) for name, unit in zip(names, units, strict=True)]

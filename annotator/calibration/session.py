@@ -1,20 +1,25 @@
-"""From a run directory and label files to calibrations."""
+"""From a run and label files to calibrations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from annotator.annotations import DEFAULT_CLUSTER, cluster_of
+from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
 from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, read_design
 from annotator.calibration.frame import Frame, read_frame
-from annotator.calibration.join import Joined, in_split, join, reference
+from annotator.calibration.join import Joined, choose_labels, join, select_split
 from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
-from annotator.calibration.model import Calibration, Comparison
-from annotator.calibration.raters import between, judges_agree, people, reruns
+from annotator.calibration.model import Calibration, Comparison, LabelsUsed, Look
+from annotator.calibration.raters import (
+    compare_judges,
+    compare_pair,
+    compare_people,
+    compare_reruns,
+)
 from annotator.errors import AnnotatorError
-from annotator.labels import Label, Labels, read_labels, rubrics_in
+from annotator.labels import Label, LabelFiles, Labels
 from annotator.rubrics import Scheme, load_rubric
 from annotator.runs.manifest import now
 from annotator.runs.run import Run
@@ -24,12 +29,12 @@ from annotator.runs.run import Run
 class Request:
     """What to hold a judge against, and how.
 
-    ``annotators``: whose labels decide, as :func:`annotator.calibration.join.reference` says.
+    ``annotators``: whose labels decide, as :func:`annotator.calibration.join.choose_labels` says.
     ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
     that ``annotate sample`` wrote beside its last sheet.
     """
 
-    files: tuple[Path, ...]
+    labels: LabelFiles
     rubrics: tuple[str, ...] = ()
     annotators: tuple[str, ...] = ()
     against: tuple[Run, ...] = ()
@@ -43,51 +48,62 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration, and what it was made from."""
+    """A calibration, and by trace the labels and annotations that were held side by side."""
 
     calibration: Calibration
-    joined: Joined
-    rubric: Scheme
+    labels: Mapping[str, Label]
+    annotations: Mapping[str, Annotation]
 
 
 def calibrate_run(run: Run, request: Request) -> list[Calibrated]:
     """Calibrate a run for every rubric that has labels, and note the looks in the ledger.
 
     Raises:
-        AnnotatorError: there is no run, the labels are not readable or not of this run, or a choice
-            has to be made (which annotator, which split).
+        AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
+            (which annotator, which split).
     """
-    known = run.schemes
-    there = rubrics_in(request.files)
+    return [
+        _calibrate_rubric(run, run.schemes[name], request) for name in choose_rubrics(run, request)
+    ]
+
+
+def choose_rubrics(run: Run, request: Request) -> tuple[str, ...]:
+    """Return the rubrics of a run that are asked for, or else those that the labels name.
+
+    Raises:
+        AnnotatorError: there is none, or the labels cannot be read.
+    """
+    rubrics = run.schemes
+    named = request.labels.count_rubrics()
     for name in request.rubrics:
-        if name not in known:
-            raise AnnotatorError(f"--rubric {name}: the run has only {', '.join(known)}")
-    wanted = request.rubrics or tuple(name for name in known if name in there or not there)
-    if not wanted:
+        if name not in rubrics:
+            raise AnnotatorError(f"--rubric {name}: the run has only {', '.join(rubrics)}")
+    chosen = request.rubrics or tuple(name for name in rubrics if name in named or not named)
+    if not chosen:
         raise AnnotatorError(
-            f"the labels are for {', '.join(sorted(there))}, the run judged by {', '.join(known)}"
+            f"the labels are for {', '.join(sorted(named))}, the run judged by {', '.join(rubrics)}"
         )
-    return [_calibrated(run, known[name], request) for name in wanted]
+    return chosen
 
 
-def _calibrated(run: Run, rubric: Scheme, request: Request) -> Calibrated:
-    labels = read_labels(request.files, rubric)
-    chosen, annotators = reference(labels, request.annotators)
+def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
+    labels = request.labels.read(rubric)
+    chosen, annotators = choose_labels(labels, request.annotators)
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
     design = read_design(request.design) if request.design else None
     notes = _check_design(design, frame) if design else []
-    kept, split = in_split(chosen, final=request.final)
-    joined = join(frame, kept, request.cluster, design.probabilities if design else None)
-    notes += _left_out(joined, labels)
+    in_use, split = select_split(chosen, final=request.final)
+    joined = join(frame, in_use, request.cluster, design.probabilities if design else None)
+    notes += _note_left_out(joined, labels)
     if joined.design != "unknown" and (design or split == "all"):
-        notes += _sums(sum(pair.weight for pair in joined.pairs), joined, frame, design)
+        notes += _check_sums(joined, frame, design)
     clusters = {
-        trace_id: cluster_of(one.attributes, request.cluster)
-        for trace_id, one in frame.wanted.items()
+        trace_id: cluster_of(annotation.attributes, request.cluster)
+        for trace_id, annotation in frame.wanted.items()
     }
     weights = _weights_of(labels, design)
-    pairs, alpha = people(
+    pairs, alpha = compare_people(
         labels,
         rubric,
         clusters=clusters,
@@ -95,56 +111,53 @@ def _calibrated(run: Run, rubric: Scheme, request: Request) -> Calibrated:
         confidence=request.confidence,
         seed=request.seed,
     )
-    others = [_other(frame, other_run, wanted, request) for other_run in request.against]
-    ids = [other.run for other in others]
-    for other_run, other in zip(request.against, others, strict=True):
-        if ids.count(other.run) > 1:
-            raise AnnotatorError(f"--against {other_run}: this run was given twice")
+    others = _read_others(frame, wanted, request)
     judges = [
-        _against(frame, other, run, other_run, clusters, weights, request.confidence)
+        _compare_run(frame, other, run, other_run, clusters, weights, request.confidence)
         for other_run, other in zip(request.against, others, strict=True)
     ]
     again = [other for other in others if other.judge_sha256 == frame.judge_sha256]
     notes += [
-        f"No labelled trace was judged both here and in {other}: not compared."
-        for other, found in zip(request.against, judges, strict=True)
-        if found is None
+        f"No labelled trace was judged both here and in {other_run}: not compared."
+        for other_run, comparison in zip(request.against, judges, strict=True)
+        if comparison is None
     ]
-    described = {
-        "files": [str(file) for file in request.files],
-        "sha256": labels_sha256(request.files),
-        "annotators": list(annotators),
-        "n": len(joined.pairs),
-        "split": split,
-        "design": joined.design,
-        "clusters": len(set(joined.clusters)) if joined.clusters else None,
-        "not_in_run": list(joined.not_in_run),
-        "skipped": list(joined.skipped),
-        "failed": list(joined.failed),
-        "undecided": list(joined.undecided),
-    }
-    look, problem = _look(run, frame, described, request.files)
-    if request.final and look and look["judges"] > 1:
-        notes.append(
-            f"{look['judges']} judges were held against these test labels: was one of them chosen"
-            " for doing well here?"
-        )
+    used = _summarize_labels(request.labels, annotators, split, joined)
+    look, look_notes = _note_look(run, frame, used, request)
     calibration = calibrate(
         frame,
         joined,
-        labels=described,
+        labels=used,
         cluster_by=request.cluster,
         look=look,
         between=pairs,
         people_alpha=alpha,
-        judges=[one for one in judges if one],
-        reruns=reruns([frame, *again], clusters, request.confidence, request.seed),
+        judges=[comparison for comparison in judges if comparison],
+        reruns=compare_reruns([frame, *again], clusters, request.confidence, request.seed),
         confidence=request.confidence,
         seed=request.seed,
         population=request.population,
-        notes=[*notes, *([problem] if problem else [])],
+        notes=[*notes, *look_notes],
     )
-    return Calibrated(calibration, joined, rubric)
+    return Calibrated(calibration, in_use, frame.wanted)
+
+
+def _summarize_labels(
+    labels: LabelFiles, annotators: tuple[str, ...], split: str, joined: Joined
+) -> LabelsUsed:
+    return LabelsUsed(
+        files=tuple(map(str, labels.paths)),
+        sha256=labels_sha256(labels.paths, labels.digests),
+        annotators=annotators,
+        n=len(joined.traces),
+        split=split,
+        design=joined.design,
+        clusters=len(set(joined.clusters)) if joined.clusters else None,
+        not_in_run=joined.not_in_run,
+        skipped=joined.skipped,
+        failed=joined.failed,
+        undecided=joined.undecided,
+    )
 
 
 def _check_design(design: Design, frame: Frame) -> list[str]:
@@ -159,14 +172,14 @@ def _check_design(design: Design, frame: Frame) -> list[str]:
     return []
 
 
-def _left_out(joined: Joined, labels: Labels) -> list[str]:
+def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     notes = []
     if joined.not_in_run:
         notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
-    for name, ids_ in (("skipped", joined.skipped), ("failed", joined.failed)):
-        if ids_:
+    for name, ids in (("skipped", joined.skipped), ("failed", joined.failed)):
+        if ids:
             notes.append(
-                f"{len(ids_)} labelled traces have no judgement in the run ({name}) and are left"
+                f"{len(ids)} labelled traces have no judgement in the run ({name}) and are left"
                 " out."
             )
     if joined.undecided:
@@ -176,41 +189,47 @@ def _left_out(joined: Joined, labels: Labels) -> list[str]:
     return notes
 
 
-def _sums(total: float, joined: Joined, frame: Frame, design: Design | None) -> list[str]:
+def _check_sums(joined: Joined, frame: Frame, design: Design | None) -> list[str]:
+    total = sum(trace.weight for trace in joined.traces)
     size = design.frame if design else frame.total
     if abs(total - size) <= 0.02 * size:
         return []
     return [
-        f"The weights of the {len(joined.pairs)} labels add up to {total:.0f} traces, the sample"
+        f"The weights of the {len(joined.traces)} labels add up to {total:.0f} traces, the sample"
         f" was drawn from {size}: some are not labelled, or the probabilities are another sample's."
     ]
 
 
 def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | None:
     """Return the inverse inclusion probability of every labelled trace, None if any lacks one."""
-    known = design.probabilities if design else {}
+    drawn = design.probabilities if design else {}
     chances = {
-        label.trace_id: known.get(label.trace_id, label.inclusion_probability)
+        label.trace_id: drawn.get(label.trace_id, label.inclusion_probability)
         for label in labels.labels
     }
-    found = {trace_id: 1 / one for trace_id, one in chances.items() if one}
-    return found if len(found) == len(chances) and len(set(found.values())) > 1 else None
+    weights = {trace_id: 1 / chance for trace_id, chance in chances.items() if chance}
+    return weights if len(weights) == len(chances) and len(set(weights.values())) > 1 else None
 
 
-def _other(frame: Frame, run: Run, wanted: set[str], request: Request) -> Frame:
-    """Return another run of the same rubric."""
-    other = read_frame(run, frame.rubric.id, wanted=wanted, cluster=request.cluster)
-    if other.rubric.sha256 != frame.rubric.sha256:
-        raise AnnotatorError(
-            f"--against {run}: judged by another version of {frame.rubric.id}"
-            f" ({other.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
-        )
-    if other.run == frame.run:
-        raise AnnotatorError(f"--against {run}: this is the run itself")
-    return other
+def _read_others(frame: Frame, wanted: set[str], request: Request) -> list[Frame]:
+    """Return the other runs of the same rubric, each once."""
+    others: list[Frame] = []
+    for run in request.against:
+        other = read_frame(run, frame.rubric.id, wanted=wanted, cluster=request.cluster)
+        if other.rubric.sha256 != frame.rubric.sha256:
+            raise AnnotatorError(
+                f"--against {run}: judged by another version of {frame.rubric.id}"
+                f" ({other.rubric.sha256[:12]}, not {frame.rubric.sha256[:12]})"
+            )
+        if other.run == frame.run:
+            raise AnnotatorError(f"--against {run}: this is the run itself")
+        if other.run in {before.run for before in others}:
+            raise AnnotatorError(f"--against {run}: this run was given twice")
+        others.append(other)
+    return others
 
 
-def _against(
+def _compare_run(
     frame: Frame,
     other: Frame,
     run: Run,
@@ -227,14 +246,14 @@ def _against(
     elif again and frame.judge == "rules":
         note = "the rules judge always says the same"
     what = f"{frame.judge} again" if again else f"{frame.judge} and {other.judge}"
-    return judges_agree(what, frame, other, clusters, weights, confidence, note)
+    return compare_judges(what, frame, other, clusters, weights, confidence, note)
 
 
-def _look(
-    run: Run, frame: Frame, labels: Mapping[str, Any], files: Sequence[Path]
-) -> tuple[dict[str, Any] | None, str | None]:
-    """Note the look; return it, or None and why it could not be noted."""
-    entry = {
+def _note_look(
+    run: Run, frame: Frame, labels: LabelsUsed, request: Request
+) -> tuple[Look | None, list[str]]:
+    """Note the look; return it, or None, and what to say of it."""
+    entry: dict[str, Any] = {
         "time": now(),
         "run": frame.run,
         "folder": str(run),
@@ -242,14 +261,20 @@ def _look(
         "judge_sha256": frame.judge_sha256,
         "rubric": frame.rubric.id,
         "rubric_sha256": frame.rubric.sha256,
-        "split": labels["split"],
-        "n": labels["n"],
-        "labels_sha256": labels["sha256"],
+        "split": labels.split,
+        "n": labels.n,
+        "labels_sha256": labels.sha256,
     }
     try:
-        return note_look(ledgers_of(files), entry), None
+        look = Look(**note_look(ledgers_of(request.labels.paths), entry))
     except AnnotatorError as error:
-        return None, f"This look was not noted: {error}"
+        return None, [f"This look was not noted: {error}"]
+    if not request.final or look.judges == 1:
+        return look, []
+    return look, [
+        f"{look.judges} judges were held against these test labels: was one of them chosen for"
+        " doing well here?"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +293,7 @@ class Annotators:
             "between": self.comparison.what,
             "n": self.comparison.n,
             "agreement": self.comparison.agreement.as_dict(),
-            "differing": [one.trace_id for one, _ in self.differing],
+            "differing": [label.trace_id for label, _ in self.differing],
         }
 
 
@@ -284,47 +309,47 @@ def compare_annotators(
             built in and was not given as a file.
     """
     return [
-        _annotators(info, request, first, second, run)
-        for info in _infos(request, run.schemes if run else None)
+        _compare_annotators(rubric, request, first, second, run)
+        for rubric in _choose_schemes(request, run)
     ]
 
 
-def _annotators(
-    info: Scheme, request: Request, first: str, second: str, run: Run | None
+def _compare_annotators(
+    rubric: Scheme, request: Request, first: str, second: str, run: Run | None
 ) -> Annotators:
-    labels = read_labels(request.files, info)
+    labels = request.labels.read(rubric)
     for name in (first, second):
         if name not in labels.annotators:
             raise AnnotatorError(
-                f"--between: no labels of {name!r} for {info.id}, only of"
+                f"--between: no labels of {name!r} for {rubric.id}, only of"
                 f" {', '.join(labels.annotators)}"
             )
-    one, other = labels.of(first), labels.of(second)
+    sides = labels.of(first), labels.of(second)
     clusters = {label.trace_id: label.task for label in labels.labels}
     if run:
-        frame = read_frame(run, info.id, wanted=set(clusters), cluster=request.cluster)
+        frame = read_frame(run, rubric.id, wanted=set(clusters), cluster=request.cluster)
         for trace_id, annotation in frame.wanted.items():
             clusters[trace_id] = cluster_of(annotation.attributes, request.cluster)
     design = read_design(request.design) if request.design else None
     weights = _weights_of(labels, design)
-    comparison = between(first, one, second, other, info, clusters, weights, request.confidence)
-    if comparison is None:
-        raise AnnotatorError(f"{first} and {second} labelled no trace in common ({info.id})")
-    differing = tuple(
-        (label, other[trace_id])
-        for trace_id, label in one.items()
-        if trace_id in other and set(info.labels_of(label)) != set(info.labels_of(other[trace_id]))
+    comparison = compare_pair(
+        first, sides[0], second, sides[1], rubric, clusters, weights, request.confidence
     )
-    return Annotators(info, comparison, differing)
+    if comparison is None:
+        raise AnnotatorError(f"{first} and {second} labelled no trace in common ({rubric.id})")
+    pairs = [(label, sides[1][name]) for name, label in sides[0].items() if name in sides[1]]
+    differing = tuple(
+        pair for pair in pairs if len({frozenset(rubric.labels_of(label)) for label in pair}) > 1
+    )
+    return Annotators(rubric, comparison, differing)
 
 
-def _infos(request: Request, known: Mapping[str, Scheme] | None) -> list[Scheme]:
-    there = rubrics_in(request.files)
-    names = request.rubrics or tuple(sorted(there))
+def _choose_schemes(request: Request, run: Run | None) -> list[Scheme]:
+    names = request.rubrics or tuple(sorted(request.labels.count_rubrics()))
     if not names:
         raise AnnotatorError("the labels name no rubric; say which with --rubric NAME|FILE")
-    if known is not None:
-        if missing := [name for name in names if name not in known]:
-            raise AnnotatorError(f"the run has no rubric {missing[0]!r}, only {', '.join(known)}")
-        return [known[name] for name in names]
-    return [load_rubric(name).scheme() for name in names]
+    if run is None:
+        return [load_rubric(name).scheme() for name in names]
+    if missing := [name for name in names if name not in run.schemes]:
+        raise AnnotatorError(f"the run has no rubric {missing[0]!r}, only {', '.join(run.schemes)}")
+    return [run.schemes[name] for name in names]

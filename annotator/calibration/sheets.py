@@ -57,7 +57,7 @@ class Split:
         return self.name == "all" or self.of(task) == self.name
 
 
-def of_run(
+def find_judged(
     run: Run, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
 ) -> Population:
     """Return the judged traces of a run; their strata are the judge's labels where wanted.
@@ -98,7 +98,7 @@ def of_run(
     )
 
 
-def of_traces(
+def find_traces(
     sources: Sequence[str], format: str, rubric: Rubric, split: Split, cluster: Collection[str]
 ) -> Population:
     """Return the traces below ``sources`` that a rubric is for, in one stratum.
@@ -106,44 +106,44 @@ def of_traces(
     Raises:
         AnnotatorError: as :func:`annotator.traces.read_traces`.
     """
-    candidates, left_out, known = [], 0, False
-    for found in read_traces(sources, format):
-        if isinstance(found, Unreadable) or (
-            isinstance(found, Trace) and rubric.excludes(found) is not None
+    candidates, left_out, tasks_known = [], 0, False
+    for trace in read_traces(sources, format):
+        if isinstance(trace, Unreadable) or (
+            isinstance(trace, Trace) and rubric.excludes(trace) is not None
         ):
             left_out += 1
-        elif isinstance(found, Trace):
-            task = cluster_of(found.attributes, cluster)
-            known = known or task is not None
-            if split.holds(task or found.id):
-                candidates.append(Candidate(found.id, task or found.id))
-    return Population(rubric.id, rubric.sha256, None, tuple(candidates), known, left_out)
+        elif isinstance(trace, Trace):
+            task = cluster_of(trace.attributes, cluster)
+            tasks_known = tasks_known or task is not None
+            if split.holds(task or trace.id):
+                candidates.append(Candidate(trace.id, task or trace.id))
+    return Population(rubric.id, rubric.sha256, None, tuple(candidates), tasks_known, left_out)
 
 
-def rows(
+def make_rows(
     chosen: Sequence[Candidate], twice: Collection[Candidate], design: Design, split: Split
 ) -> list[dict[str, Any]]:
     """Return the rows of a sheet: one per trace and rater. Nothing in them comes from a judge."""
-    second = {one.trace_id for one in twice}
+    second = {trace.trace_id for trace in twice}
     design_id, probabilities = design.id, design.probabilities  # neither is kept: each reads all
-    made: list[dict[str, Any]] = []
-    for rater in (1, 2):
-        for one in chosen:
-            if rater == 1 or one.trace_id in second:
-                made.append(
-                    {
-                        "order": len(made) + 1,
-                        "trace_id": one.trace_id,
-                        "rubric": design.rubric,
-                        "rubric_sha256": design.rubric_sha256,
-                        "task": one.task,
-                        "split": split.of(one.task),
-                        "inclusion_probability": probabilities[one.trace_id],
-                        "design": design_id,
-                        "rater": rater,
-                    }
-                )
-    return made
+    raters = [
+        *((1, trace) for trace in chosen),
+        *((2, trace) for trace in chosen if trace.trace_id in second),
+    ]
+    return [
+        {
+            "order": order,
+            "trace_id": trace.trace_id,
+            "rubric": design.rubric,
+            "rubric_sha256": design.rubric_sha256,
+            "task": trace.task,
+            "split": split.of(trace.task),
+            "inclusion_probability": probabilities[trace.trace_id],
+            "design": design_id,
+            "rater": rater,
+        }
+        for order, (rater, trace) in enumerate(raters, 1)
+    ]
 
 
 def write_sheet(file: Path, sheet: Sequence[Mapping[str, Any]]) -> None:

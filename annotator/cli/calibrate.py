@@ -2,16 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
+from annotator import api
+from annotator.api import open_run
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
-from annotator.calibration.model import write_calibrations, written
-from annotator.calibration.session import Request, calibrate_run, compare_annotators
+from annotator.calibration.model import write_calibrations
 from annotator.cli.output import Number, attributes, say
-from annotator.reports.calibration import between_screen, disagreements, in_detail, screen
-from annotator.runs.run import open_run
+from annotator.reports.calibration import (
+    render_annotators,
+    render_calibration,
+    render_details,
+    render_disagreements,
+)
 from validation import RaterAgreement
 
 MISSED, UNDECIDED = 1, 4
@@ -124,70 +129,75 @@ def command(
     Exit codes: 0 done, and every bar met; 1 a bar missed; 2 wrong usage or unreadable input;
     4 the labels do not decide whether a bar is met.
     """
-    request = Request(
-        files=files,
-        rubrics=rubric_names,
-        annotators=annotators,
-        against=tuple(map(open_run, against)),
-        cluster=attributes(cluster),
-        design=design,
-        final=final,
-        confidence=confidence,
-        seed=seed,
-        population=population,
-    )
+    options: dict[str, Any] = {
+        "rubrics": rubric_names,
+        "cluster": attributes(cluster),
+        "design": design,
+        "confidence": confidence,
+    }
+    other_runs = tuple(map(open_run, against))
     if between:
-        pairs = compare_annotators(request, *between, open_run(run) if run else None)
-        shown = "\n\n".join(between_screen(one, listed=listed) for one in pairs)
-        say(_json([one.as_dict() for one in pairs]) if as_json else shown)
-        _end([(one.rubric.id, one.comparison.agreement) for one in pairs], min_agreement, min_kappa)
+        in_run = open_run(run) if run else None
+        pairs = api.compare_annotators(files, *between, run=in_run, **options)
+        screens = (render_annotators(pair, listed=listed) for pair in pairs)
+        dicts = [pair.as_dict() for pair in pairs]
+        text = json.dumps(dicts, ensure_ascii=False, indent=1, allow_nan=False)
+        say(text if as_json else "\n\n".join(screens))
+        agreements = [(pair.rubric.id, pair.comparison.agreement) for pair in pairs]
+        _end(agreements, min_agreement, min_kappa)
         return
     if run is None:
         raise click.UsageError("RUN is missing (or give --between A B)")
-    done = calibrate_run(open_run(run), request)
-    calibrations = [one.calibration for one in done]
+    calibrated = api.calibrate_rubrics(
+        open_run(run),
+        files,
+        annotators=annotators,
+        against=other_runs,
+        final=final,
+        seed=seed,
+        population=population,
+        **options,
+    )
+    calibrations = [part.calibration for part in calibrated]
     file = out or run / "calibration.json"
-    value = written(calibrations)
-    write_calibrations(file, value)
+    text = write_calibrations(file, calibrations)
     if as_json:
-        say(_json(value))
-    else:
-        for one in done:
-            say(screen(one.calibration) + "\n")
-            if in_full:
-                say(in_detail(one.calibration) + "\n")
-            if listed:
-                say(disagreements(one.joined.pairs, one.rubric) + "\n")
+        say(text)
+    for part in () if as_json else calibrated:
+        say(render_calibration(part.calibration) + "\n")
+        if in_full:
+            say(render_details(part.calibration) + "\n")
+        if listed:
+            say(render_disagreements(part) + "\n")
     click.echo(f"written to {file}", err=True)
-    _end([(one.rubric, one.agreement) for one in calibrations], min_agreement, min_kappa)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
+    _end(agreements, min_agreement, min_kappa)
 
 
 def _end(
-    found: list[tuple[str, RaterAgreement]], min_agreement: float | None, min_kappa: float | None
+    agreements: list[tuple[str, RaterAgreement]],
+    min_agreement: float | None,
+    min_kappa: float | None,
 ) -> None:
     """Say how the bars went, and leave with the exit code for the worst."""
     bars: list[tuple[str, Bar]] = []
-    for rubric, agreement in found:
+    for rubric, agreement in agreements:
         if min_agreement is not None:
             bars.append((rubric, hold_agreement(agreement, min_agreement)))
         if min_kappa is not None:
             bars.append((rubric, hold_kappa(agreement, min_kappa)))
     for rubric, bar in bars:
-        click.echo(f"{rubric}: {_went(bar)}", err=True)
+        click.echo(f"{rubric}: {_describe_bar(bar)}", err=True)
     outcomes = {bar.outcome for _, bar in bars}
     if outcomes - {"met"}:
         raise SystemExit(MISSED if "missed" in outcomes else UNDECIDED)
 
 
-def _went(bar: Bar) -> str:
-    found = bar.found
-    if found.value is None:
-        return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({found.reason})"
-    where = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+def _describe_bar(bar: Bar) -> str:
+    estimate = bar.estimate
+    if estimate.value is None:
+        return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({estimate.reason})"
+    where = f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
     text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
     if bar.outcome != "undecided":
         return text

@@ -12,7 +12,7 @@ from annotator.api import Run, count, draw, read_calibrations
 from annotator.cli.drawing import say_drawn, say_notice
 
 if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
+    from annotator.calibration.model import Calibrations
     from annotator.reports.table import Table
     from annotator.web.reading import Shown
 

@@ -1,7 +1,10 @@
 """Files of labels: found, told apart by what is in them, read into one :class:`Labels`."""
 
+import hashlib
+import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
-from annotator.labels.tables import table_rows
+from annotator.labels.tables import LabelTable, parse_table, table_rows
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import kind, parse
@@ -28,48 +31,92 @@ _POTATO = (
 _HEAD = 1 << 16
 
 
-def read_labels(files: Sequence[Path], scheme: Scheme) -> Labels:
-    """Return the labels of a rubric from files of any format, and from the files of folders.
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One JSON value of a file, and its place."""
+
+    path: Path
+    where: str
+    value: Any
+
+
+Content = _Record | LabelTable | str
+"""A part of a file of labels; a text says what is wrong there."""
+
+
+class LabelFiles:
+    """Files of labels, each opened and parsed once, for any number of rubrics.
 
     Formats: the contract's JSON lines (or one JSON list of such objects), the same as CSV or TSV,
     Label Studio's JSON and JSON-MIN exports (:mod:`annotator.labels.label_studio`) and Potato's
-    output (:mod:`annotator.labels.potato`). Rows of other rubrics are counted and not checked.
-    A row without ``primary`` is not labelled yet, which is not the same as "no code": that is null,
-    or the word none. In memory are the labels, and one file where it is no table and no JSON lines.
+    output (:mod:`annotator.labels.potato`); of a folder, the files in it. What cannot be read is
+    said by whoever asks for labels.
 
-    Raises:
-        AnnotatorError: everything that is wrong, the first twenty with their places: a missing or
-            unreadable file, an unknown code, a missing or wrong field, the same trace labelled
-            twice by one annotator, labels by another version of the rubric; or no label at all.
+    ``paths`` are as they were named, ``digests`` the SHA-256 of each file that was read.
     """
-    problems = Problems()
-    reading = _RubricReading(scheme, problems)
-    for path in _files(files, problems):
-        for row in rows_in(path, scheme, problems):
-            reading.take(row)
-    problems.raise_if_any()
-    return reading.done(files)
 
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.paths = tuple(paths)
+        self.digests: dict[Path, bytes] = {}
+        self._contents: list[Content] = []
+        for file in _find_files(self.paths):
+            self._contents += [file] if isinstance(file, str) else self._parse(file)
 
-def rubrics_in(files: Sequence[Path]) -> dict[str, int]:
-    """Return the ids of the rubrics that rows of the files name, with the count of their rows.
+    def _parse(self, path: Path) -> Iterator[Content]:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            yield f"{_file_name(path)}: {error.strerror or error}"
+        else:
+            self.digests[path] = hashlib.sha256(data).digest()
+            yield from _parse_file(path, data)
 
-    Exports of annotation tools name none; nothing is checked.
+    def count_rubrics(self) -> dict[str, int]:
+        """Return the ids of the rubrics that rows of the files name, with the count of their rows.
 
-    Raises:
-        AnnotatorError: no rubric is named because the files cannot be read.
-    """
-    problems = Problems()
-    anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
-    counts: Counter[str] = Counter()
-    for path in _files(files, problems):
-        for row in rows_in(path, anything, problems):
+        Exports of annotation tools name none; nothing is checked.
+
+        Raises:
+            AnnotatorError: no rubric is named because the files cannot be read.
+        """
+        problems = Problems()
+        anything = Scheme(id="", version=0, sha256="", choice="many", codes=())
+        counts: Counter[str] = Counter()
+        for row in self._rows(anything, problems):
             rubric = row.fields.get("rubric")
             if isinstance(rubric, str) and rubric.strip():
                 counts[rubric.strip()] += 1
-    if not counts:
+        if not counts:
+            problems.raise_if_any()
+        return dict(counts)
+
+    def read(self, scheme: Scheme) -> Labels:
+        """Return the labels of a rubric.
+
+        Rows of other rubrics are counted and not checked. A row without ``primary`` is not labelled
+        yet, which is not the same as "no code": that is null, or the word none.
+
+        Raises:
+            AnnotatorError: everything that is wrong, the first twenty with their places: a missing
+                or unreadable file, an unknown code, a missing or wrong field, the same trace
+                labelled twice by one annotator, labels by another version of the rubric; or no
+                label at all.
+        """
+        problems = Problems()
+        reading = _RubricReading(scheme, problems)
+        for row in self._rows(scheme, problems):
+            reading.take(row)
         problems.raise_if_any()
-    return dict(counts)
+        return reading.done(self.paths)
+
+    def _rows(self, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+        for content in self._contents:
+            yield from _content_rows(content, scheme, problems)
+
+
+def read_labels(files: Iterable[Path], scheme: Scheme) -> Labels:
+    """Return the labels of a rubric from files, as :meth:`LabelFiles.read`."""
+    return LabelFiles(files).read(scheme)
 
 
 class _RubricReading:
@@ -136,22 +183,25 @@ def _file_name(path: Path) -> str:
     return one_line(str(path))
 
 
-def _files(paths: Sequence[Path], problems: Problems) -> Iterator[Path]:
-    """Yield the files: a folder's are its label files, sorted, or those that Potato keeps in it."""
+def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
+    """Yield the files: a folder's are its label files, sorted, or those that Potato keeps in it;
+    or what is wrong with a path.
+    """
     for path in paths:
         try:
             if path.is_dir():
-                yield from _files_below(path, problems)
+                yield from _files_below(path)
             elif path.is_file():
                 yield path
+            elif path.exists():
+                yield f"{_file_name(path)}: not a regular file; save the labels to one"
             else:
-                reason = "not a regular file" if path.exists() else "no such file or folder"
-                problems.add(f"{_file_name(path)}: {reason}")
+                yield f"{_file_name(path)}: no such file or folder"
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            problems.add(f"{_file_name(path)}: {getattr(error, 'strerror', None) or error}")
+            yield f"{_file_name(path)}: {getattr(error, 'strerror', None) or error}"
 
 
-def _files_below(folder: Path, problems: Problems) -> list[Path]:
+def _files_below(folder: Path) -> Sequence[Path | str]:
     files = [
         path
         for path in sorted(folder.iterdir())
@@ -166,53 +216,56 @@ def _files_below(folder: Path, problems: Problems) -> list[Path]:
     if potatoes and other_files:  # they may be labels or not: none is left out without a word
         first = _file_name(other_files[0])
         message = f"Potato's output, and {first}; name the files that hold labels"
-        problems.add(f"{_file_name(folder)}: {message}")
-        return []
-    if not files and not potatoes:
-        problems.add(f"{_file_name(folder)}: no file with labels in this folder")
-    return potatoes or files
+        return [f"{_file_name(folder)}: {message}"]
+    return potatoes or files or [f"{_file_name(folder)}: no file with labels in this folder"]
 
 
 def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        problems.add(f"{_file_name(path)}: {error.strerror or error}")
+        return
+    for content in _parse_file(path, data):
+        yield from _content_rows(content, scheme, problems)
+
+
+def _parse_file(path: Path, data: bytes) -> Iterator[Content]:
+    name = _file_name(path)
+    head = data[:_HEAD]
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        yield f"{name}: UTF-16 text; save it as UTF-8"
+    elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
+        yield f"{name}: binary data; save a spreadsheet as CSV, unpack an archive"
+    elif not text:
+        yield f"{name}: empty; there are no labels in it"
+    elif text[0] not in "[{":
+        yield parse_table(data, name)
+    elif _has_lines(path, text):
+        yield from _parse_lines(path, data)
+    else:
+        yield from _parse_whole(path, data)
+
+
+def _parse_whole(path: Path, data: bytes) -> Iterator[Content]:
+    """Yield the JSON value of a file, or those of its one list."""
     name = _file_name(path)
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        text = head.decode("utf-8-sig", "replace").lstrip()
-        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            problems.add(f"{name}: UTF-16 text; save it as UTF-8")
-        elif b"\x00" in head or head[:2] in (b"PK", b"\x1f\x8b"):
-            problems.add(f"{name}: binary data; save a spreadsheet as CSV, unpack an archive")
-        elif not text:
-            problems.add(f"{name}: empty; there are no labels in it")
-        elif text[0] not in "[{":
-            yield from table_rows(path, name, scheme, problems)
-        else:
-            for where, value in _values(path, name, text, problems):
-                yield from _record_rows(value, where, path, scheme, problems)
-    except OSError as error:
-        problems.add(f"{name}: {error.strerror or error}")
-
-
-def _values(path: Path, name: str, head: str, problems: Problems) -> Iterator[tuple[str, Any]]:
-    """Yield the JSON values of a file with their places: of its lines, or of one list or object."""
-    if _has_lines(path, head):
-        yield from _line_values(path, name, problems)
-        return
-    try:
-        value = parse(path.read_bytes().decode("utf-8-sig"), name)
+        value = parse(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
-        problems.add(f"{name}: not UTF-8 at byte {error.start}; save the file as UTF-8")
+        yield f"{name}: not UTF-8 at byte {error.start}; save the file as UTF-8"
     except AnnotatorError as error:
-        problems.add(str(error))
+        yield str(error)
     else:
         if not isinstance(value, list):
-            yield name, value
+            yield _Record(path, name, value)
         elif not value:
-            problems.add(f"{name}: an empty list; there are no labels in it")
+            yield f"{name}: an empty list; there are no labels in it"
         else:
-            yield from ((f"{name}, record {n}", record) for n, record in enumerate(value, 1))
+            for n, record in enumerate(value, 1):
+                yield _Record(path, f"{name}, record {n}", record)
 
 
 def _has_lines(path: Path, head: str) -> bool:
@@ -229,30 +282,35 @@ def _has_lines(path: Path, head: str) -> bool:
     return bool(rest.strip())
 
 
-def _line_values(path: Path, name: str, problems: Problems) -> Iterator[tuple[str, Any]]:
-    with path.open("rb") as lines:
-        for n, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                yield f"{name}, line {n}", parse(line.decode("utf-8-sig"), name, line=n)
-            except UnicodeDecodeError:
-                problems.add(f"{name}, line {n}: not UTF-8; save the file as UTF-8")
-            except AnnotatorError as error:
-                problems.add(str(error))
+def _parse_lines(path: Path, data: bytes) -> Iterator[Content]:
+    name = _file_name(path)
+    for n, line in enumerate(io.BytesIO(data), 1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {n}"
+        try:
+            yield _Record(path, where, parse(line.decode("utf-8-sig"), name, line=n))
+        except UnicodeDecodeError:
+            yield f"{where}: not UTF-8; save the file as UTF-8"
+        except AnnotatorError as error:
+            yield str(error)
 
 
-def _record_rows(
-    value: Any, where: str, path: Path, scheme: Scheme, problems: Problems
-) -> Iterator[LabelRow]:
-    """Yield the rows in one JSON value, by what it looks like."""
-    if not isinstance(value, dict):
-        problems.add(f"{where}: found {kind(value)}, expected an object with a label")
-        return
-    try:
-        yield from _read_record(value, where, path, scheme)
-    except AnnotatorError as error:
-        problems.add(str(error))
+def _content_rows(content: Content, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+    """Yield the rows in a part of a file, by what it looks like."""
+    if isinstance(content, str):
+        problems.add(content)
+    elif isinstance(content, LabelTable):
+        yield from table_rows(content, scheme, problems)
+    elif not isinstance(content.value, dict):
+        problems.add(
+            f"{content.where}: found {kind(content.value)}, expected an object with a label"
+        )
+    else:
+        try:
+            yield from _read_record(content.value, content.where, content.path, scheme)
+        except AnnotatorError as error:
+            problems.add(str(error))
 
 
 def _read_record(

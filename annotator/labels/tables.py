@@ -1,9 +1,11 @@
 """Labels in a table: CSV or TSV, as a spreadsheet saves them."""
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,34 +22,61 @@ _COLUMNS = {*FIELDS, "instance_id", "user", "user_id"}
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what errors="surrogateescape" leaves
 
 
-def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
-    """Yield the rows of a table, one in memory at a time; what is wrong with it is recorded.
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """A table of labels: the file, the line and the cells of its header, and what is below it:
+    the filled lines with their numbers, or what is wrong at that place.
+    """
 
-    Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns. An
-    empty cell is an absent field. Lines that are empty throughout are left out.
+    name: str
+    start: int
+    columns: list[str]
+    lines: list[tuple[int, list[str]] | str]
+
+
+def parse_table(data: bytes, name: str) -> LabelTable:
+    """Return the cells of a table.
+
+    Cells are separated by commas, semicolons or tabs, whichever fits the names of the columns.
+    Lines that are empty throughout are left out.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _CELL))
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        lines = _lines(file, name, problems)
-        start, header = next(lines, (1, []))
-        columns = [_column(cell) for cell in header]
-        if not _check_columns(columns, f"{name}, line {start}", scheme, problems):
-            return
-        for line, cells in lines:
-            where = f"{name}, line {line}"
-            if _NOT_UTF8.search("".join(cells)):
-                problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
-            elif len(cells) > len(columns):
-                count = f"{len(cells)} cells, but {len(columns)} columns"
-                problems.add(f"{where}: {count}; put a text that has the separator in quotes")
-            else:
-                filled = zip(columns, cells, strict=False)
-                row = {
-                    column: unguarded(cell) if column == "trace_id" else _cell_text(cell)
-                    for column, cell in filled
-                    if cell.strip()
-                }
-                yield from _rows(row, columns, where, scheme, problems)
+    lines = _lines(io.StringIO(data.decode("utf-8-sig", "surrogateescape"), ""), name)
+    first = next(lines, "")
+    if isinstance(first, str):  # not even a header
+        return LabelTable(name, 1, [], [first] if first else [])
+    start, header = first
+    return LabelTable(name, start, [_column(cell) for cell in header], list(lines))
+
+
+def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
+    """Yield the rows of a table; what is wrong with it is recorded. An empty cell is an absent
+    field.
+    """
+    columns = table.columns
+    for problem in table.lines if not columns else ():
+        problems.add(str(problem))
+    if not _check_columns(columns, f"{table.name}, line {table.start}", scheme, problems):
+        return
+    for content in table.lines:
+        if isinstance(content, str):
+            problems.add(content)
+            continue
+        line, cells = content
+        where = f"{table.name}, line {line}"
+        if _NOT_UTF8.search("".join(cells)):
+            problems.add(f"{where}: not UTF-8; save the file as UTF-8 (Excel: CSV UTF-8)")
+        elif len(cells) > len(columns):
+            count = f"{len(cells)} cells, but {len(columns)} columns"
+            problems.add(f"{where}: {count}; put a text that has the separator in quotes")
+        else:
+            filled = zip(columns, cells, strict=False)
+            row = {
+                column: unguarded(cell) if column == "trace_id" else _cell_text(cell)
+                for column, cell in filled
+                if cell.strip()
+            }
+            yield from _rows(row, columns, where, scheme, problems)
 
 
 def columns_of(path: Path) -> list[str]:
@@ -57,12 +86,12 @@ def columns_of(path: Path) -> list[str]:
         OSError: the file cannot be read.
     """
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        _, header = next(_lines(file, "", Problems()), (1, []))
-    return [_column(cell) for cell in header]
+        first = next(_lines(file, ""), "")
+    return [] if isinstance(first, str) else [_column(cell) for cell in first[1]]
 
 
-def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Yield the filled lines with the number each begins at."""
+def _lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:
+    """Yield the filled lines with the number each begins at, or why there are no further ones."""
     first = next((line for line in file if line.strip()), "")
     separator = max(",;\t", key=lambda sign: len(_COLUMNS & _words(first, sign)))
     file.seek(0)
@@ -74,7 +103,7 @@ def _lines(file: TextIO, name: str, problems: Problems) -> Iterator[tuple[int, l
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
-        problems.add(f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?")
+        yield f"{name}, line {line}: not a table: {error}; is a quotation mark not closed?"
 
 
 def _words(header: str, separator: str) -> set[str]:

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from annotator.annotations import lone_cluster
-from annotator.calibration.correct import Calibrations
-from annotator.calibration.estimates import Judged, cautions, estimate_code
+from annotator.calibration.estimates import Judged, estimate_code, list_cautions
+from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.comparison_sides import (
     JUDGE,
@@ -309,6 +309,6 @@ def _notes(
     )
     for name, side, shares in zip(("first", "second"), sides, corrected, strict=True):
         people = [trace.person for trace in side if trace.person]
-        for caution in cautions(people, shares):
+        for caution in list_cautions(people, shares):
             yield f"{name}: {caution}"
     yield from terms.warnings

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
-from annotator.calibration.correct import Stored, fitted, labelled_in
-from annotator.calibration.estimates import Labelled
+from annotator.calibration.correct import fit_calibration, match_traces
+from annotator.calibration.model import Calibration, LabelledTrace
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
@@ -30,7 +30,7 @@ class JudgedTrace:
     key: Hashable
     task: str | None
     labels: tuple[str, ...]
-    person: Labelled | None
+    person: LabelledTrace | None
     cluster: str | None
 
 
@@ -51,7 +51,7 @@ def read_sides(
     runs: Sequence[Run],
     scheme: Scheme,
     names: tuple[str, str, str],
-    calibrations: Sequence[Stored],
+    calibrations: Sequence[Calibration],
 ) -> tuple[Sides, Terms]:
     """Return the judged traces of both sides, and on what terms they were calibrated.
 
@@ -66,7 +66,7 @@ def read_sides(
     value_counts: Counter[str] = Counter()
     terms: Terms | None = None
     for run, name in zip(runs, name_runs(runs), strict=True):
-        people: dict[str, Labelled] = {}
+        people: dict[str, LabelledTrace] = {}
         if calibrations:
             people, terms_of_run = _people(run, scheme, calibrations)
             terms = _join_terms(terms, terms_of_run)
@@ -114,20 +114,23 @@ def _join_terms(before: Terms | None, terms: Terms) -> Terms:
 
 
 def _people(
-    run: Run, scheme: Scheme, calibrations: Sequence[Stored]
-) -> tuple[dict[str, Labelled], Terms]:
+    run: Run, scheme: Scheme, calibrations: Sequence[Calibration]
+) -> tuple[dict[str, LabelledTrace], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    stored, frame, why = fitted(run, scheme.id, calibrations)
-    if why:
+    calibration, frame, reason = fit_calibration(run, scheme.id, calibrations)
+    if reason:
         raise AnnotatorError(
-            f"the calibration for {scheme.id} does not fit: {why}. Groups are compared by the"
+            f"the calibration for {scheme.id} does not fit: {reason}. Groups are compared by the"
             " labels of their own traces: calibrate this run"
         )
-    rows = labelled_in(stored, frame)
-    scale = frame.total / sum(row.weight for row in rows) if rows else 1.0
-    people = {row.trace_id: replace(row, weight=row.weight * scale) for row in rows}
+    traces = match_traces(calibration, frame)
+    scale = frame.total / sum(trace.weight for trace in traces) if traces else 1.0
+    people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     terms = Terms(
-        stored.confidence, stored.population, tuple(stored.cluster_by), tuple(stored.warnings)
+        calibration.confidence,
+        calibration.population,
+        calibration.cluster_by,
+        calibration.warnings,
     )
     return people, terms
 
@@ -142,7 +145,7 @@ def _place_trace(
     annotation: Annotation,
     scheme: Scheme,
     attribute: str,
-    person: Labelled | None,
+    person: LabelledTrace | None,
     cluster: str | None,
 ) -> JudgedTrace:
     task = cluster_of(annotation.attributes, DEFAULT_CLUSTER)

@@ -15,9 +15,10 @@ from annotator.runs.run import Run, name_runs
 from validation import Interval, wilson
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
-    from annotator.calibration.correct import Calibrations, Correction, Stored
+    from annotator.calibration.correct import Correction
     from annotator.calibration.estimates import CodeEstimates
     from annotator.calibration.frame import Frame
+    from annotator.calibration.model import Calibration, Calibrations
 
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
@@ -204,25 +205,27 @@ class _Frames:
                 f" {', '.join(run.schemes)}"
             )
         self._run = run
-        self._stored: dict[str, Stored] = {}
+        self._calibrations: dict[str, Calibration] = {}
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.correct import own
+            from annotator.calibration.correct import choose_calibration
 
             frame = self._frames[name, None] = self._empty(name)
-            stored = self._stored[name] = own(calibrations[name], frame)
-            self._wanted[name] = {pair.trace_id for pair in stored.joined}
+            calibration = self._calibrations[name] = choose_calibration(calibrations[name], frame)
+            self._wanted[name] = {trace.trace_id for trace in calibration.joined}
 
     def add(self, annotation: Annotation, group: str | None) -> None:
         """Count an annotation in its group, None for all together."""
         name = annotation.rubric
-        if name not in self._stored:
+        if name not in self._calibrations:
             return
         if (name, group) not in self._frames:
             self._frames[name, group] = self._empty(name)
         frame = self._frames[name, group]
-        frame.add(annotation, cluster_of(annotation.attributes, self._stored[name].cluster_by))
+        frame.add(
+            annotation, cluster_of(annotation.attributes, self._calibrations[name].cluster_by)
+        )
         if annotation.trace_id in self._wanted[name]:
             frame.wanted[annotation.trace_id] = annotation
 
@@ -242,13 +245,13 @@ class _Frames:
 
     def correction(self, name: str, group: str | None, *, transfer: bool) -> "Correction | None":
         """Return the corrected shares of a group; None without a calibration of the rubric."""
-        if name not in self._stored:
+        if name not in self._calibrations:
             return None
         from annotator.calibration.correct import correction_of
 
         frame = self._frames.get((name, group)) or self._empty(name)
         whole = self._whole(name)
-        return correction_of(self._stored[name], frame, whole, self._run, transfer=transfer)
+        return correction_of(self._calibrations[name], frame, whole, self._run, transfer=transfer)
 
 
 def _table(

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from annotator.calibration.join import in_split, reference
+from annotator.calibration.join import choose_labels, select_split
 from annotator.errors import AnnotatorError
-from annotator.labels import Label, read_labels, rubrics_in
+from annotator.labels import Label, LabelFiles
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 
@@ -16,8 +16,8 @@ def read_person_labels(
     """Return people's labels for the rubrics of some runs, by rubric and trace.
 
     Whose label decides is what ``annotate calibrate`` takes it to be
-    (:func:`annotator.calibration.join.reference`), and as there, labels of the test split are not
-    looked at.
+    (:func:`annotator.calibration.join.choose_labels`), and as there, labels of the test split are
+    not looked at.
 
     Raises:
         AnnotatorError: the labels cannot be read, are for none of the rubrics or for another
@@ -27,7 +27,8 @@ def read_person_labels(
     for run in runs:
         for name, rubric in run.schemes.items():
             versions.setdefault(name, {})[rubric.sha256] = rubric
-    there = rubrics_in(files)
+    label_files = LabelFiles(files)
+    there = label_files.count_rubrics()
     wanted = [name for name in versions if name in there or not there]
     if not wanted:
         judged = ", ".join(versions)
@@ -37,15 +38,15 @@ def read_person_labels(
     labels: dict[str, dict[str, Label]] = {}
     for name in wanted:
         for version in versions[name].values():  # labels have to be of all that are shown together
-            labels[name] = _choose(files, version, annotators)
+            labels[name] = _choose(label_files, version, annotators)
     return labels
 
 
-def _choose(files: Sequence[Path], rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
-    chosen, _ = reference(read_labels(files, rubric), annotators)
+def _choose(files: LabelFiles, rubric: Scheme, annotators: Sequence[str]) -> dict[str, Label]:
+    chosen, _ = choose_labels(files.read(rubric), annotators)
     if {label.split for label in chosen.values()} == {"test"}:
         raise AnnotatorError(
             f"the labels for {rubric.id} are all of the test split: they are for the final look of"
             " annotate calibrate --final, and never shown beside the judge's"
         )
-    return in_split(chosen, final=False)[0]
+    return select_split(chosen, final=False)[0]

@@ -20,7 +20,7 @@ from annotator.web.payload import (
 )
 
 if TYPE_CHECKING:
-    from annotator.calibration.correct import Calibrations
+    from annotator.calibration.model import Calibrations
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """`annotate calibrate`: every number against one computed by hand, or again from `joined`."""
 
 import json
+import os
 import random
 from dataclasses import replace
 
 import pytest
 from scipy.stats import beta as beta_distribution
 
-from annotator.calibration.estimates import Judged, Labelled, estimate_code
-from annotator.calibration.session import Request, calibrate_run
-from annotator.reports.calibration import screen
+from annotator import api
+from annotator.calibration.estimates import Judged, estimate_code
+from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
+from annotator.reports.calibration import render_calibration
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
@@ -21,6 +23,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
+from tests.conftest import count_opens
 from validation import (
     agreement_of,
     cell,
@@ -339,12 +342,12 @@ def test_the_recall_interval_knows_of_tasks():
     tasks Student's quantile widens it (statistics.md, section 3: "recall by the same posterior").
     """
     rows = [
-        Labelled(
+        LabelledTrace(
             f"t{n}",
-            frozenset({"a"} if n % 5 < 3 else {"none"}),
-            frozenset({"a"} if n % 2 else {"none"}),
-            1.0,
-            "one task",
+            Codes(None, ()),
+            Codes(None, ()),
+            CountedLabels(("a" if n % 5 < 3 else "none",), ("a" if n % 2 else "none",)),
+            cluster="one task",
         )
         for n in range(40)
     ]
@@ -604,6 +607,55 @@ def test_between_with_a_rubric_that_is_not_known(annotate_cli, tmp_path, rubric)
     said_in_words(annotate_cli("calibrate", "--labels", file, "--between", "ann", "bob"))
 
 
+# The files
+
+
+@pytest.mark.parametrize(
+    ("options", "suffix"),
+    [
+        (("one",), "json"),
+        (("one", "--rubric", "faults"), "csv"),
+        (("one", "--against", "two"), "folder"),
+        (("one", "--between", "ann", "bob"), "jsonl"),
+        (("--rubric", "faults.yaml", "--between", "ann", "bob"), "csv"),
+    ],
+)
+def test_the_labels_are_opened_once(tmp_path, rubric, options, suffix):
+    """However many rubrics they are for, and whoever is held against whom: what was hashed is what
+    was counted.
+    """
+    other = make_rubric(tmp_path, "one", ["delta"], id="other")
+    for name in ("one", "two"):
+        more = [(other, [said("t0", "delta"), said("t1")])]
+        make_run(tmp_path / name, rubric, [said("t0", "alpha"), said("t1")], more=more)
+    names = ("trace_id", "rubric", "annotator", "primary")
+    rows = [
+        {name: label(f"t{n}", scheme, *codes, by=by)[name] or "none" for name in names}
+        for scheme, codes in ((rubric, ("alpha",)), (other, ("delta",)))
+        for by in ("ann", "bob")
+        for n in (0, 1)
+    ]
+    file = tmp_path / "people" / f"labels.{suffix.replace('folder', 'csv')}"
+    write_labels(file, rows)
+    if file.suffix == ".json":
+        file.write_text(json.dumps(rows))
+    elif file.suffix == ".csv":
+        file.write_text("\n".join(map(",".join, [names, *(row.values() for row in rows)])))
+    files = file.parent if suffix == "folder" else file
+    whose = () if "--between" in options else ("--annotator", "ann")
+    command = ("calibrate", *options, "--labels", files, *whose)
+    assert count_opens(tmp_path, file.name, *command) == [1]
+
+
+def test_labels_out_of_a_pipe_are_refused(annotate_cli, tmp_path, rubric):
+    """Nothing can stand beside them, so that no look at them could be noted."""
+    run, _ = simple(tmp_path, rubric, [("alpha", "alpha")])
+    os.mkfifo(tmp_path / "pipe")
+    done = annotate_cli("calibrate", run, "--labels", "pipe")
+    said_in_words(done)
+    assert "pipe: not a regular file; save the labels to one" in done.err
+
+
 # Judges with each other
 
 
@@ -791,8 +843,7 @@ def test_an_impossible_bar(annotate_cli, golden, bar):
 
 def test_the_screen_never_prints_what_is_undefined(tmp_path, rubric):
     run, file = simple(tmp_path, rubric, [("alpha", "alpha")])
-    [done] = calibrate_run(open_run(run), Request(files=(file,)))
-    text = screen(done.calibration)
+    text = render_calibration(api.calibrate(open_run(run), file))
     assert "nan" not in text.lower()
     assert "None" not in text
     assert "human-human  not measured" in text

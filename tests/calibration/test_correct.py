@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from annotator.calibration.correct import correct, read_calibrations
+from annotator.calibration.correct import correct
 from annotator.calibration.frame import read_frame
+from annotator.calibration.model import read_calibrations
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,

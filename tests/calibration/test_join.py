@@ -6,7 +6,7 @@ import pytest
 
 from annotator.annotations import Annotation, cluster_of
 from annotator.calibration.frame import read_frame
-from annotator.calibration.join import in_split, one_label, reference
+from annotator.calibration.join import choose_labels, join_labels, select_split
 from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
 from annotator.runs.run import open_run
@@ -166,7 +166,7 @@ def test_whose_labels_count_by_default(tmp_path, rubric, more, whose):
     rows = [label(trace, rubric, code, by=by) for trace, code, by in more]
     file = write_two(tmp_path, rubric, *rows)
     labels = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary"))
-    assert reference(labels, ())[1] == whose
+    assert choose_labels(labels, ())[1] == whose
 
 
 def test_a_gold_of_a_part_is_no_default(annotate_cli, tmp_path, rubric, ten):
@@ -241,8 +241,8 @@ def test_a_split_that_cannot_be_looked_at_is_refused(
 def test_in_split_keeps_nothing_of_the_other(tmp_path, rubric):
     file = split_labels(tmp_path, rubric, ["dev", "test"] * 5)
     chosen = read_labels([file], make_scheme("faults", rubric_codes(rubric), "primary")).of("ann")
-    dev, _ = in_split(chosen, final=False)
-    test, _ = in_split(chosen, final=True)
+    dev, _ = select_split(chosen, final=False)
+    test, _ = select_split(chosen, final=True)
     assert dev.keys() | test.keys() == chosen.keys()
     assert not dev.keys() & test.keys()
 
@@ -404,7 +404,7 @@ def test_what_is_counted(tmp_path, choice, codes, counted):
 
 
 def test_one_label_does_not_depend_on_the_order():
-    assert one_label(("beta", "alpha")) == one_label({"alpha", "beta"}) == "alpha+beta"
+    assert join_labels(("beta", "alpha")) == join_labels({"alpha", "beta"}) == "alpha+beta"
 
 
 # Bad input

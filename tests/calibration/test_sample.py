@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
+from annotator.api import calibrate
 from annotator.calibration import sheets
 from annotator.calibration.design import (
     Candidate,
     Design,
     DrawnStratum,
     allocate,
-    doubles,
     draw,
+    draw_doubles,
     read_design,
     split_of,
     top_up,
 )
 from annotator.calibration.draw import Draw, draw_sheet
-from annotator.calibration.session import Request, calibrate_run
 from annotator.calibration.sheets import Split
 from annotator.errors import AnnotatorError
 from annotator.labels import read_labels
@@ -245,9 +245,9 @@ def test_every_trace_is_as_likely_after_a_top_up():
 
 def test_doubles_are_a_random_part():
     chosen = [Candidate(f"t{n}", "p") for n in range(10)]
-    assert len(doubles(chosen, 4, 0)) == 4
-    assert set(doubles(chosen, 99, 0)) == set(chosen)
-    counts = Counter(one for seed in range(2000) for one in doubles(chosen, 3, seed))
+    assert len(draw_doubles(chosen, 4, 0)) == 4
+    assert set(draw_doubles(chosen, 99, 0)) == set(chosen)
+    counts = Counter(one for seed in range(2000) for one in draw_doubles(chosen, 3, seed))
     assert chisquare([counts[one] for one in chosen]).pvalue > 0.001
 
 
@@ -767,12 +767,12 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
                 for row in rows
             ],
         )
-        [done] = calibrate_run(open_run(run), Request(files=(tmp_path / f"l{seed}.jsonl",)))
-        for row in done.calibration.rows:
+        made = calibrate(open_run(run), tmp_path / f"l{seed}.jsonl")
+        for row in made.rows:
             labels += 1
             held += row.corrected.low <= shares[row.code] <= row.corrected.high
             plain += row.judged.low <= shares[row.code] <= row.judged.high
-        c0 = next(row for row in done.calibration.rows if row.code == "c0")
+        c0 = next(row for row in made.rows if row.code == "c0")
         assert c0.judged.low > 1.5 * shares["c0"]
         assert abs(c0.corrected.value - shares["c0"]) < 0.07
         # The sample as if it were uniform: the rare codes are far too frequent in it.

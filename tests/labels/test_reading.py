@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from annotator.errors import AnnotatorError
-from annotator.labels import Label, Labels, read_labels, rubrics_in
+from annotator.labels import Label, LabelFiles, Labels, read_labels
 from annotator.labels.model import Passage
 from annotator.rubrics import Scheme, load_rubric
 from annotator.text import one_line
@@ -156,7 +156,7 @@ def test_annotators_and_other_rubrics(tmp_path):
     assert labels.other_rubrics == {"causes": 2}
     assert set(labels.of("ann")) == {"t2"}
     assert labels.of("nobody") == {}
-    assert rubrics_in([file]) == {"symptoms": 2, "causes": 2}
+    assert LabelFiles([file]).count_rubrics() == {"symptoms": 2, "causes": 2}
 
 
 def test_a_list_of_objects_and_one_object_are_read_too(tmp_path):
@@ -365,10 +365,10 @@ def test_files_that_cannot_be_read(tmp_path, name, data, message):
     assert text.startswith(str(file))
     assert message in text
     if "no label" in message or "rubric" in message:
-        assert rubrics_in([file]) == {}
+        assert LabelFiles([file]).count_rubrics() == {}
     else:
         with pytest.raises(AnnotatorError):
-            rubrics_in([file])
+            LabelFiles([file]).count_rubrics()
 
 
 def test_folders_and_pipes_that_hold_no_labels(tmp_path):
@@ -593,7 +593,7 @@ def test_label_studio_data_may_name_another_rubric_and_must_name_the_trace(tmp_p
     other = task(by(1, choice("primary", "x")), rubric="causes")
     file = saved(tmp_path / "e.json", [other, task(by(1, choice("primary", "none")))])
     assert read_labels([file], PRIMARY).other_rubrics == {"causes": 1}
-    assert rubrics_in([file]) == {"causes": 1}
+    assert LabelFiles([file]).count_rubrics() == {"causes": 1}
     text = problem(saved(tmp_path / "e.json", [task(by(1, choice("p", "none")), trace_id=None)]))
     assert "trace_id: missing" in text
     assert "annotator: missing" in problem(
@@ -748,7 +748,7 @@ def test_potato_problems(tmp_path, labels, message):
 
 def attempt(path: Path, codes: Scheme) -> None:
     """Read a file of anything: labels come out, or an error that is safe to show."""
-    for read in (lambda: read_labels([path], codes), lambda: rubrics_in([path])):
+    for read in (lambda: read_labels([path], codes), lambda: LabelFiles([path]).count_rubrics()):
         text = "read"
         try:
             read()

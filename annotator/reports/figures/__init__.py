@@ -18,7 +18,7 @@ from annotator.text import one_line
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from annotator.calibration.correct import Calibrations
+    from annotator.calibration.model import Calibrations
     from annotator.reports.co_occurrence import CoOccurrence
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.stats import Stats

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotator.calibration.correct import Calibrations, Stored, described, fitted, labelled_in
+from annotator.calibration.correct import describe_labels, fit_calibration, match_traces
+from annotator.calibration.model import Calibration, Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.matrix import Matrix, stack_matrices
@@ -22,7 +23,7 @@ class _Confusion:
 
     run: str
     rubric: Scheme
-    stored: Stored
+    calibration: Calibration
     counts: Sequence[Sequence[int | None]]
     n: int
 
@@ -58,15 +59,15 @@ def figure(source: FigureSource) -> Plot:
 
 
 def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _Confusion:
-    stored, frame, why = fitted(run, rubric.id, calibrations[rubric.id])
-    if why:
+    calibration, frame, reason = fit_calibration(run, rubric.id, calibrations[rubric.id])
+    if reason:
         raise AnnotatorError(
-            f"--plot confusion: the calibration for {rubric.id} does not fit: {why}; name the run"
-            " that was calibrated"
+            f"--plot confusion: the calibration for {rubric.id} does not fit: {reason}; name the"
+            " run that was calibrated"
         )
-    rows = labelled_in(stored, frame)
-    human = [label for row in rows for label in row.human]  # one for each trace
-    judge = [label for row in rows for label in row.judge]
+    traces = match_traces(calibration, frame)
+    human = [label for trace in traces for label in trace.counted.human]  # one for each trace
+    judge = [label for trace in traces for label in trace.counted.judge]
     findable = rubric.judged | {NONE}
     counts = [
         [
@@ -75,13 +76,13 @@ def _count(run: Run, name: str, rubric: Scheme, calibrations: Calibrations) -> _
         ]
         for row in confusion_matrix(human, judge, rubric.labels)
     ]
-    return _Confusion(name, rubric, stored, counts, len(rows))
+    return _Confusion(name, rubric, calibration, counts, len(traces))
 
 
 def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
     rubric = confusion.rubric
     title = "" if alone else f"{to_glyphs(rubric.id)} v{rubric.version}  {to_glyphs(confusion.run)}"
-    people = to_glyphs(", ".join(confusion.stored.labels.annotators))
+    people = to_glyphs(", ".join(confusion.calibration.labels.annotators))
     code = "primary code" if rubric.choice == "primary" else "code"
     n = f"n = {confusion.n}, labels of {people}"
     below = f"Labelled traces by their {code} ({n}); not weighted."
@@ -90,10 +91,10 @@ def _panel(confusion: _Confusion, *, alone: bool) -> Matrix:
 
 
 def _about(confusion: _Confusion) -> str:
-    rubric, stored = confusion.rubric, confusion.stored
+    rubric, calibration = confusion.rubric, confusion.calibration
     return (
         f"{rubric.id} v{rubric.version} (sha256 {rubric.sha256})"
-        f"  judge {name_judge(stored.judge, stored.judge_sha256)}  run {stored.run}"
-        f"  {confusion.n} labels of {', '.join(stored.labels.annotators)}"
-        f" ({described(stored)}), not weighted"
+        f"  judge {name_judge(calibration.judge, calibration.judge_sha256)}  run {calibration.run}"
+        f"  {confusion.n} labels of {', '.join(calibration.labels.annotators)}"
+        f" ({describe_labels(calibration)}), not weighted"
     )
