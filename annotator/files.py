@@ -6,6 +6,7 @@ lines. Whatever happens on the way (a full disk, Ctrl-C, ``kill -9``), what was 
 
 import errno
 import fcntl
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from annotator.errors import AnnotatorError
 from annotator.text import one_line, storable
 
 _Stamp = tuple[int, int, int]
+_LONGEST_NAME = 240  # bytes: file systems take 255, and a folder made beside adds eight
 
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
@@ -59,14 +61,17 @@ class NewFile:
 
     An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves
     (``.NAME.part``) is written over when the file is written again; who writes the same file at the
-    same time waits. ``exclusive``: a file that is there already is not replaced.
+    same time waits, or is told ``busy``. ``exclusive``: a file that is there already is not
+    replaced.
 
     Raises:
         AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
             is a folder or a device, or is there at all and this is ``exclusive``.
     """
 
-    def __init__(self, path: Path, *, exclusive: bool = False, advice: str = "") -> None:
+    def __init__(
+        self, path: Path, *, exclusive: bool = False, busy: str = "", advice: str = ""
+    ) -> None:
         self._path = path
         self._exclusive = exclusive
         if exclusive and os.path.lexists(path):
@@ -74,13 +79,16 @@ class NewFile:
         self._target = _resolve(path)
         before = self._target.exists()
         self._advice = advice or ("what was there is unchanged" if before else "")
-        self._part = self._target.with_name(f".{self._target.name}.part")
+        self._part = _beside(self._target, ".part")
         self._lock: BinaryIO | None = None
         self._out: BinaryIO
         with explain_errors(path, self._advice):
             if before and not os.access(self._target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            lock = _open_locked(self._part, wait=True)
+            try:
+                lock = _open_locked(self._part, wait=not busy)
+            except BlockingIOError as error:
+                raise AnnotatorError(busy) from error
             self._lock = self._out = lock
             try:
                 os.ftruncate(lock.fileno(), 0)
@@ -165,7 +173,7 @@ def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
     target = path.resolve()
     with (
         explain_errors(path),
-        TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside,
+        TemporaryDirectory(prefix=_beside(target, "-").name, dir=target.parent) as aside,
     ):
         part, before = Path(aside) / "part", Path(aside) / "before"
         yield part
@@ -204,7 +212,7 @@ class LineLog:
         self._advice = advice
         self._durable = durable
         self._target = _resolve(file)
-        self.lock_file = self._target.with_name(f".{self._target.name}.lock")
+        self.lock_file = _beside(self._target, ".lock")
         self._fd = -1
         with explain_errors(file, advice):
             try:
@@ -369,6 +377,14 @@ def _resolve(path: Path) -> Path:
         if target.exists() and not target.is_file():
             raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
     return target
+
+
+def _beside(target: Path, suffix: str) -> Path:
+    """Return the hidden name beside a file, or one made of its hash where that is too long."""
+    name = f".{target.name}{suffix}"
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()}{suffix}"
+    return target.with_name(name)
 
 
 def _open_locked(file: Path, *, wait: bool) -> BinaryIO:

@@ -142,6 +142,23 @@ def test_who_writes_at_the_same_time_waits(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+def test_who_must_not_wait_is_told(tmp_path):
+    file = tmp_path / "file"
+    with NewFile(file) as out:
+        out.write(b"first")
+        with pytest.raises(AnnotatorError, match="somebody writes it"):
+            NewFile(file, busy="somebody writes it")
+    assert contents(tmp_path) == {"file": b"first"}
+
+
+def test_names_as_long_as_a_file_system_takes(tmp_path):
+    file, log = tmp_path / ("x" * 255), tmp_path / ("\u00e9" * 127)
+    write_file(file, "new")
+    with LineLog(log) as lines:
+        lines.append(b"line\n")
+    assert contents(tmp_path) == {file.name: b"new", log.name: b"line\n"}
+
+
 def test_permissions_and_links_stay(tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     write_file(real, "old")

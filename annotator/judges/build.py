@@ -232,7 +232,9 @@ def build_judge(
         return BuiltJudge(RulesJudge())
     if is_plugin("judges", judge):
         plugin = load_plugin("judges", judge)
-        return BuiltJudge(_host(plugin.make(*MEMBERS), plugin.origin))
+        from annotator.judges.hosted import HostedJudge
+
+        return BuiltJudge(HostedJudge(plugin.make(*MEMBERS), plugin.origin))
     if judge == "llm" or not judge.strip():
         raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
     if judge.endswith((".yaml", ".yml")):

@@ -8,6 +8,7 @@ import threading
 from annotator import Claim, Quote, Verdict
 from annotator.annotations import Usage
 from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
+from annotator.judges.rules import RulesJudge
 
 
 def echo(trace, code="C4a"):
@@ -88,6 +89,10 @@ class TwoLines(Good):
 
 class Rules(Good):
     id = "rules"
+
+
+def borrowed():
+    return RulesJudge()
 
 
 class Model(Good):

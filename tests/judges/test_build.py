@@ -96,6 +96,7 @@ NO_JUDGES = {
     "NoId": "expected a name of one line for the annotations, found ''",
     "TwoLines": r"found 'two\nlines'",
     "Rules": "'rules' is the name of a built-in judge",
+    "borrowed": "'rules' is the name of a built-in judge",
     "Model": "'llm:gpt-5' is the name of a built-in judge",
     "NoJson": "settings: it cannot be stored as JSON: Object of type object",
     "NoNumber": "settings: it cannot be stored as JSON: Out of range float",

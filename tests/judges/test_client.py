@@ -112,10 +112,20 @@ def test_a_key_does_not_go_where_a_redirect_leads(
         )
         with (
             OpenAIServer(scripted(there), probe=scripted(there)) as server,
-            pytest.raises(AnnotatorError, match=f"HTTP {status}"),
+            pytest.raises(AnnotatorError, match=f"HTTP {status} to 127.0.0.1.*--base-url"),
         ):
             judged(server, trace, rubric, mode="tools")
-        assert other.calls == 0
+        assert (server.calls, other.calls) == (1, 0)
+
+
+@pytest.mark.parametrize("key", ["sk-1\nX-Evil: 1", "sk-\x07", "sk-\u00e9"])
+def test_a_key_that_can_be_none_is_refused_and_not_shown(
+    rubric: Rubric, trace: Trace, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with OpenAIServer() as server, pytest.raises(AnnotatorError, match="in MY_KEY") as error:
+        judged(server, trace, rubric, mode="tools", api_key_env="MY_KEY")
+    assert (server.calls, "sk-" in str(error.value)) == (0, False)
 
 
 ENDLESS = {

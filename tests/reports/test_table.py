@@ -72,12 +72,20 @@ PLAIN = Table("some", ("what", "n"), [("=a", "1"), ("b", "-")], notes=["Of 2."],
 def test_a_table_without_records_gives_its_cells():
     assert PLAIN.to_pandas().to_dict("list") == {"what": ["=a", "b"], "n": ["1", "-"]}
     assert json.loads(PLAIN.to("json")) == [
-        {"title": "some", "rows": [{"what": "=a", "n": "1"}, {"what": "b", "n": "-"}]}
+        {"title": "some", "header": ["what", "n"], "rows": [["=a", "1"], ["b", "-"]]}
         | {"notes": ["Of 2."]}
     ]
     rows = list(csv.reader(io.StringIO(PLAIN.to("csv"))))
     assert rows == [["what", "n"], ["'=a", "1"], ["b", ""]]
     assert str(PLAIN) == "some\n\nwhat  n\n-------\n=a    1\nb     -\n\nOf 2."
+
+
+def test_no_cell_of_a_table_without_records_is_lost_or_a_formula():
+    alike = Table("t", ("what", "%", "%"), [("a", "-1.5", "=b"), ("c", "+2", "@d")])
+    assert json.loads(alike.to("json"))[0]["rows"] == [["a", "-1.5", "=b"], ["c", "+2", "@d"]]
+    rows = list(csv.reader(io.StringIO(alike.to("csv"))))
+    assert rows == [["what", "%", "%"], ["a", "-1.5", "'=b"], ["c", "+2", "'@d"]]
+    assert Table(notes=["alone"]).to("csv") == ""
 
 
 class Cells(HTMLParser):

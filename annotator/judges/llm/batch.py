@@ -49,7 +49,8 @@ class FileOutbox:
         self.written = 0
         self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
-        self._out = NewFile(file) if file else None
+        busy = f"{file}: another run is writing it: wait for its end, or name another --batch-file"
+        self._out = NewFile(file, busy=busy) if file else None
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""

@@ -338,6 +338,15 @@ def _meaning(error: APIStatusError) -> Reply:
         return reply
     if request and _FILTERED.search(f"{code} {message}"):
         raise CallFailed(f"the server refuses the content: {words}")
+    if status in (301, 302, 303, 307, 308):
+        host = re.match(
+            r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
+        )
+        where = f" to {one_line(host[1], 200)}" if host else ""
+        raise JudgeStopped(
+            f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
+            " follow: give the address that answers as --base-url"
+        )
     if status in (401, 402, 403) or code == "insufficient_quota":
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
     if status == 404 and not _FORM.search(message):

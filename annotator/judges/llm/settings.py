@@ -202,7 +202,7 @@ def api_key(url: str, env: str) -> str:
         AnnotatorError: the variable is not set and the URL is not local.
     """
     key = os.environ.get(env, "").strip()
-    if not key.isascii():
+    if not (key.isascii() and key.isprintable()):
         raise AnnotatorError(f"the API key in {env} holds characters that no key can have")
     if not key and not is_local(url):
         raise AnnotatorError(

@@ -22,9 +22,19 @@ def render(tables: Sequence[Table]) -> str:
             cells = [_cell(record.get(column.key), column.part) for column in table.columns]
             writer.writerow(cells)
     for table in () if recorded else tables:
-        for name, *digits in (table.header, *table.rows):
-            writer.writerow([_cell(name), *("" if cell == UNDEFINED else cell for cell in digits)])
+        for row in (table.header, *table.rows) if table.header else ():
+            writer.writerow([_cell_as_printed(cell) for cell in row])
     return out.getvalue().rstrip("\n")
+
+
+def _cell_as_printed(cell: str) -> object:
+    if cell == UNDEFINED:
+        return ""
+    try:
+        float(cell)
+    except ValueError:
+        return _cell(cell)
+    return cell  # a number may begin as a formula does
 
 
 def _cell(value: Any, part: str = "") -> object:

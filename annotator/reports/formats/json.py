@@ -17,8 +17,11 @@ def render(tables: Sequence[Table]) -> str:
 def _document(table: Table) -> Mapping[str, object]:
     if table.document is not None:
         return table.document
-    rows = table.records or [dict(zip(table.header, row, strict=True)) for row in table.rows]
-    return {"title": table.title, "rows": rows, "notes": table.notes}
+    if table.records:
+        return {"title": table.title, "rows": table.records, "notes": table.notes}
+    # As lists: two columns can have one name.
+    cells = {"header": table.header, "rows": table.rows}
+    return {"title": table.title, **cells, "notes": table.notes}
 
 
 def dump(value: object) -> str:
