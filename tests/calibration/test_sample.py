@@ -261,7 +261,7 @@ def test_time_of_a_sheet_grows_with_its_rows():
         design = Design(*("faults", "x", None, "all", "salt", 0.3, 0), strata, traces)
         return chosen, (), design, ALL
 
-    assert growth(lambda given: sheets.rows(*given), drawn(50), drawn(50 * FACTOR)) < LIMIT
+    assert growth(lambda given: sheets.make_rows(*given), drawn(50), drawn(50 * FACTOR)) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
