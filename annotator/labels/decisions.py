@@ -51,7 +51,7 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
     What is wrong is recorded, just as :func:`annotator.labels.read_labels` would.
     """
     seconds = row.fields.get("seconds")
-    if seconds is not None and not _is_time(seconds):
+    if seconds is not None and not (is_number(seconds) and 0 <= seconds < math.inf):
         RowCheck(row, scheme, problems).expect("a number of at least 0", "seconds", seconds)
         return None
     if not is_labelled(row.fields, scheme):
@@ -73,10 +73,6 @@ def decision_of(row: LabelRow, scheme: Scheme, problems: Problems) -> Decision |
         confidence=label.confidence,
         seconds=seconds,
     )
-
-
-def _is_time(value: Any) -> bool:
-    return is_number(value) and value >= 0 and math.isfinite(value)
 
 
 def find_unplaced(quotes: Iterable[str], spans: Iterable[Passage]) -> tuple[str, ...]:

@@ -61,10 +61,12 @@ def min_rows(record: Mapping[str, Any], where: str, scheme: Scheme) -> Iterator[
     A record without such an answer is not labelled yet.
     """
     questions = ("primary", "secondary", scheme.id)
+    answers = {name: _picks(value) for name, value in record.items()}
     picks = {
-        name: _picks(value)
-        for name, value in record.items()
-        if name in questions or (name not in FIELDS and _holds_codes(value, scheme))
+        name: words
+        for name, words in answers.items()
+        if name in questions
+        or (name not in FIELDS and any(is_code(word, scheme) for word in words))
     }
     evidence = [
         span["text"]
@@ -129,10 +131,6 @@ def _choices(item: Any) -> list[str]:
     choices = item.get("choices") if isinstance(item, dict) else None
     texts = choices if isinstance(choices, list) else []
     return [choice for choice in texts if isinstance(choice, str)]
-
-
-def _holds_codes(value: Any, scheme: Scheme) -> bool:
-    return any(is_code(pick, scheme) for pick in _picks(value))
 
 
 def _texts(value: Any) -> list[str]:

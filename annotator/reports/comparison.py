@@ -82,7 +82,7 @@ class GroupComparison:
     runs: tuple[str, ...] = ()
 
 
-_Shares = Mapping[str, Estimate]  # the corrected share of each code on one side
+_Shares = tuple[Mapping[str, Estimate], Mapping[str, Estimate]]  # corrected, on both sides
 
 
 def compare(
@@ -164,19 +164,11 @@ def _compare_by(
     confidence = terms.confidence
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
-    codes = [code for code in scheme.ids if all(code in judged_codes for judged_codes in judged)]
+    codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     corrected = _correct_shares(sides, codes, terms) if calibrated and not same else None
-    gaps = [_difference(code, sides, kind, confidence) for code in codes]
-    adjusted = adjust([test.p for _, test in gaps], "holm")
-    rows = []
-    for code, (estimate, test), p in zip(codes, gaps, adjusted, strict=True):
-        counts = [sum(code in trace.labels for trace in side) for side in sides]
-        first, second = (
-            wilson(k, len(side), confidence) for k, side in zip(counts, sides, strict=True)
-        )
-        gap = mover(corrected[0][code], corrected[1][code]) if corrected else None
-        rows.append(Difference(code, first, second, estimate, test, p, gap))
+    rows = [_difference(code, sides, kind, confidence, corrected) for code in codes]
+    adjusted = adjust([row.test.p for row in rows], "holm")
     left_out = [code for code in scheme.labels if code not in codes]
     return GroupComparison(
         scheme,
@@ -186,7 +178,7 @@ def _compare_by(
         (len(sides[0]), len(sides[1])),
         alone,
         confidence,
-        tuple(rows),
+        tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)),
         sum(p is not None for p in adjusted),
         tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
     )
@@ -209,21 +201,28 @@ def _pairs(
     return [(trace, partners[trace.key]) for trace in first if trace.key in partners]
 
 
-def _difference(code: str, sides: Sides, kind: Kind, confidence: float) -> tuple[Estimate, Test]:
+def _difference(
+    code: str, sides: Sides, kind: Kind, confidence: float, corrected: _Shares | None
+) -> Difference:
+    """Return the row of a code, its p not yet adjusted."""
     flags = [[code in trace.labels for trace in side] for side in sides]
+    first, second = (wilson(sum(side), len(side), confidence) for side in flags)
     if kind == "paired":
         cells = Counter(zip(*flags, strict=True))
         alone = cells[True, False], cells[False, True]
-        in_both, in_neither = cells[True, True], cells[False, False]
-        return paired_difference(in_both, *alone, in_neither, confidence), mcnemar(*alone)
-    (k1, n1), (k2, n2) = [(sum(side), len(side)) for side in flags]
-    test = fisher([[k1, n1 - k1], [k2, n2 - k2]])
-    if k1 + k2 in (0, n1 + n2):  # nothing to test, and nothing for Holm to count
-        which = "every" if k1 else "no"
-        test = replace(test, p=None, reason=f"{which} trace of either side has it")
-    if kind == "independent":
-        return difference(k1, n1, k2, n2, confidence), test
-    return _over_tasks(sides, flags, confidence), test
+        counts = cells[True, True], *alone, cells[False, False]
+        estimate, test = paired_difference(*counts, confidence), mcnemar(*alone)
+    else:
+        test = fisher([[first.k, first.n - first.k], [second.k, second.n - second.k]])
+        if first.k + second.k in (0, first.n + second.n):  # nothing to test, nor for Holm to count
+            which = "every" if first.k else "no"
+            test = replace(test, p=None, reason=f"{which} trace of either side has it")
+        if kind == "independent":
+            estimate = difference(first.k, first.n, second.k, second.n, confidence)
+        else:
+            estimate = _over_tasks(sides, flags, confidence)
+    gap = mover(corrected[0][code], corrected[1][code]) if corrected else None
+    return Difference(code, first, second, estimate, test, None, gap)
 
 
 def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float) -> Estimate:
@@ -248,11 +247,12 @@ def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float
     return bootstrap.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
 
 
-def _correct_shares(sides: Sides, codes: Sequence[str], terms: Terms) -> tuple[_Shares, _Shares]:
+def _correct_shares(sides: Sides, codes: Sequence[str], terms: Terms) -> _Shares:
     """Return the corrected shares of each side, by the labels of its traces: of ``codes`` and of
     every label that either side has.
     """
-    labels = dict.fromkeys((*codes, *_labels(sides)))
+    seen = sorted({label for side in sides for trace in side for label in trace.labels})
+    labels = dict.fromkeys((*codes, *seen))
     first, second = ({code: _share(code, side, terms) for code in labels} for side in sides)
     return first, second
 
@@ -279,7 +279,7 @@ def _notes(
     alone: tuple[int, int],
     left_out: Sequence[str],
     sides: Sides,
-    corrected: tuple[_Shares, _Shares] | None,
+    corrected: _Shares | None,
     terms: Terms,
     *,
     same: bool,
@@ -312,7 +312,3 @@ def _notes(
         for caution in list_cautions(people, shares):
             yield f"{name}: {caution}"
     yield from terms.warnings
-
-
-def _labels(sides: Sides) -> list[str]:
-    return sorted({label for side in sides for trace in side for label in trace.labels})

@@ -21,11 +21,6 @@ from validation import cell, poststratified
 CODES = ("alpha", "beta", "gamma", "none")
 
 
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
-
-
 def traces(n=120, start=0):
     """Half alpha, a sixth beta, the rest none; two models, three settings, 24 tasks."""
     return [
@@ -56,11 +51,8 @@ def run(tmp_path, rubric):
 
 
 @pytest.fixture
-def file(annotate_cli, tmp_path, rubric, run):
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    done = annotate_cli("calibrate", run, "--labels", rows)
-    assert done.code == 0, done.err
-    return run / "calibration.json"
+def file(calibrate, rubric, run):
+    return calibrate(run, labels(rubric))[1]
 
 
 def table_rows(text):
@@ -108,24 +100,21 @@ def test_without_a_calibration_no_column_is_corrected(annotate_cli, run):
     assert "not measured" in out
 
 
-def test_a_code_without_a_rule(annotate_cli, tmp_path, rubric):
+def test_a_code_without_a_rule(annotate_cli, calibrate, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, traces(), known=["alpha", "beta"])
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    annotate_cli("calibrate", run, "--labels", rows)
-    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+    out = annotate_cli("report", run, *calibrate(run, labels(rubric))).out
     gamma = table_rows(out)["gamma"]
     assert gamma[1] == "-"  # not 0, but not known
     assert gamma[-4] == "8.3"  # 5 of 60 labelled traces, no flag: 5 / 60
 
 
-def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, tmp_path, run, rubric):
-    rows = write_labels(tmp_path / "labels.jsonl", labels(rubric))
-    annotate_cli("calibrate", run, "--labels", rows, "--confidence", 0.8)
-    out = annotate_cli("report", run, "--calibration", run / "calibration.json").out
+def test_the_confidence_of_the_calibration_is_the_one_named(annotate_cli, calibrate, run, rubric):
+    options = calibrate(run, labels(rubric), "--confidence", 0.8)
+    out = annotate_cli("report", run, *options).out
     header = next(line for line in out.splitlines() if line.startswith("code"))
     assert header.count("95 % interval") == 1  # the judge's own; the corrected ones are at 80 %
-    options = ("--calibration", run / "calibration.json", "--format", "csv")
-    for row in csv.DictReader(io.StringIO(annotate_cli("report", run, *options).out)):
+    out = annotate_cli("report", run, *options, "--format", "csv").out
+    for row in csv.DictReader(io.StringIO(out)):
         assert (row["confidence"], row["corrected_confidence"]) == ("0.95", "0.8")
 
 
@@ -200,13 +189,11 @@ def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
     assert annotate_cli("report", run, "--calibration", file, "--transfer").out == plain
 
 
-def test_several_calibrations_each_for_its_run(annotate_cli, tmp_path, rubric, run, file):
+def test_several_calibrations_each_for_its_run(annotate_cli, calibrate, tmp_path, rubric, run):
     """And each with its own clusters: the first was made with none."""
     second = make_run(tmp_path / "second", rubric, traces(90, start=500), judge="llm:two")
-    rows = write_labels(tmp_path / "more.jsonl", labels(rubric, 50, start=500))
-    annotate_cli("calibrate", second, "--labels", rows)
-    annotate_cli("calibrate", run, "--labels", "labels.jsonl", "--cluster", "none")
-    files = [x for one in (run, second) for x in ("--calibration", one / "calibration.json")]
+    files = calibrate(second, labels(rubric, 50, start=500))
+    files += calibrate(run, labels(rubric), "--cluster", "none")
     done = annotate_cli("report", run, second, *files, "--format", "json")
     assert done.code == 0, done.err
     for table, folder in zip(json.loads(done.out), (run, second), strict=True):
@@ -219,15 +206,12 @@ def test_several_calibrations_each_for_its_run(annotate_cli, tmp_path, rubric, r
             ], (folder.name, row["code"])
 
 
-def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, rubric):
+def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, calibrate, tmp_path, rubric):
     odd = "\x1b]0;title\x07\nann\u202e"
     run = make_run(tmp_path / "run", rubric, traces(), judge=f"llm:{odd}")
-    rows = write_labels(tmp_path / "l.jsonl", labels(rubric, by=f"ann{odd}"))
-    assert annotate_cli("calibrate", run, "--labels", rows).code == 0
+    options = calibrate(run, labels(rubric, by=f"ann{odd}"))
     for name in ("table", "md"):
-        done = annotate_cli(
-            "report", run, "--calibration", run / "calibration.json", "--format", name
-        )
+        done = annotate_cli("report", run, *options, "--format", name)
         assert done.code == 0, done.err
         assert "\x1b" not in done.out
         assert "\u202e" not in done.out
@@ -284,12 +268,9 @@ def test_groups_are_corrected_by_their_own_labels(annotate_cli, run, file):
     assert even["corrected"]["value"] == pytest.approx(1 / 3)
 
 
-def test_a_group_without_labels_is_not_corrected(annotate_cli, tmp_path, rubric):
-    run = make_run(tmp_path / "run", rubric, traces())
+def test_a_group_without_labels_is_not_corrected(annotate_cli, calibrate, rubric, run):
     rows = [row for row in labels(rubric) if int(row["trace_id"][1:]) % 2]
-    annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows))
-    options = ("--calibration", run / "calibration.json", "--by", "model")
-    done = annotate_cli("report", run, *options)
+    done = annotate_cli("report", run, *calibrate(run, rows), "--by", "model")
     assert done.code == 0, done.err
     m0 = done.out[done.out.index("model = m0") :].partition("model = m1")[0]
     for cells in table_rows(m0).values():

@@ -15,14 +15,8 @@ from tests.calibration.build import (
     row_of,
     said,
     said_in_words,
-    write_labels,
 )
 from validation import Estimate, mover
-
-
-@pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
 
 
 def pairs(both, first_only, second_only, neither):
@@ -430,14 +424,13 @@ def test_names_of_strangers_do_not_reach_the_terminal(annotate_cli, tmp_path, ru
 # Corrected differences
 
 
-def labelled(tmp_path, rubric, traces, name="labels.jsonl", every=2):
+def labelled(rubric, traces, every=2):
     """A person agrees with the judge on alpha in 4 of 5 labelled traces."""
-    rows = [
+    return [
         label(one.trace_id, rubric, "gamma" if n % 10 == 0 else one.primary)
         for n, one in enumerate(traces)
         if n % every == 0 and one.primary
     ]
-    return write_labels(tmp_path / name, rows)
 
 
 def limits(value):
@@ -448,7 +441,7 @@ def as_estimate(value):
     return Estimate(**{key: value[key] for key in value})
 
 
-def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
+def test_corrected_differences_are_by_mover(annotate_cli, calibrate, tmp_path, rubric):
     """Two runs of other traces, each with its own labels and calibration: MOVER of the corrected
     shares.
     """
@@ -463,8 +456,7 @@ def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
             for m, line in enumerate(lines)
             if m % 2 == n
         ]
-        annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / f"{n}.jsonl", rows))
-        files += ["--calibration", run / "calibration.json"]
+        files += calibrate(run, rows)
     options = ("--by", "run", "--compare", "first", "second")
     _, rows = compared(annotate_cli, *runs, *files, *options)
     for code in ("alpha", "beta"):
@@ -485,15 +477,13 @@ def test_corrected_differences_are_by_mover(annotate_cli, tmp_path, rubric):
     assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
 
 
-def test_runs_of_the_same_traces_are_not_compared_by_their_labels(annotate_cli, tmp_path, rubric):
+def test_runs_of_the_same_traces_are_not_compared_by_their_labels(
+    annotate_cli, calibrate, tmp_path, rubric
+):
     """What is true of a trace is so whoever judged it: a corrected difference would be noise."""
     runs = two_runs(tmp_path, rubric)
-    ids = [json.loads(line)["trace_id"] for line in (runs[0] / "annotations.jsonl").open()]
-    file = write_labels(tmp_path / "l.jsonl", [label(one, rubric, "alpha") for one in ids])
-    files = []
-    for run in runs:
-        annotate_cli("calibrate", run, "--labels", file)
-        files += ["--calibration", run / "calibration.json"]
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(50)]
+    files = [part for run in runs for part in calibrate(run, rows)]
     for by in (("run", "first", "second"), ("judge", "llm:a", "llm:b")):
         one, rows = compared(annotate_cli, *runs, *files, "--by", by[0], "--compare", *by[1:])
         assert one["kind"] == "paired"
@@ -525,11 +515,12 @@ def test_a_code_that_no_trace_has_is_no_test(annotate_cli, tmp_path, rubric):
     assert rows["alpha"]["adjusted"] == pytest.approx(2 * rows["alpha"]["test"]["p"])
 
 
-def test_groups_of_one_run_are_corrected_by_their_own_labels(annotate_cli, tmp_path, rubric):
+def test_groups_of_one_run_are_corrected_by_their_own_labels(
+    annotate_cli, calibrate, tmp_path, rubric
+):
     traces = pairs(36, 12, 2, 0)
     run = make_run(tmp_path / "run", rubric, traces)
-    annotate_cli("calibrate", run, "--labels", labelled(tmp_path, rubric, traces, every=3))
-    options = ("--calibration", run / "calibration.json")
+    options = calibrate(run, labelled(rubric, traces, every=3))
     _, rows = compared(annotate_cli, run, *options, *BY_MODEL)
     tables = json.loads(
         annotate_cli("report", run, *options, "--by", "model", "--format", "json").out
@@ -554,30 +545,28 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(annotate_cli, tmp_p
     assert shown != [alpha[name] for name in ("difference", "low", "high")]
 
 
-def test_several_runs_of_a_group_do_not_lose_all_but_the_last(annotate_cli, tmp_path, rubric):
-    """One group over two runs with a calibration each: whatever is said of the corrected share, it
-    cannot be that of one of the runs alone, and does not depend on their order.
+@pytest.mark.parametrize("without", [(), ("project", "task")])
+def test_several_runs_of_a_group_do_not_lose_all_but_the_last(
+    annotate_cli, calibrate, tmp_path, rubric, without
+):
+    """One group over two runs with a calibration each, of which the second may tell no tasks:
+    whatever is said of the corrected share, it does not depend on their order.
     """
     runs, files = [], []
     for k, counts in enumerate([(36, 12, 2, 0), (2, 2, 12, 34)]):
-        traces = [
-            said(f"run{k}/{one.trace_id}", one.primary, **one.attributes) for one in pairs(*counts)
-        ]
-        run = make_run(tmp_path / f"run{k}", rubric, traces)
-        file = labelled(tmp_path, rubric, traces, f"{k}.jsonl", every=3)
-        annotate_cli("calibrate", run, "--labels", file)
-        runs.append(run)
-        files += ["--calibration", run / "calibration.json"]
-    done = annotate_cli("report", *runs, *files, *BY_MODEL, "--format", "json")
-    if done.code == 2:
-        return
+        traces = []
+        for one in pairs(*counts):
+            told = {name: of for name, of in one.attributes.items() if not k or name not in without}
+            traces.append(said(f"run{k}/{one.trace_id}", one.primary, **told))
+        runs.append(make_run(tmp_path / f"run{k}", rubric, traces))
+        files += calibrate(runs[-1], labelled(rubric, traces, every=3))
     _, rows = compared(annotate_cli, *runs, *files, *BY_MODEL)
     _, back = compared(annotate_cli, *reversed(runs), *files, *BY_MODEL)
     assert rows["alpha"]["corrected"] == back["alpha"]["corrected"]
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
-def test_a_side_of_which_labels_tell_nothing(annotate_cli, tmp_path, rubric, tasks):
+def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, rubric, tasks):
     """No labels, or labels of one or two tasks: its corrected shares may be anything, and so may
     be the differences.
     """
@@ -592,9 +581,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, tmp_path, rubric, tas
         for model, n in sides
         if n % 20 < (20 if model == "one" else tasks)
     ]
-    file = write_labels(tmp_path / "l.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", file).code == 0
-    options = ("--calibration", run / "calibration.json", *BY_MODEL)
+    options = (*calibrate(run, rows), *BY_MODEL)
     one, found = compared(annotate_cli, run, *options)
     for code, row in found.items():
         assert row["corrected"]["value"] is None, code
@@ -605,47 +592,25 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, tmp_path, rubric, tas
     assert [line[-2:] for line in lines] == [["-", "-"]] * 2
 
 
-def test_groups_are_not_compared_by_labels_made_elsewhere(annotate_cli, tmp_path, rubric):
+def test_groups_are_not_compared_by_labels_made_elsewhere(
+    annotate_cli, calibrate, tmp_path, rubric
+):
     """Not by another judge's calibration, and not carried over: both sides would share its errors,
     and their difference would look as if it were known.
     """
     here = [said(f"x{n}", "alpha" if n % 2 else "beta") for n in range(60)]
     other = make_run(tmp_path / "other", rubric, here)
-    annotate_cli("calibrate", other, "--labels", labelled(tmp_path, rubric, here, every=1))
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
-    options = ("--calibration", other / "calibration.json", *BY_MODEL)
+    options = (*calibrate(other, labelled(rubric, here, every=1)), *BY_MODEL)
     said_in_words(annotate_cli("report", run, *options))
     said_in_words(annotate_cli("report", run, *options, "--transfer"))
 
 
-def test_calibrations_of_different_confidence(annotate_cli, tmp_path, rubric):
+def test_calibrations_of_different_confidence(annotate_cli, calibrate, tmp_path, rubric):
     runs, files = two_runs(tmp_path, rubric), []
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(30)]
     for run, confidence in zip(runs, (0.95, 0.9), strict=True):
-        rows = [label(f"t{n}", rubric, "alpha") for n in range(30)]
-        file = write_labels(tmp_path / f"{run.name}.jsonl", rows)
-        annotate_cli("calibrate", run, "--labels", file, "--confidence", confidence)
-        files += ["--calibration", run / "calibration.json"]
+        files += calibrate(run, rows, "--confidence", confidence)
     done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
     said_in_words(done)
     assert "the calibrations differ in --confidence" in done.err
-
-
-def test_a_group_over_runs_with_and_without_tasks(annotate_cli, tmp_path, rubric):
-    """The traces of one run tell their task, those of the other do not."""
-    runs, files = [], []
-    for k, drop in enumerate([(), ("project", "task")]):
-        traces = [
-            said(
-                f"run{k}/{one.trace_id}",
-                one.primary,
-                **{name: value for name, value in one.attributes.items() if name not in drop},
-            )
-            for one in pairs(20, 12, 2, 16)
-        ]
-        run = make_run(tmp_path / f"run{k}", rubric, traces)
-        file = labelled(tmp_path, rubric, traces, f"{k}.jsonl", every=3)
-        annotate_cli("calibrate", run, "--labels", file)
-        runs.append(run)
-        files += ["--calibration", run / "calibration.json"]
-    done = annotate_cli("report", *runs, *files, *BY_MODEL, "--format", "json")
-    assert done.code == 0, done.err

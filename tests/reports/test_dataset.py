@@ -22,11 +22,6 @@ from tests.calibration.build import make_rubric, make_run, said, said_in_words
 from tests.conftest import ROOT
 
 
-@pytest.fixture
-def rubric(tmp_path: Path):
-    return make_rubric(tmp_path)
-
-
 def full():
     """An annotation in which every field says something."""
     evidence = Evidence("quoted 😀 here", "message:3", 5, 18, "typography")

@@ -20,7 +20,6 @@ from tests.calibration.build import (
     make_run,
     said,
     said_in_words,
-    write_labels,
 )
 from tests.conftest import ROOT
 from tests.reports.test_stats import pair
@@ -74,11 +73,6 @@ class Picture:
 
 
 @pytest.fixture
-def rubric(tmp_path):
-    return make_rubric(tmp_path)
-
-
-@pytest.fixture
 def run(tmp_path, rubric):
     """10 traces: alpha 2, beta 4, none 4; alpha and beta together in 2; no rule for gamma."""
     found = [["alpha", "beta"]] * 2 + [["beta"]] * 4 + [[]] * 4
@@ -87,13 +81,11 @@ def run(tmp_path, rubric):
 
 
 @pytest.fixture
-def file(annotate_cli, tmp_path, rubric, run):
+def file(calibrate, rubric, run):
     """Labels of 8 of them: t0 alpha, t1 gamma, t2 and t3 beta, t4 none, t6 beta, t7 and t8 none."""
     codes = {0: "alpha", 1: "gamma", 2: "beta", 3: "beta", 4: None, 6: "beta", 7: None, 8: None}
     rows = [label(f"t{n}", rubric, *([code] if code else [])) for n, code in codes.items()]
-    done = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows))
-    assert done.code == 0, done.err
-    return run / "calibration.json"
+    return calibrate(run, rows)[1]
 
 
 @pytest.fixture
@@ -173,12 +165,10 @@ def test_error_rates_from_elsewhere_are_called_so(draw, tmp_path, rubric, file):
     assert "(n = 8 labels made elsewhere (transferred))" in picture.text
 
 
-def test_limits_without_a_number_have_no_dot(draw, annotate_cli, tmp_path, rubric, run):
+def test_limits_without_a_number_have_no_dot(draw, calibrate, rubric, run):
     # No trace that the judge called alpha has a label: of alpha only limits are known.
     rows = [label(f"t{n}", rubric, "beta") for n in (2, 3, 4, 6, 7)]
-    labels = write_labels(tmp_path / "l.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", labels).code == 0
-    picture = draw(run, "--calibration", run / "calibration.json")
+    picture = draw(run, *calibrate(run, rows))
     assert "bar:corrected:0:alpha" in picture.groups
     assert "dot:corrected:0:alpha" not in picture.groups
     assert "Bar without a marker: only limits are known." in picture.text
@@ -497,13 +487,12 @@ def test_more_groups_than_can_be_told_apart_are_refused(annotate_cli, tmp_path, 
     assert "9 groups of traces for faults, at most 8" in done.err
 
 
-def test_many_codes_per_trace_have_no_confusion(annotate_cli, tmp_path):
+def test_many_codes_per_trace_have_no_confusion(annotate_cli, calibrate, tmp_path):
     rubric = make_rubric(tmp_path, "many")
     run = make_run(tmp_path / "r", rubric, [said("a", "alpha", "beta"), said("b")])
     rows = [label("a", rubric, "alpha"), label("b", rubric)]
-    assert annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l", rows)).code == 0
-    calibration = ("--calibration", run / "calibration.json")
-    done = annotate_cli("report", run, *calibration, "--plot", "confusion", "--figure", "x.svg")
+    options = calibrate(run, rows)
+    done = annotate_cli("report", run, *options, "--plot", "confusion", "--figure", "x.svg")
     assert done.code == 2
     assert "a trace can have many codes" in done.err
 

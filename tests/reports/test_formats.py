@@ -21,7 +21,7 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
 from annotator.text import one_line
-from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import ROOT
 from validation import wilson
 
@@ -244,19 +244,17 @@ def test_groups(annotate_cli, tmp_path, first):
     }
 
 
-def test_a_calibrated_table(annotate_cli, tmp_path, first):
+def test_a_calibrated_table(annotate_cli, calibrate, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces(), known=("alpha", "beta"))
     rows = [label(f"t{m}", first, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
-    write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl").code == 0
-    found = same(read_all(annotate_cli, run, "--calibration", run / "calibration.json"))
+    options = calibrate(run, rows)
+    found = same(read_all(annotate_cli, run, *options))
     assert all(len(cells) == 9 for cells in found.values())
     # Of 16 labelled traces with alpha 8 are right, of the 32 others none is alpha: 1/3 * 1/2.
     assert found["", "alpha"][5] == "16.7"
     assert found["", "alpha"][7] == "16+0"
-    options = ("--calibration", run / "calibration.json", "--format")
-    annotate_cli("report", run, *options, "parquet")
-    [table] = json.loads(annotate_cli("report", run, *options, "json").out)
+    annotate_cli("report", run, *options, "--format", "parquet")
+    [table] = json.loads(annotate_cli("report", run, *options, "--format", "json").out)
     rows = pq.read_table(run / "report.parquet").to_pylist()
     for row, expected in zip(rows, table["rows"], strict=True):
         for name in ("value", "low", "high", "method", "confidence", "reason"):

@@ -9,7 +9,7 @@ import pytest
 
 from annotator.reports.formats import latex
 from annotator.reports.table import Table
-from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, renamed, traces
 
@@ -54,12 +54,14 @@ def printed(annotate_cli, *arguments: object) -> str:
     return text
 
 
-def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run):
+@pytest.fixture
+def calibrated(calibrate, tmp_path: Path, run: Path):
     rubric = make_rubric(tmp_path, id="first")
     rows = [label(f"t{m}", rubric, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
-    write_labels(tmp_path / "labels.jsonl", rows)
-    annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl")
-    calibrated = ("--calibration", run / "calibration.json")
+    return calibrate(run, rows)
+
+
+def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run, calibrated):
     reports = [
         ("report", run),
         ("report", run, *calibrated),
@@ -155,13 +157,9 @@ def test_a_minus_is_one(tmp_path):
     assert row == r"x & $-$1.5 & -- \\"
 
 
-def test_a_wide_table_takes_both_columns_of_a_paper(annotate_cli, tmp_path, run):
-    rubric = make_rubric(tmp_path, id="first")
-    rows = [label(f"t{m}", rubric, *(["alpha"] if m % 6 == 0 else [])) for m in range(48)]
-    write_labels(tmp_path / "labels.jsonl", rows)
-    annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl")
+def test_a_wide_table_takes_both_columns_of_a_paper(annotate_cli, run, calibrated):
     narrow = printed(annotate_cli, "report", run)
-    wide = printed(annotate_cli, "report", run, "--calibration", run / "calibration.json")
+    wide = printed(annotate_cli, "report", run, *calibrated)
     for text, place in ((narrow, "table"), (wide, "table*")):
         begun = re.findall(r"\\(?:begin|end){(table\*?)}", text)
         assert set(begun) == {place}

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from annotator.runs.run import Run, name_runs, open_run
-from tests.calibration.build import label, make_rubric, make_run, said, write_labels
-
-
-@pytest.fixture
-def rubric(tmp_path: Path):
-    return make_rubric(tmp_path)
+from tests.calibration.build import label, make_rubric, make_run, said
 
 
 @pytest.fixture
@@ -22,14 +17,6 @@ def runs(tmp_path: Path, rubric) -> list[Path]:
         make_run(tmp_path / name / "run", rubric, [said(f"t{n}", one) for n, one in enumerate(its)])
         for name, its in found.items()
     ]
-
-
-def calibrated(annotate_cli, tmp_path: Path, rubric, runs: list[Path]) -> list[object]:
-    rows = [label("t0", rubric, "alpha"), label("t1", rubric, "beta")]
-    labels = write_labels(tmp_path / "labels.jsonl", rows)
-    for run in runs:
-        assert annotate_cli("calibrate", run, "--labels", labels).code == 0
-    return [part for run in runs for part in ("--calibration", run / "calibration.json")]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +86,11 @@ def test_what_is_not_counted_says_of_which_run(annotate_cli, tmp_path):
 
 
 @pytest.mark.parametrize("plot", ["frequency", "reliability", "confusion", "co-occurrence"])
-def test_figures_of_like_runs_say_which(annotate_cli, tmp_path, rubric, runs, plot):
+def test_figures_of_like_runs_say_which(annotate_cli, calibrate, tmp_path, rubric, runs, plot):
     figure = tmp_path / "figure.svg"
-    labels = calibrated(annotate_cli, tmp_path, rubric, runs) if plot != "co-occurrence" else []
-    done = annotate_cli("report", *runs, *labels, "--plot", plot, "--figure", figure)
+    rows = [label("t0", rubric, "alpha"), label("t1", rubric, "beta")]
+    files = [part for run in runs if plot != "co-occurrence" for part in calibrate(run, rows)]
+    done = annotate_cli("report", *runs, *files, "--plot", plot, "--figure", figure)
     assert done.code == 0, done.err
     drawn = re.sub(r"<metadata>.*?</metadata>", "", figure.read_text(), flags=re.S)
     for name in ("exp1/run", "exp2/run"):

@@ -12,7 +12,7 @@ from annotator.rubrics import load_rubric
 from annotator.runs.annotate import conclude
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
-from tests.calibration.build import label, make_rubric, make_run, said, write_labels
+from tests.calibration.build import label, make_rubric, make_run, said
 from tests.conftest import TALK
 from tests.reports.test_formats import read_all, same
 
@@ -106,13 +106,13 @@ def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided
     assert "a screen  judged" not in render(tabulate([table]), "table")
 
 
-def test_a_screen_that_left_traces_undecided_has_no_corrected_share(annotate_cli, tmp_path, first):
+def test_a_screen_that_left_traces_undecided_has_no_corrected_share(
+    annotate_cli, calibrate, tmp_path, first
+):
     """What it missed may stand in the traces that are undecided, which are not compared."""
     run = make_run(tmp_path / "run", first, traces(), screens=["beta"])
     rows = [label(one.trace_id, first, *one.codes) for one in traces()[:8]]
-    labels = write_labels(tmp_path / "labels.jsonl", rows)
-    assert annotate_cli("calibrate", run, "--labels", labels).code == 0
-    every = read_all(annotate_cli, run, "--calibration", run / "calibration.json")
+    every = read_all(annotate_cli, run, *calibrate(run, rows))
     own = {name: {key: of[key] for key in of if key[1] in GROUPS} for name, of in every.items()}
     found = same(own)
     assert found["", "beta"][2:4] == ("-", "-")

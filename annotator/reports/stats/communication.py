@@ -174,7 +174,7 @@ def _estimate(
     states: tuple[str, ...],
     subtracted: tuple[str, ...] = (),
 ) -> Estimate:
-    """Return the ratio in the runs with one of ``states``, minus that with one of ``others``."""
+    """Return the ratio in the runs with one of ``states``, less that with one of ``subtracted``."""
 
     def column(totals: Floats, what: str, among: tuple[str, ...]) -> Floats:
         columns = [_KEYS.index(("talk", state, what)) for state in among]

@@ -60,21 +60,17 @@ def difficulty(runs: Runs) -> Difficulty:
     if lowest is not None and highest is not None and lowest < highest:
         places = {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
     complete = {model: _complete(pairs) for model, pairs in runs.of.items()}
-    settings = [_settings(pairs) for pairs in runs.of.values()]
-    of_pairs = [of_pair for by_pair in settings for of_pair in by_pair.values()]
-    with_solo = [
-        by_pair for by_pair in settings if any(SOLO in names for names in by_pair.values())
-    ]
+    models = [_settings(pairs) for pairs in runs.of.values()]
+    settings = [names for pairs in models for names in pairs.values()]
+    with_solo = [pairs for pairs in models if any(SOLO in names for names in pairs.values())]
     curves = [_curve(model, [complete[model]], places) for model in sorted(complete)]
     return Difficulty(
         pairs=len(raw),
-        solo_only=of_pairs.count({SOLO}),
-        coop_only=of_pairs.count({COOP}),
+        solo_only=settings.count({SOLO}),
+        coop_only=settings.count({COOP}),
         unplaced=runs.unplaced,
         models=len(with_solo),
-        partial=sum(
-            any(SOLO not in by_pair.get(name, ()) for by_pair in with_solo) for name in raw
-        ),
+        partial=sum(any(SOLO not in pairs.get(name, ()) for pairs in with_solo) for name in raw),
         unequal=_differ_in_runs(complete.values()),
         lowest=None if lowest is None else float(lowest),
         highest=None if highest is None else float(highest),
@@ -108,8 +104,8 @@ def _settings(pairs: _Pairs) -> dict[Hashable, set[str]]:
     """Return which settings each pair has runs of."""
     settings: dict[Hashable, set[str]] = {}
     for pair, counts in pairs.items():
-        of_pair = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
-        settings.setdefault(pair.name, set()).update(of_pair)
+        names = {setting for setting in (SOLO, COOP) if counts[setting, "n"]}
+        settings.setdefault(pair.name, set()).update(names)
     return settings
 
 

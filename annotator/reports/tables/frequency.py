@@ -10,7 +10,7 @@ from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.reports.votes import Votes
 from annotator.text import one_line
-from validation import Agreement, Interval
+from validation import Interval
 
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
@@ -145,7 +145,9 @@ def votes_lines(votes: Votes) -> list[str]:
     lines = [f"votes unanimous  {_share(votes.unanimous)} of the traces with votes"]
     for pair in votes.pairs:
         kappa = pair.kappa
-        value = UNDEFINED if kappa.value is None else f"{kappa.value:.2f} {_kappa_limits(kappa)}"
+        value = UNDEFINED
+        if kappa.value is not None:
+            value = f"{kappa.value:.2f} [{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
@@ -162,10 +164,6 @@ def votes_lines(votes: Votes) -> list[str]:
 
 def _share(share: Interval) -> str:
     return f"{share.k}/{share.n}  {percent(share)} %  {limits(share)}"
-
-
-def _kappa_limits(kappa: Agreement) -> str:
-    return f"[{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
 
 
 _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
