@@ -211,13 +211,13 @@ Calibrations = Mapping[str, Sequence[Calibration]]
 """Calibrations by rubric; of several for one rubric, each run takes its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationFile:
     """The content of ``calibration.json``."""
 
     schema: Literal["calibration/1"]
-    tool: str
-    made: str
+    tool: str = ""
+    made: str = ""
     calibrations: Annotated[tuple[Calibration, ...], Field(min_length=1)]
 
 
@@ -227,9 +227,13 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
     Raises:
         AnnotatorError: it cannot be written.
     """
-    tool = f"failure-annotator {__version__}"
-    content = asdict(CalibrationFile("calibration/1", tool, now(), tuple(calibrations)))
-    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+    content = CalibrationFile(
+        schema="calibration/1",
+        tool=f"failure-annotator {__version__}",
+        made=now(),
+        calibrations=tuple(calibrations),
+    )
+    text = json.dumps(asdict(content), ensure_ascii=False, indent=1, allow_nan=False)
     write_file(file, f"{text}\n")
     return text
 

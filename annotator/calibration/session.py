@@ -239,7 +239,7 @@ def _compare_run(
     confidence: float,
 ) -> Comparison | None:
     again = other.judge_sha256 == frame.judge_sha256
-    cached = any(each.manifest.totals.get("cache_hits") for each in (run, other_run))
+    cached = any(side.manifest.totals.get("cache_hits") for side in (run, other_run))
     note = None
     if again and cached:
         note = "answers out of the cache: it agrees with itself by construction"

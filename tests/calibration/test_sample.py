@@ -32,7 +32,6 @@ from annotator.labels import read_labels
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
-    label,
     make_rubric,
     make_run,
     row_of,
@@ -781,11 +780,3 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
     assert labels == 44
     assert held >= 38
     assert plain < 30
-
-
-def test_label_rows_of_the_builder_are_what_the_sheet_expects(tmp_path, rubric):
-    """The tests' own rows, so that a mistake in them is not one of the package."""
-    row = label("t", rubric, "alpha", by="x")
-    file = write_labels(tmp_path / "l.jsonl", [row])
-    [read] = read_labels([file], make_scheme("faults", ("alpha",), "primary")).labels
-    assert (read.trace_id, read.annotator, read.codes) == ("t", "x", ("alpha",))
