@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.traces.model import Trace, misnumbered
+from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import exists, read_traces
 
@@ -41,7 +41,7 @@ class Traces:
             yield from read_traces(self.places, self.format)
             return
         seen: set[str] = set()
-        for item in self._found():
+        for item in self._find_in_sources():
             if isinstance(item, Trace) and item.id in seen:
                 yield Unreadable(item.id, item.path, "a second trace with this id")
             else:
@@ -49,10 +49,10 @@ class Traces:
             if isinstance(item, Trace):
                 seen.add(item.id)
 
-    def _found(self) -> Iterator[Trace | Unreadable | Ignored]:
+    def _find_in_sources(self) -> Iterator[Trace | Unreadable | Ignored]:
         for source in self.sources:
             if isinstance(source, Trace):
-                problem = misnumbered(source)
+                problem = check_numbers(source)
                 yield Unreadable(source.id, source.path, problem) if problem else source
             else:
                 yield from read_traces([source], self.format)
@@ -113,10 +113,10 @@ def load_traces(*sources: TraceSource, format: str = "auto") -> Traces:
         AnnotatorError: a source does not exist.
         TypeError: a source is none of these.
     """
-    return Traces(tuple(_each(sources)), format)
+    return Traces(tuple(_flatten(sources)), format)
 
 
-def _each(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
+def _flatten(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
     for source in sources:
         if isinstance(source, Trace):
             yield source
@@ -126,7 +126,7 @@ def _each(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
             exists(os.fspath(source))
             yield os.fspath(source)
         elif isinstance(source, Iterable):
-            yield from _each(source)
+            yield from _flatten(source)
         else:
             kind = type(source).__name__
             raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")

@@ -28,9 +28,9 @@ def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
-    for found in entries(sources, format):
-        yield found.read() if isinstance(found, Entry) else found
-        del found  # it holds a document, and the next one is about to be read
+    for entry in entries(sources, format):
+        yield entry.read() if isinstance(entry, Entry) else entry
+        del entry  # it holds a document, and the next one is about to be read
 
 
 def exists(source: str) -> None:
