@@ -72,7 +72,7 @@ class Words:
         return not any(name in words.find(_NAMED, sign, path) for words, sign in texts)
 
 
-def shared_names(ours: Words, theirs: Words) -> set[str]:
+def find_common_names(ours: Words, theirs: Words) -> set[str]:
     """Return the names for which a hunk of either patch is worth parsing.
 
     Both name them as attributes or define them in one file, or one calls what the other defines.

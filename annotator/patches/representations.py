@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from annotator.patches.clues import Call, Clue, Clues
 from annotator.patches.diff import Line, Patch
-from annotator.patches.fragments import Words, shared_names
+from annotator.patches.fragments import Words, find_common_names
 from annotator.patches.value_forms import Forms
 
 MOST_SHOWN = 4  # lines that show one use
@@ -54,7 +54,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
-    names = shared_names(*words)
+    names = find_common_names(*words)
     if not names:
         return []
     with warnings.catch_warnings():
