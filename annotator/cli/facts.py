@@ -11,7 +11,7 @@ from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.facts import Fact
-from annotator.facts.registry import KINDS, know
+from annotator.facts.registry import KINDS, draw_facts
 from annotator.reports.formats.text import ruled
 from annotator.text import one_line, storable
 from annotator.traces import Trace, read_traces
@@ -60,7 +60,7 @@ def command(
             click.echo(f"{one_line(found.path)}: {one_line(found.reason)}", err=True)
             continue
         read += 1
-        chosen = [one for one in know(found) if one.kind in shown]
+        chosen = [one for one in draw_facts(found) if one.kind in shown]
         if summary:
             facts.update(one.kind for one in chosen)
             holding.update({one.kind for one in chosen})

@@ -187,7 +187,7 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
         if part == "prose"
         for sentence in _split_sentences(text, start, end)
     )
-    return ParsedMessage(message, message.own_type, stop, pieces, sentences)
+    return ParsedMessage(message, message.declared_type, stop, pieces, sentences)
 
 
 def parse_messages(trace: Trace) -> list[ParsedMessage]:

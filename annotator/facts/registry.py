@@ -30,6 +30,6 @@ KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.i
 """Every kind of fact and its meaning."""
 
 
-def know(trace: Trace) -> TraceFacts:
+def draw_facts(trace: Trace) -> TraceFacts:
     """Return the facts about a trace: of the conversation, the patches, the outcome."""
     return TraceFacts(trace, MODULES)

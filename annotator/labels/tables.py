@@ -12,7 +12,7 @@ from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, number_in, suggestion
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import one_line, unguarded
+from annotator.text import one_line, unguard
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")
@@ -43,7 +43,7 @@ def table_rows(path: Path, name: str, scheme: Scheme, problems: Problems) -> Ite
             else:
                 filled = zip(columns, cells, strict=False)
                 row = {
-                    column: unguarded(cell) if column == "trace_id" else _plain(cell)
+                    column: unguard(cell) if column == "trace_id" else _plain(cell)
                     for column, cell in filled
                     if cell.strip()
                 }
@@ -113,7 +113,7 @@ def _good(columns: list[str], where: str, scheme: Scheme, problems: Problems) ->
 
 def _plain(cell: str) -> str:
     """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
-    return unguarded(cell.strip())
+    return unguard(cell.strip())
 
 
 def _rows(

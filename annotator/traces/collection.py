@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any, Union
 
 from annotator.traces.model import Trace, check_numbers
-from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import exists, read_traces
+from annotator.traces.places import Unreadable
+from annotator.traces.reading import TraceOrProblem, exists, read_traces
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
@@ -30,7 +30,7 @@ class Traces:
         """The sources that are no traces themselves."""
         return tuple(source for source in self.sources if isinstance(source, str))
 
-    def find(self) -> Iterator[Trace | Unreadable | Ignored]:
+    def find(self) -> Iterator[TraceOrProblem]:
         """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
         already seen is :class:`Unreadable`.
 
@@ -49,7 +49,7 @@ class Traces:
             if isinstance(item, Trace):
                 seen.add(item.id)
 
-    def _find_in_sources(self) -> Iterator[Trace | Unreadable | Ignored]:
+    def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:
             if isinstance(source, Trace):
                 problem = check_numbers(source)

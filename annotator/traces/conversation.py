@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from annotator.text import storable
 from annotator.traces.document import kind, mapping, text_of, time_of
-from annotator.traces.model import Message, Step, joined
+from annotator.traces.model import Message, Step, join_pieces
 
 _SENDER = ("from", "sender", "sender_id", "name", "role")
 _TEXT = ("message", "content", "text")
@@ -51,7 +51,7 @@ def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tu
         sender = _first_text(fields, _SENDER)
         if not sender:
             problems.append(f"{where}: message {n} has no sender")
-        text, breaks = joined(pieces)
+        text, breaks = join_pieces(pieces)
         messages.append(
             Message(
                 n=n,
@@ -77,7 +77,7 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: step {n}")
         pieces, has_tool_text, _ = _pieces(fields)
-        text, breaks = joined(pieces)
+        text, breaks = join_pieces(pieces)
         role = text_of(fields.get("role"))
         call = _CALL.match(text)
         author: Literal["agent", "tool", "task"] = "task"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 from annotator.traces.conversation import read_messages, read_steps
 from annotator.traces.document import (
     first_of,
@@ -278,7 +278,7 @@ def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> 
         if not os.path.lexists(f"{folder}/{file}"):
             continue
         # The first of what may be megabytes of messages.
-        first = first_of(decoded(read_bytes(folder, file, 65_536)), "messages")
+        first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
         if isinstance(first, dict):
             steps = read_steps([first], file)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 
 # Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -67,7 +67,7 @@ def is_plain_file(path: str) -> bool:
 
 def read_text(folder: str, name: str) -> str:
     """Return a file's text, line ends as they are, bytes that are not UTF-8 as U+FFFD."""
-    return decoded(read_bytes(folder, name))
+    return decode(read_bytes(folder, name))
 
 
 def parse(text: str, name: str, *, line: int | None = None) -> Any:

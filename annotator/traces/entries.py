@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 from annotator.traces import generic, hub
 from annotator.traces.conversation import is_message
 from annotator.traces.document import kind, parse, read_bytes, read_json
@@ -211,7 +211,7 @@ def lines_of(path: Path, number: int = 1, offset: int = 0) -> Iterator[tuple[int
         with path.open("rb") as file:
             file.seek(offset)
             for n, data in enumerate(file, number):
-                line = decoded(data) if n == 1 else data.decode("utf-8", errors="replace")
+                line = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if line.strip():
                     yield n, offset, line
                 offset += len(data)

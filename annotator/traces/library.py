@@ -7,7 +7,7 @@ from annotator.errors import AnnotatorError
 from annotator.traces.entries import Entry, Spot, entries, read_again
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import Found, read_traces
+from annotator.traces.reading import TraceOrProblem, read_traces
 
 
 class Library:
@@ -57,7 +57,7 @@ class Library:
             yield self._ids[n]
             n += 1
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[TraceOrProblem]:
         """Yield everything as :func:`read_traces` does; nothing of it is kept."""
         return read_traces(self._sources, self._format)
 

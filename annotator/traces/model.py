@@ -33,7 +33,7 @@ class Message:
     breaks: tuple[int, ...] = ()
 
     @property
-    def own_type(self) -> str:
+    def declared_type(self) -> str:
         """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
         first = self.text[:100].lstrip().partition("\n")[0]
         field, _, value = first.partition(":")
@@ -185,7 +185,7 @@ class Trace:
             for agent, patch in self.patches.items():
                 yield Source(f"patch:{agent}", patch, "patches", agent)
         if "outcome" in asked and self.outcome.reports:
-            text, breaks = joined(self.outcome.reports)
+            text, breaks = join_pieces(self.outcome.reports)
             yield Source("outcome", text, "outcome", None, breaks)
         if asked & {"steps", "tools"}:
             for agent, steps in self.steps.items():
@@ -217,7 +217,7 @@ def check_numbers(trace: Trace) -> str | None:
     return f"messages must be numbered 1 to {len(numbers)}, found {numbers[:5]}"
 
 
-def joined(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
+def join_pieces(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
     """Join separate texts by newlines; return the text and the offsets where one ends."""
     if len(pieces) == 1:
         return pieces[0], ()

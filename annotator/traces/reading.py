@@ -9,10 +9,11 @@ from annotator.traces.entries import Entry, entries, lines_of
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, places
 
-Found = Trace | Unreadable | Ignored
+TraceOrProblem = Trace | Unreadable | Ignored
+"""What stands at a place: a trace, what cannot be read, or what is no trace."""
 
 
-def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]:
+def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources`` (folders, files, globs, ``hf://org/name[:split]``).
 
     One trace is in memory at a time. The order is that of the sources, then of the paths. A second

@@ -7,7 +7,7 @@ from functools import cached_property
 from annotator.annotations import Claim, Quote
 from annotator.facts import Fact, FactSpan
 from annotator.facts.patches import collect_added_lines, read_patches, says_nothing
-from annotator.facts.registry import know
+from annotator.facts.registry import draw_facts
 from annotator.text import one_line
 from annotator.traces import Trace
 
@@ -17,7 +17,7 @@ class Case:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.facts = know(trace)
+        self.facts = draw_facts(trace)
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds."""
