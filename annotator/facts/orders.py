@@ -77,33 +77,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
     Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
     base: where they meet, neither was made on top of the other.
     """
-    orders = [
-        _Order(message, sentence, first)
-        for message, sentence in facts.sentences()
-        if (word := read_order(sentence)) and (first := _who(message, word, facts.trace.agents))
-    ]
-    statements_of: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
-    for order in orders:
-        statements_of.setdefault(order.first, {}).setdefault(order.message.sender, order)
-    places = {message.n: at for at, message in enumerate(facts.messages)}
-    accepts: dict[int, int | None] = {}
-    agreements: list[tuple[_Order, Fact]] = []
-    for order in orders:
-        message, sentence, first = order
-        statements = statements_of[first].items()
-        echo = next((other for sender, other in statements if sender != message.sender), None)
-        if message.n not in accepts:
-            accepts[message.n] = _find_acceptance(facts.messages, places[message.n])
-        if accepts[message.n] is None and echo is None:
-            continue
-        span = span_of(message, sentence)
-        says = (
-            f"{name_of(message.sender)} says in message {message.n} that {name_of(first)} "
-            f'goes first, and that is agreed: "{one_line(facts.text(span), 160)}"'
-        )
-        spans = (span, span_of(echo.message, echo.sentence)) if echo else (span,)
-        about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}
-        agreements.append((order, Fact("order_agreed", says, (message.sender,), spans, about)))
+    agreements = list(_find_agreements(facts))
     yield from (fact for _, fact in agreements)
     apart: set[tuple[str, tuple[str, ...]]] = set()
     for (message, sentence, first), fact in reversed(agreements):
@@ -121,6 +95,35 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         about = {**fact.about, "path": meeting.about["path"]}
         yield Fact("order_lost", says, meeting.agents, fact.spans + meeting.spans, about)
         return
+
+
+def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
+    orders = [
+        _Order(message, sentence, first)
+        for message, sentence in facts.sentences()
+        if (word := read_order(sentence)) and (first := _who(facts, message, word))
+    ]
+    statements_of: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
+    for order in orders:
+        statements_of.setdefault(order.first, {}).setdefault(order.message.sender, order)
+    places = {message.n: at for at, message in enumerate(facts.messages)}
+    accepts: dict[int, int | None] = {}
+    for order in orders:
+        message, sentence, first = order
+        statements = statements_of[first].items()
+        echo = next((other for sender, other in statements if sender != message.sender), None)
+        if message.n not in accepts:
+            accepts[message.n] = _find_acceptance(facts.messages, places[message.n])
+        if accepts[message.n] is None and echo is None:
+            continue
+        span = span_of(message, sentence)
+        says = (
+            f"{name_of(message.sender)} says in message {message.n} that {name_of(first)} "
+            f'goes first, and that is agreed: "{one_line(facts.text(span), 160)}"'
+        )
+        spans = (span, span_of(echo.message, echo.sentence)) if echo else (span,)
+        about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}
+        yield order, Fact("order_agreed", says, (message.sender,), spans, about)
 
 
 def read_order(sentence: Sentence) -> str | None:
@@ -172,12 +175,11 @@ def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
     return None
 
 
-def _who(message: ParsedMessage, word: str, agents: Sequence[str]) -> str | None:
+def _who(facts: TraceFacts, message: ParsedMessage, word: str) -> str | None:
     """Return the agent that "I", "you" or a name stands for in a message, or None if not sure."""
     if word in _MINE:
         return message.sender
-    others = [agent for agent in agents if agent != message.sender]
-    addressed = [agent for agent in others if agent in message.original.recipients] or others
     if word.startswith("you"):
-        return addressed[0] if len(addressed) == 1 else None
-    return next((agent for agent in agents if agent.lower() == word), None)
+        addressees = facts.addressees(message)
+        return addressees[0] if len(addressees) == 1 else None
+    return next((agent for agent in facts.trace.agents if agent.lower() == word), None)

@@ -40,7 +40,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
             continue
         span = span_of(message, sentence, sentence.asks)
         text = one_line(facts.text(span), 160)
-        partners = _partners_of(facts, message)
+        partners = facts.addressees(message)
         about = {"message": message.n, "partners": list(partners)}
         agents = (message.sender, *partners)
         whom = " and ".join(map(name_of, partners)) or "nobody"
@@ -56,12 +56,6 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         says = f"No partner sends anything after what {name_of(message.sender)} asks in "
         says += f'message {message.n}: "{text}"'
         yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
-
-
-def _partners_of(facts: TraceFacts, message: ParsedMessage) -> tuple[str, ...]:
-    """Return who was asked: the recipients that are agents of the run, else everybody else."""
-    others = [agent for agent in facts.trace.agents if agent != message.sender]
-    return tuple(agent for agent in others if agent in message.original.recipients) or tuple(others)
 
 
 class _Remarks:

@@ -49,11 +49,20 @@ class TraceFacts:
         """Return a passage."""
         return self._texts.get(span.source, "")[span.start : span.end]
 
+    def _others(self, message: ParsedMessage) -> list[str]:
+        return [agent for agent in self.trace.agents if agent != message.sender]
+
+    def addressees(self, message: ParsedMessage) -> tuple[str, ...]:
+        """Return the recipients that are agents of the run, else everybody but the sender."""
+        others = self._others(message)
+        recipients = [agent for agent in others if agent in message.original.recipients]
+        return tuple(recipients or others)
+
     def partners(self, message: ParsedMessage, text: str = "") -> tuple[str, ...]:
         """Return to whom a message speaks: the agents that ``text`` names or that it is sent to, or
         the only other one; none if that is not clear.
         """
-        others = [agent for agent in self.trace.agents if agent != message.sender]
+        others = self._others(message)
         low = text.lower()
         named_agents = [agent for agent in others if agent.lower() in low]
         recipients = [agent for agent in others if agent in message.original.recipients]

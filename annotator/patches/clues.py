@@ -64,7 +64,7 @@ class Clues(ast.NodeVisitor):
 
     def __init__(self, words: Words, names: set[str]) -> None:
         self.words = words
-        self.seen: dict[Thing, list[Clue]] = defaultdict(list)
+        self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
         telling = (
@@ -151,7 +151,7 @@ class Clues(ast.NodeVisitor):
         in_scope = thing and forms and ELSEWHERE not in thing[1][1].split(".")
         if thing and in_scope and (lines := self._shows(node)):
             words = says.format(form.in_words(forms))
-            self.seen[thing].append(Clue(forms, words[:100], lines, "{}" in says))
+            self.evidence[thing].append(Clue(forms, words[:100], lines, "{}" in says))
 
     def _role(self, node: ast.expr, verb: str) -> None:
         thing = self._thing(node)

@@ -74,8 +74,10 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
 
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
-    for what, key in sorted(ours.seen.keys() & theirs.seen.keys()):
-        sides = [sorted(x.seen[what, key], key=lambda clue: not clue.made) for x in (ours, theirs)]
+    for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
+        sides = [
+            sorted(x.evidence[what, key], key=lambda clue: not clue.made) for x in (ours, theirs)
+        ]
         if (sides[0][0].made or sides[1][0].made) and not _forms(sides[0]) & _forms(sides[1]):
             uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
             yield Conflict("element" if what == "value" else what, *key, *uses)
@@ -113,10 +115,10 @@ def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
 
 def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
-    for what, key in sorted(ours.seen.keys() & theirs.seen.keys()):
+    for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
         (path, scope, _), role = key, key[2].partition(" keeps ")[2].strip("_")
         sides = [
-            {name: x for x in mine.seen[what, key] for name in x.forms
+            {name: x for x in mine.evidence[what, key] for name in x.forms
              if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls}
             for mine, other in ((ours, theirs), (theirs, ours)) if what == "names"
         ]  # fmt: skip

@@ -79,7 +79,7 @@ def places(
         if root.is_dir():
             yield from _walk(root, root, format)
         else:
-            yield _file(root, beside or root.parent, format, given=True)
+            yield _file(root, beside or root.parent, format, by_itself=True)
         return
     if not glob.has_magic(source):
         raise AnnotatorError(f"no such file or folder: {source}")
@@ -102,10 +102,10 @@ def _root_of_glob(pattern: str) -> Path:
     return Path(*parts[:first])
 
 
-def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
+def _file(path: Path, root: Path, format: str, *, by_itself: bool = False) -> Place:
     """Return the place of one file; a file of a run folder stands for the run.
 
-    Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
+    Its name is its path below ``root``; that is its id, too, unless it was given ``by_itself``.
     """
     # The folder is looked at for a file of a runner only: thousands of others may lie in it.
     if any(reader.owns(path.name) for reader in readers(format).folders):
@@ -114,7 +114,7 @@ def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
             if reader := _folder_reader(path.parent.name, names.files | names.links, format):
                 return _run(str(path.parent), names, reader, root, path.parent)
     place = _document(path, root)
-    return replace(place, id=None) if given else place
+    return replace(place, id=None) if by_itself else place
 
 
 def _document(path: Path, root: Path) -> Place:
