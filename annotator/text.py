@@ -17,7 +17,7 @@ def storable(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Return bytes as text: UTF-8, a leading byte order mark dropped, bad bytes as U+FFFD."""
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
@@ -58,12 +58,12 @@ def count(number: int, noun: str) -> str:
 def harmless(cell: object) -> object:
     """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed.
 
-    :func:`unguarded` gives it back.
+    :func:`unguard` gives it back.
     """
     risky = isinstance(cell, str) and cell.lstrip("'")[:1] in ("=", "+", "-", "@", "\t", "\r")
     return f"'{cell}" if risky else cell
 
 
-def unguarded(cell: str) -> str:
+def unguard(cell: str) -> str:
     """Return a cell without the apostrophe that :func:`harmless` has set before it."""
     return cell[1:] if cell[:1] == "'" and harmless(cell[1:]) == cell else cell

@@ -11,7 +11,7 @@ from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.facts import Fact
-from annotator.facts.registry import KINDS, know
+from annotator.facts.registry import KINDS, draw_facts
 from annotator.reports.formats.text import ruled
 from annotator.text import one_line, storable
 from annotator.traces import Trace, read_traces
@@ -60,7 +60,7 @@ def command(
             click.echo(f"{one_line(trace.path)}: {one_line(trace.reason)}", err=True)
             continue
         read += 1
-        chosen = [fact for fact in know(trace) if fact.kind in shown]
+        chosen = [fact for fact in draw_facts(trace) if fact.kind in shown]
         if summary:
             facts.update(fact.kind for fact in chosen)
             holding.update({fact.kind for fact in chosen})

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from annotator.facts.known import Known
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import meetings_between
-from annotator.facts.prose import Said, Sentence, span_of, words
+from annotator.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.facts.trace_facts import TraceFacts
 from annotator.patches.diff import same_path
 from annotator.text import one_line
 
@@ -146,24 +146,24 @@ _MOST_MATCHES = 20  # of one pattern in a sentence
 _SHORT = 8  # words of a sentence that needs no subject: "No overlap at all."
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what is assured, message by message, then the assurances that the patches refute."""
-    assured: list[tuple[Said, Fact]] = []
-    for said, sentence in known.sentences():
-        if claim := assured_of(sentence):
-            fact = _stated(known, "assurance", said, sentence, _SAYS[claim], claim=claim)
-            assured.append((said, fact))
+    assurances: list[tuple[ParsedMessage, Fact]] = []
+    for message, sentence in facts.sentences():
+        if claim := find_assurance(sentence):
+            fact = _make_fact(facts, "assurance", message, sentence, _SAYS[claim], claim=claim)
+            assurances.append((message, fact))
         elif states_clash(sentence):
-            yield _stated(known, "clash_stated", said, sentence, "the work clashes")
-        elif bound := bound_of(sentence):
+            yield _make_fact(facts, "clash_stated", message, sentence, "the work clashes")
+        elif bound := read_bound(sentence):
             says = "by name what it alone changes or leaves"
-            yield _stated(known, "bound", said, sentence, says, **bound)
-    yield from (fact for _, fact in assured)
-    for said, fact in assured:
-        yield from _refuted(known, said, fact)
+            yield _make_fact(facts, "bound", message, sentence, says, **bound)
+    yield from (fact for _, fact in assurances)
+    for message, fact in assurances:
+        yield from _refute(facts, message, fact)
 
 
-def assured_of(sentence: Sentence) -> str | None:
+def find_assurance(sentence: Sentence) -> str | None:
     """Return what a sentence flatly assures of the merge, or None.
 
     ``no_conflict``: nothing clashes; ``disjoint``: the places are apart; ``independent``: the
@@ -209,7 +209,7 @@ def states_clash(sentence: Sentence) -> bool:
     return not (_WANTED.search(text, 0, end) or _OPEN.search(text))
 
 
-def bound_of(sentence: Sentence) -> dict[str, Any] | None:
+def read_bound(sentence: Sentence) -> dict[str, Any] | None:
     """Return by what a sentence bounds its sender's changes, with no doubt or condition, or None.
 
     ``only``: it keeps to what is named, else it leaves that alone. ``files``: the files that are
@@ -222,7 +222,7 @@ def bound_of(sentence: Sentence) -> dict[str, Any] | None:
     if opened or _DOUBT.search(sentence.low, 0, match.end()):
         return None
     rest = sentence.text[match.end() :]
-    files = [one.name for one in paths_in(rest)]
+    files = [path.name for path in paths_in(rest)]
     if not files and not _CODE.search(rest):
         return None
     part = _code_named(rest) or lines_in(rest)
@@ -250,16 +250,21 @@ def _bare(sentence: Sentence, match: re.Match[str]) -> bool:
     return len(sentence.words) <= _SHORT and match.group().startswith(("no ", "zero "))
 
 
-def _stated(
-    known: Known, kind: str, said: Said, sentence: Sentence, what: str, **about: Any
+def _make_fact(
+    facts: TraceFacts,
+    kind: str,
+    message: ParsedMessage,
+    sentence: Sentence,
+    what: str,
+    **about: Any,
 ) -> Fact:
-    span = span_of(said, sentence)
-    says = f"{name_of(said.sender)} says in message {said.n}, {what}: "
-    says += f'"{one_line(known.text(span), 160)}"'
-    return Fact(kind, says, (said.sender,), (span,), {"message": said.n, **about})
+    span = span_of(message, sentence)
+    says = f"{name_of(message.sender)} says in message {message.n}, {what}: "
+    says += f'"{one_line(facts.text(span), 160)}"'
+    return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
 
 
-def _refuted(known: Known, said: Said, fact: Fact) -> Iterator[Fact]:
+def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[Fact]:
     """Yield an assurance where the sender's patch and a partner's change one place differently.
 
     One that names files is refuted in one of them only, and one that names code, where that stands
@@ -267,22 +272,22 @@ def _refuted(known: Known, said: Said, fact: Fact) -> Iterator[Fact]:
     they are combined and conflict.
     """
     claim, agent = fact.about["claim"], fact.agents[0]
-    if claim == "independent" and known.trace.outcome.merge != "conflicts":
+    if claim == "independent" and facts.trace.outcome.merge != "conflicts":
         return
-    text = known.text(fact.spans[0])
-    files = [one.name for one in paths_in(text) if not _HANDED_IN.search(one.name)]
+    text = facts.text(fact.spans[0])
+    files = [path.name for path in paths_in(text) if not _HANDED_IN.search(path.name)]
     names = _code_named(text)
-    for met in meetings_between(known, agent, known.partners(said, known.text(fact.spans[0]))):
-        if files and not any(same_path(name, met.about["path"]) for name in files):
+    for meeting in meetings_between(facts, agent, facts.partners(message, text)):
+        if files and not any(same_path(name, meeting.about["path"]) for name in files):
             continue
-        if names and names.isdisjoint(met.about["names"]):
+        if names and names.isdisjoint(meeting.about["names"]):
             continue
-        other = next(one for one in met.agents if one != agent)
+        other = next(name for name in meeting.agents if name != agent)
         says = (
             f"{name_of(agent)} says in message {fact.about['message']} that {_SAYS[claim]}; its "
             f"patch and {name_of(other)}'s change the same place of "
-            f"{one_line(met.about['path'], 200)}."
+            f"{one_line(meeting.about['path'], 200)}."
         )
-        about = {**fact.about, "path": met.about["path"]}
-        yield Fact("assurance_refuted", says, (agent, other), fact.spans + met.spans, about)
+        about = {**fact.about, "path": meeting.about["path"]}
+        yield Fact("assurance_refuted", says, (agent, other), fact.spans + meeting.spans, about)
         return

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, name_of
-from annotator.facts.prose import Said, Sentence, span_of, words
+from annotator.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.facts.trace_facts import TraceFacts
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
@@ -78,26 +78,26 @@ _OWN_WORK = re.compile(
 _PLANNING = words("plan propose proposal draft intent survey claim")
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what is said to be done, whose part it is, and what is taken back, by message.
 
     A draft or proposal shows what is still to be written: what it says is done is no report.
     """
-    for said, sentence in known.sentences():
+    for message, sentence in facts.sentences():
         if sentence.text.endswith("?") or sentence.asks is not None:
             continue
-        planned = said.kind in _PLANNING
-        done = not planned and says_done(sentence)
+        is_draft = message.kind in _PLANNING
+        done = not is_draft and says_done(sentence)
         if done:
-            yield _fact("completion_claim", said, sentence, "its work is done")
-        if says_both(sentence) and (done or planned or _WILL.search(sentence.low)):
+            yield _fact("completion_claim", message, sentence, "its work is done")
+        if says_both(sentence) and (done or is_draft or _WILL.search(sentence.low)):
             does = "did" if done else "does"
             about = {"done": done}
             yield _fact(
-                "partner_work", said, sentence, f"it {does} its partner's part too", **about
+                "partner_work", message, sentence, f"it {does} its partner's part too", **about
             )
         if takes_back(sentence):
-            yield _fact("retraction", said, sentence, "it takes work back")
+            yield _fact("retraction", message, sentence, "it takes work back")
 
 
 def says_done(sentence: Sentence) -> bool:
@@ -115,8 +115,8 @@ def says_done(sentence: Sentence) -> bool:
 
 def says_both(sentence: Sentence) -> bool:
     """Whether a sentence says, with no doubt, that the sender does the partner's part too."""
-    found = None if _TWO.isdisjoint(sentence.words) else _BOTH.search(sentence.low)
-    return found is not None and _DOUBT.search(sentence.low) is None
+    match = None if _TWO.isdisjoint(sentence.words) else _BOTH.search(sentence.low)
+    return match is not None and _DOUBT.search(sentence.low) is None
 
 
 def takes_back(sentence: Sentence) -> bool:
@@ -127,8 +127,8 @@ def takes_back(sentence: Sentence) -> bool:
     return match is not None and not _DOUBT.search(sentence.low, 0, match.start())
 
 
-def _fact(kind: str, said: Said, sentence: Sentence, what: str, **about: bool) -> Fact:
-    span = span_of(said, sentence)
-    says = f"{name_of(said.sender)} says in message {said.n} that {what}: "
-    says += f'"{one_line(said.text[span.start : span.end], 160)}"'
-    return Fact(kind, says, (said.sender,), (span,), {"message": said.n, **about})
+def _fact(kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: bool) -> Fact:
+    span = span_of(message, sentence)
+    says = f"{name_of(message.sender)} says in message {message.n} that {what}: "
+    says += f'"{one_line(message.text[span.start : span.end], 160)}"'
+    return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})

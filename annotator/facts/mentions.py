@@ -4,6 +4,7 @@ Every function looks at the text as it is given, and takes time linear in its le
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _MOST_LINES = 20  # numbers of one list: "lines 3, 7 and 12"
@@ -55,9 +56,9 @@ def paths_in(text: str) -> list[Mention]:
     closed by a slash ("a/b/"). "a.py/b.py" names two files; an address on the web none; "and/or"
     and the name of a branch are no paths.
     """
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     if "." not in text and "/" not in text and "file" not in text:
-        return found
+        return mentions
     for token in _TOKEN.finditer(text):
         name = token.group().rstrip(".-")
         if ("." not in name and "/" not in name and name not in _BARE_NAMES) or (
@@ -68,27 +69,27 @@ def paths_in(text: str) -> list[Mention]:
         if len(pieces) > 1 and all(map(_is_file, pieces)):
             at = token.start()
             for piece in pieces:
-                found.append(Mention(piece, at, at + len(piece)))
+                mentions.append(Mention(piece, at, at + len(piece)))
                 at += len(piece) + 1
         elif _is_file(pieces[-1]) or _is_folder(pieces):
-            found.append(Mention(name, token.start(), token.start() + len(name)))
-    return found
+            mentions.append(Mention(name, token.start(), token.start() + len(name)))
+    return mentions
 
 
 def _is_file(name: str) -> bool:
     stem, dot, extension = name.rpartition(".")
     if name in _BARE_NAMES:
         return True
-    known = _EXTENSION.fullmatch(extension) and name.lower() not in _PRODUCTS
-    return bool(dot and known) and any(char.isalnum() for char in stem or extension)
+    has_extension = _EXTENSION.fullmatch(extension) and name.lower() not in _PRODUCTS
+    return bool(dot and has_extension) and any(char.isalnum() for char in stem or extension)
 
 
 def _is_folder(pieces: list[str]) -> bool:
-    named = [piece for piece in pieces if piece]
-    if len(pieces) < 2 or not named or not all(any(map(str.isalnum, one)) for one in named):
+    names = [piece for piece in pieces if piece]
+    if len(pieces) < 2 or not names or not all(any(map(str.isalnum, piece)) for piece in names):
         return False
-    return (bool(_ROOT.fullmatch(named[0])) and len(named) > 1) or (
-        not pieces[-1] and len(named) > 1
+    return (bool(_ROOT.fullmatch(names[0])) and len(names) > 1) or (
+        not pieces[-1] and len(names) > 1
     )
 
 
@@ -99,10 +100,9 @@ def lines_in(text: str) -> list[Lines]:
     """
     if not any(map(str.isdigit, text)):
         return []
-    found: list[Lines] = []
+    mentions: list[Lines] = []
     for match in _LINES.finditer(text):
-        numbers = [one for one in match.groups() if one]
-        found.append(_lines(numbers, match.start(), match.end()))
+        mentions.append(_lines(match.groups(), match.start(), match.end()))
         if not match.group().lower().startswith("lines"):
             continue
         at = match.end()
@@ -111,11 +111,14 @@ def lines_in(text: str) -> list[Lines]:
             if more is None:
                 break
             at = more.end()
-            found.append(_lines([one for one in more.groups() if one], more.start(1), at))
-    return found
+            mentions.append(
+                _lines([number for number in more.groups() if number], more.start(1), at)
+            )
+    return mentions
 
 
-def _lines(numbers: list[str], start: int, end: int) -> Lines:
-    first, last = int(numbers[0]), int(numbers[-1])
+def _lines(groups: Iterable[str | None], start: int, end: int) -> Lines:
+    numbers = [int(group) for group in groups if group]
+    first, last = numbers[0], numbers[-1]
     # "lines 120-35" is short for 120 to 135 at best: only the first is sure.
     return Lines(first, last if last >= first else first, start, end)

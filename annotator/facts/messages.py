@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from annotator.facts.asking import wants_answer
-from annotator.facts.prose import Said, Sentence, read
+from annotator.facts.prose import Sentence, parse_message
+from annotator.facts.question_patterns import wants_answer
 from annotator.traces import Message
 
 Type = Literal["plan", "question", "update", "other"]
@@ -66,7 +66,7 @@ def types_of(message: Message) -> Counter[Type]:
 
     Sentences are those of its prose: no code, no quotation, no list of files. Each has one type:
 
-    - question: it asks for an answer of any kind (see :mod:`annotator.facts.asking`);
+    - question: it asks for an answer of any kind (see :mod:`annotator.facts.question_patterns`);
     - plan: it says what its sender or the partner will or should do, or what is under way;
     - update: it says what was done or found;
     - other: none of these: an acceptance, an explanation, thanks.
@@ -74,25 +74,21 @@ def types_of(message: Message) -> Counter[Type]:
     Of plan and update what comes first in the sentence decides. Nothing depends on the place of the
     message in the run. A message without such sentences is one of "other".
     """
-    return types_of_said(read(message))
+    types = Counter(_type(sentence) for sentence in parse_message(message).sentences)
+    return types or Counter({"other": 1})
 
 
-def types_of_said(said: Said) -> Counter[Type]:
-    """Return the types of a message that has been read already: as :func:`types_of`."""
-    found = Counter(_type(sentence) for sentence in said.sentences)
-    return found or Counter({"other": 1})
-
-
-def main_type(types: Counter[Type], own: str = "") -> Type:
+def main_type(types: Counter[Type], declared: str = "") -> Type:
     """Return the most frequent type of a message.
 
-    Of equally frequent ones it is what the message calls itself (``own``: a word of its protocol,
-    see ``OWN_TYPES``) if that is among them, else question before plan before update before other.
+    Of equally frequent ones it is what the message calls itself (``declared``: a word of its
+    protocol, see ``OWN_TYPES``) if that is among them, else question before plan before update
+    before other.
     """
     most = max(types.values())
-    best = [one for one in _FIRST if types[one] == most]
-    named = _KINDS.get(own)
-    return named if named in best else best[0]
+    best = [type_ for type_ in _FIRST if types[type_] == most]
+    by_name = _KINDS.get(declared)
+    return by_name if by_name in best else best[0]
 
 
 def _type(sentence: Sentence) -> Type:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from annotator.facts.conversation import assents
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import meetings_between
-from annotator.facts.prose import Said, Sentence, span_of, words
+from annotator.facts.proposals import assents
+from annotator.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.facts.trace_facts import TraceFacts
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
@@ -66,64 +66,67 @@ _PARTNER = words("you your yours")
 
 
 class _Order(NamedTuple):
-    said: Said
+    message: ParsedMessage
     sentence: Sentence
     first: str
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the orders that are agreed, then the last of them that the patches lose.
 
     Agreed is what a partner accepts, and what two agents state alike. Patches are made against the
     base: where they meet, neither was made on top of the other.
     """
-    orders = [
-        _Order(said, sentence, first)
-        for said, sentence in known.sentences()
-        if (word := first_of(sentence)) and (first := _who(said, word, known.trace.agents))
-    ]
-    stated: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
-    for one in orders:
-        stated.setdefault(one.first, {}).setdefault(one.said.sender, one)
-    places = {said.n: at for at, said in enumerate(known.messages)}
-    accepts: dict[int, int | None] = {}
-    agreed: list[tuple[_Order, Fact]] = []
-    for one in orders:
-        others = stated[one.first].items()
-        echo = next((x for sender, x in others if sender != one.said.sender), None)
-        if one.said.n not in accepts:
-            accepts[one.said.n] = _accepted(known.messages, places[one.said.n])
-        accepted = accepts[one.said.n]
-        if accepted is None and echo is None:
-            continue
-        span = span_of(one.said, one.sentence)
-        says = (
-            f"{name_of(one.said.sender)} says in message {one.said.n} that {name_of(one.first)} "
-            f'goes first, and that is agreed: "{one_line(known.text(span), 160)}"'
-        )
-        spans = (span, span_of(echo.said, echo.sentence)) if echo else (span,)
-        about = {"message": one.said.n, "first": one.first, "agreed_in": accepted}
-        agreed.append((one, Fact("order_agreed", says, (one.said.sender,), spans, about)))
-    yield from (fact for _, fact in agreed)
+    agreements = list(_find_agreements(facts))
+    yield from (fact for _, fact in agreements)
     apart: set[tuple[str, tuple[str, ...]]] = set()
-    for order, fact in reversed(agreed):
-        partners = known.partners(order.said, order.sentence.text)
-        if (order.said.sender, partners) in apart:
+    for (message, sentence, first), fact in reversed(agreements):
+        partners = facts.partners(message, sentence.text)
+        if (message.sender, partners) in apart:
             continue
-        met = next(meetings_between(known, order.said.sender, partners, same=True), None)
-        if met is None:
-            apart.add((order.said.sender, partners))
+        meeting = next(meetings_between(facts, message.sender, partners, same=True), None)
+        if meeting is None:
+            apart.add((message.sender, partners))
             continue
         says = (
-            f"It is agreed in message {order.said.n} that {name_of(order.first)} goes first; both "
-            f"patches change the same place of {one_line(met.about['path'], 200)} in the base."
+            f"It is agreed in message {message.n} that {name_of(first)} goes first; both "
+            f"patches change the same place of {one_line(meeting.about['path'], 200)} in the base."
         )
-        about = {**fact.about, "path": met.about["path"]}
-        yield Fact("order_lost", says, met.agents, fact.spans + met.spans, about)
+        about = {**fact.about, "path": meeting.about["path"]}
+        yield Fact("order_lost", says, meeting.agents, fact.spans + meeting.spans, about)
         return
 
 
-def first_of(sentence: Sentence) -> str | None:
+def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
+    orders = [
+        _Order(message, sentence, first)
+        for message, sentence in facts.sentences()
+        if (word := read_order(sentence)) and (first := _who(facts, message, word))
+    ]
+    statements_of: dict[str, dict[str, _Order]] = {}  # by who goes first and who says so
+    for order in orders:
+        statements_of.setdefault(order.first, {}).setdefault(order.message.sender, order)
+    places = {message.n: at for at, message in enumerate(facts.messages)}
+    accepts: dict[int, int | None] = {}
+    for order in orders:
+        message, sentence, first = order
+        statements = statements_of[first].items()
+        echo = next((other for sender, other in statements if sender != message.sender), None)
+        if message.n not in accepts:
+            accepts[message.n] = _find_acceptance(facts.messages, places[message.n])
+        if accepts[message.n] is None and echo is None:
+            continue
+        span = span_of(message, sentence)
+        says = (
+            f"{name_of(message.sender)} says in message {message.n} that {name_of(first)} "
+            f'goes first, and that is agreed: "{one_line(facts.text(span), 160)}"'
+        )
+        spans = (span, span_of(echo.message, echo.sentence)) if echo else (span,)
+        about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}
+        yield order, Fact("order_agreed", says, (message.sender,), spans, about)
+
+
+def read_order(sentence: Sentence) -> str | None:
     """Return who goes first by a sentence, in its own word ("i", "you", a name), or None.
 
     That a message comes first ("I'll ping you before I push") is no order, nor is an offer under a
@@ -134,12 +137,12 @@ def first_of(sentence: Sentence) -> str | None:
         return None
     if _OF_CODE.search(text):
         return None
-    both = not _PARTNER.isdisjoint(sentence.words) or "agent" in text or text.startswith("then ")
+    of_two = not _PARTNER.isdisjoint(sentence.words) or "agent" in text or text.startswith("then ")
     if match := _FIRST.search(text):
         first = match.group(1)
-        if first in _MINE and not both and not _BARE.search(match.group()):
+        if first in _MINE and not of_two and not _BARE.search(match.group()):
             return None
-    elif (match := _LAYER.search(text)) and both:
+    elif (match := _LAYER.search(text)) and of_two:
         first = "you" if match.group(1) == "i" else "i"
     elif match := _WAITING.search(text):
         first = "you" if match.group(1) or match.group(3) or match.group(4) else "i"
@@ -155,29 +158,28 @@ def first_of(sentence: Sentence) -> str | None:
     return None if _OFFER.search(text, match.end()) else first
 
 
-def _accepted(messages: Sequence[Said], at: int) -> int | None:
+def _find_acceptance(messages: Sequence[ParsedMessage], at: int) -> int | None:
     """Return the number of the message in which a partner accepts what another says, or None.
 
     One of the partners' next five, that begins as an acceptance and goes on with no "but".
     """
     replies = 0
-    for one in messages[at + 1 : at + 1 + _AFTER]:
-        if one.sender == messages[at].sender:
+    for reply in messages[at + 1 : at + 1 + _AFTER]:
+        if reply.sender == messages[at].sender:
             continue
-        if assents(one):
-            return None if any("but" in x.words for x in one.sentences[:2]) else one.n
+        if assents(reply):
+            return None if any("but" in x.words for x in reply.sentences[:2]) else reply.n
         replies += 1
         if replies == _FOLLOWING:
             break
     return None
 
 
-def _who(said: Said, word: str, agents: Sequence[str]) -> str | None:
+def _who(facts: TraceFacts, message: ParsedMessage, word: str) -> str | None:
     """Return the agent that "I", "you" or a name stands for in a message, or None if not sure."""
     if word in _MINE:
-        return said.sender
-    others = [agent for agent in agents if agent != said.sender]
-    named = [agent for agent in others if agent in said.message.recipients] or others
+        return message.sender
     if word.startswith("you"):
-        return named[0] if len(named) == 1 else None
-    return next((agent for agent in agents if agent.lower() == word), None)
+        addressees = facts.addressees(message)
+        return addressees[0] if len(addressees) == 1 else None
+    return next((agent for agent in facts.trace.agents if agent.lower() == word), None)

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, FactSpan
+from annotator.facts.trace_facts import TraceFacts
 from annotator.text import one_line
 from annotator.traces import Feature, Trace
 
@@ -22,13 +22,13 @@ LONGEST_LINE = 400  # characters of a line that are shown
 _WORDS = re.compile(r"\w+")
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what the harness reports: merge, crashes, then feature by feature.
 
     Of a test output the last :data:`MOST_OUTPUT` characters are read, which is where test runners
     sum up; what is before them is named.
     """
-    trace = known.trace
+    trace = facts.trace
     places = _places(trace)
     if trace.outcome.merge:
         merge = one_line(trace.outcome.merge, 60)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, FactSpan, name_of
+from annotator.facts.trace_facts import TraceFacts
 from annotator.patches.diff import Edit, Hunk, Line, Patch, parse_patch
-from annotator.text import count, one_line
+from annotator.text import one_line
 from annotator.traces import Trace
 
 MOST_PATCHES = 10  # patches of one trace that are read
@@ -33,34 +33,24 @@ _COMMON = re.compile(
 _Place = tuple[str, int, int, Edit, Hunk]
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the facts about the patches, agent by agent, then those about every two of them.
 
     Read are 10 patches, of each 2,000,000 characters and 100,000 lines, and told 50 meetings of a
-    pair; what was not read is in :func:`left_out`.
+    pair; what was not read is a fact of
+    :mod:`annotator.facts.truncation`.
     """
-    patches = read_patches(known.trace)
+    patches = read_patches(facts.trace)
     for agent, patch in patches.items():
         if not patch.text.strip():
             yield Fact("patch_empty", f"{name_of(agent)} handed in an empty patch.", (agent,), ())
-    for one, two in combinations(patches, 2):
-        yield from _meetings(one, patches[one], two, patches[two])
+    for agent, partner in combinations(patches, 2):
+        yield from _meetings(agent, patches[agent], partner, patches[partner])
 
 
 def read_patches(trace: Trace) -> dict[str, Patch]:
     """Return the patches of a trace by agent, in its order: the first 10."""
     return {agent: parse_patch(text) for agent, text in list(trace.patches.items())[:MOST_PATCHES]}
-
-
-def left_out(trace: Trace) -> Iterator[Fact]:
-    """Yield for each patch how much of it no fact was drawn from, of kind ``not_read``."""
-    patches = read_patches(trace)
-    for agent, text in trace.patches.items():
-        missing = patches[agent].unread if agent in patches else len(text)
-        if missing:
-            source = f"patch:{agent}"
-            says = f"{count(missing, 'character')} of {one_line(source, 80)} were not read."
-            yield Fact("not_read", says, (agent,), (), {"source": source, "characters": missing})
 
 
 def passage(
@@ -80,13 +70,13 @@ def passage(
         line for line in lines[:200]
         if line.end - line.start <= LONGEST and _WORD.search(line.text)
     ]  # fmt: skip
-    own = [
+    distinct = [
         line
         for line in usable
         if line.text.strip() not in alike and not _COMMON.fullmatch(line.text)
     ]
-    telling = [x for x in own if _LETTER.search(x.text) and len(_WORD.findall(x.text)) > 1]
-    shown = telling or own or usable
+    telling = [x for x in distinct if _LETTER.search(x.text) and len(_WORD.findall(x.text)) > 1]
+    shown = telling or distinct or usable
     if not shown:
         at = text.find("@@", hunk.start + 2, hunk.end)
         return FactSpan(source, hunk.start, at + 2)
@@ -105,19 +95,19 @@ def says_nothing(text: str) -> bool:
 
 
 def meetings_between(
-    known: Known, agent: str, partners: Collection[str], *, same: bool = False
+    facts: TraceFacts, agent: str, partners: Collection[str], *, same: bool = False
 ) -> Iterator[Fact]:
     """Yield where an agent's patch meets one of its partners', overlapping places first.
 
     Places that both change in the same way are left out unless ``same`` is given and the merge is
     reported to conflict, for then the rest of the place may.
     """
-    same = same and known.trace.outcome.merge == "conflicts"
-    for one in sorted(known.of("hunks_overlap", "hunks_adjoin"), key=rank_of):
-        if one.about["same"] and not same:
+    same = same and facts.trace.outcome.merge == "conflicts"
+    for meeting in sorted(facts.of("hunks_overlap", "hunks_adjoin"), key=rank_of):
+        if meeting.about["same"] and not same:
             continue
-        if agent in one.agents and any(x in partners for x in one.agents if x != agent):
-            yield one
+        if agent in meeting.agents and any(x in partners for x in meeting.agents if x != agent):
+            yield meeting
 
 
 def rank_of(meeting: Fact) -> tuple[bool, bool]:
@@ -125,7 +115,7 @@ def rank_of(meeting: Fact) -> tuple[bool, bool]:
     return meeting.about["same"], meeting.kind != "hunks_overlap"
 
 
-def added_lines(patch: Patch) -> frozenset[str]:
+def collect_added_lines(patch: Patch) -> frozenset[str]:
     """Return the lines that a patch adds, without white space at their ends."""
     hunks = (hunk for file in patch.files for hunk in file.hunks)
     return frozenset(x.text.strip() for hunk in hunks for x in hunk.lines if x.sign == "+")
@@ -143,19 +133,19 @@ def _span(source: str, text: str, start: int, end: int) -> FactSpan:
     return FactSpan(source, start, start + len(piece.strip()))
 
 
-def _meetings(one: str, ours: Patch, two: str, theirs: Patch) -> Iterator[Fact]:
+def _meetings(agent: str, ours: Patch, partner: str, theirs: Patch) -> Iterator[Fact]:
     """Yield the places where two patches meet, one fact for each pair of hunks."""
     left, right = _places(ours), _places(theirs)
-    alike = added_lines(ours) & added_lines(theirs)
-    told: dict[tuple[int, int], Fact] = {}
+    alike = collect_added_lines(ours) & collect_added_lines(theirs)
+    meetings: dict[tuple[int, int], Fact] = {}
     for a, b in _touching(left, right):
         key = (a[4].start, b[4].start)
-        if key not in told and len(told) == MOST_MEETINGS:
+        if key not in meetings and len(meetings) == MOST_MEETINGS:
             break
-        met = _meeting(one, ours, a, two, theirs, b, alike)
-        if key not in told or rank_of(met) < rank_of(told[key]):
-            told[key] = met
-    yield from told.values()
+        meeting = _meeting(agent, ours, a, partner, theirs, b, alike)
+        if key not in meetings or rank_of(meeting) < rank_of(meetings[key]):
+            meetings[key] = meeting
+    yield from meetings.values()
 
 
 def _places(patch: Patch) -> list[_Place]:
@@ -176,10 +166,10 @@ def _touching(ours: list[_Place], theirs: list[_Place]) -> Iterator[tuple[_Place
     """
     i, j = 0, 0
     while i < len(ours) and j < len(theirs):
-        one, two = ours[i], theirs[j]
-        if one[0] == two[0] and one[1] <= two[2] and two[1] <= one[2]:
-            yield one, two
-        if (one[0], one[2]) < (two[0], two[2]):
+        mine, other = ours[i], theirs[j]
+        if mine[0] == other[0] and mine[1] <= other[2] and other[1] <= mine[2]:
+            yield mine, other
+        if (mine[0], mine[2]) < (other[0], other[2]):
             i += 1
         else:
             j += 1
@@ -196,33 +186,43 @@ def _overlap(a: _Place, b: _Place) -> bool:
 
 
 def _meeting(
-    one: str, ours: Patch, a: _Place, two: str, theirs: Patch, b: _Place, alike: Collection[str]
+    agent: str,
+    ours: Patch,
+    a: _Place,
+    partner: str,
+    theirs: Patch,
+    b: _Place,
+    alike: Collection[str],
 ) -> Fact:
     path, start, end = a[0], max(a[1], b[1]), min(a[2], b[2])
     overlap = _overlap(a, b)
-    left, right = ([line.text for line in _changed(one[3])] for one in (a, b))
+    left, right = ([line.text for line in _output_lines(place[3])] for place in (a, b))
     same = _same(a, b)
     shared = set(left) & set(right)
     where = f"{'lines' if end - start > 1 else 'line'} {start}"
     where += f" to {end - 1}" if end - start > 1 else ""
     does = "both change" if overlap else "change lines that meet at"
-    says = f"{one_line(one, 80)} and {one_line(two, 80)} {does} {where} of {one_line(path, 200)}"
+    says = (
+        f"{one_line(agent, 80)} and {one_line(partner, 80)} {does} {where} of {one_line(path, 200)}"
+    )
     says += ", in the same way." if same else "."
     spans = (
-        passage(f"patch:{one}", ours.text, _changed(a[3]), a[4], alike),
-        passage(f"patch:{two}", theirs.text, _changed(b[3]), b[4], alike),
+        passage(f"patch:{agent}", ours.text, _output_lines(a[3]), a[4], alike),
+        passage(f"patch:{partner}", theirs.text, _output_lines(b[3]), b[4], alike),
     )
     about = {
         "path": path, "lines": [[a[1], a[2]], [b[1], b[2]]],
         "same": same, "shared_lines": len(shared),
         "names": sorted(set(_names(a[4])) | set(_names(b[4]))),
     }  # fmt: skip
-    return Fact("hunks_overlap" if overlap else "hunks_adjoin", says, (one, two), spans, about)
+    return Fact(
+        "hunks_overlap" if overlap else "hunks_adjoin", says, (agent, partner), spans, about
+    )
 
 
 def _same(a: _Place, b: _Place) -> bool:
     """Whether two edits replace the same base lines by the same text."""
-    added = ([line.text for line in one[3].lines if line.sign == "+"] for one in (a, b))
+    added = ([line.text for line in place[3].lines if line.sign == "+"] for place in (a, b))
     return a[1:3] == b[1:3] and next(added) == next(added)
 
 
@@ -232,7 +232,7 @@ def _names(hunk: Hunk) -> Iterator[str]:
         yield from _IDENTIFIER.findall(text[:LONGEST])
 
 
-def _changed(edit: Edit) -> list[Line]:
+def _output_lines(edit: Edit) -> list[Line]:
     """Return what an edit writes: its added lines, or its removed ones if it only removes."""
     added = [line for line in edit.lines if line.sign == "+"]
     return added or list(edit.lines)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from annotator.facts.asking import question_at
 from annotator.facts.model import FactSpan
+from annotator.facts.question_patterns import question_at
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
@@ -75,12 +75,12 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
     Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
     makes code of the rest.
     """
-    found: list[tuple[Part, int, int]] = []
+    parts: list[tuple[Part, int, int]] = []
     if not _FORM.match(text):
-        found.append(("prose", 0, stop))
+        parts.append(("prose", 0, stop))
     else:
         marks = list(_FIELD.finditer(text, 0, stop))
-        found.append(("prose", 0, marks[0].start() if marks else stop))
+        parts.append(("prose", 0, marks[0].start() if marks else stop))
         for mark, after in zip_longest(marks, marks[1:]):
             name = mark.group(1).lower()
             part: Part = (
@@ -90,12 +90,12 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
             if part == "list":  # what is listed goes on in items and indented lines only
                 listed = _LISTED.match(text, begin, end)
                 begin = listed.end() if listed else begin
-                found.append((part, mark.end(), begin))
+                parts.append((part, mark.end(), begin))
                 part = "prose"
-            found.append((part, begin, end))
+            parts.append((part, begin, end))
     if "```" in text:
-        found = [piece for one in found for piece in _without_fences(text, *one)]
-    return found
+        parts = [piece for whole in parts for piece in _without_fences(text, *whole)]
+    return parts
 
 
 def _without_fences(
@@ -109,13 +109,13 @@ def _without_fences(
 
 
 def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    for at in sorted(one for one in breaks if start <= one < stop):
+    for at in sorted(offset for offset in breaks if start <= offset < stop):
         yield start, at
         start = at + 1  # the character at a break belongs to neither side
     yield start, stop
 
 
-def _split(text: str, start: int, stop: int) -> Iterator[Sentence]:
+def _split_sentences(text: str, start: int, stop: int) -> Iterator[Sentence]:
     at = start
     for mark in (*_SENTENCE_END.finditer(text, start, stop), None):
         end = mark.end() if mark else stop
@@ -128,23 +128,23 @@ def _split(text: str, start: int, stop: int) -> Iterator[Sentence]:
         last = first + len(text[first:end].rstrip())
         quoted = text.startswith(">", at)
         if first < last and not quoted and _WORD.search(text, first, last):
-            shown = text[first:last]
-            low = shown.lower()
+            passage = text[first:last]
+            low = passage.lower()
             words = frozenset(_LETTERS.findall(low))
-            low = low if len(low) == len(shown) else shown
-            yield Sentence(shown, first, last, low, words, question_at(low, words))
+            low = low if len(low) == len(passage) else passage
+            yield Sentence(passage, first, last, low, words, question_at(low, words))
         at = end
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedMessage:
     """A message as it is looked at: its own type, its parts and the sentences of its prose.
 
     Read once per trace, and handed to everything that looks for something in it. ``stop`` is how
     many characters were looked at.
     """
 
-    message: Message
+    original: Message
     kind: str
     stop: int
     parts: tuple[tuple[Part, int, int], ...]
@@ -153,20 +153,20 @@ class Said:
     @property
     def n(self) -> int:
         """The number of the message."""
-        return self.message.n
+        return self.original.n
 
     @property
     def sender(self) -> str:
         """Who wrote it."""
-        return self.message.sender
+        return self.original.sender
 
     @property
     def text(self) -> str:
         """The whole text."""
-        return self.message.text
+        return self.original.text
 
 
-def read(message: Message, most: int = MOST_TEXT) -> Said:
+def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
     """Return a message as it is looked at, its first ``most`` characters up to a blank.
 
     No sentence is blank, cuts a word or crosses a break.
@@ -181,26 +181,26 @@ def read(message: Message, most: int = MOST_TEXT) -> Said:
         for left, right in _between(start, end, message.breaks)
         if left < right
     )
-    found = tuple(
+    sentences = tuple(
         sentence
         for part, start, end in pieces
         if part == "prose"
-        for sentence in _split(text, start, end)
+        for sentence in _split_sentences(text, start, end)
     )
-    return Said(message, message.own_type, stop, pieces, found)
+    return ParsedMessage(message, message.declared_type, stop, pieces, sentences)
 
 
-def read_all(trace: Trace) -> list[Said]:
+def parse_messages(trace: Trace) -> list[ParsedMessage]:
     """Return the messages that agents wrote, in order, within the bounds of this module."""
-    found: list[Said] = []
+    parsed: list[ParsedMessage] = []
     room = MOST_TOTAL
     for message in trace.spoken[:MOST_MESSAGES]:
-        found.append(read(message, min(MOST_TEXT, room)))
-        room -= found[-1].stop
-    return found
+        parsed.append(parse_message(message, min(MOST_TEXT, room)))
+        room -= parsed[-1].stop
+    return parsed
 
 
-def span_of(said: Said, sentence: Sentence, at: int = 0) -> FactSpan:
+def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan:
     """Return a sentence as a passage; of a very long one, the clauses around offset ``at`` of it.
 
     A clause is not cut, so that no condition that it stands under is lost; only where what looks
@@ -208,19 +208,19 @@ def span_of(said: Said, sentence: Sentence, at: int = 0) -> FactSpan:
     """
     start, end = 0, len(sentence.text)
     if end > _LONGEST_SPAN:
-        cuts = [0, *(one.end() for one in _CLAUSE_END.finditer(sentence.text)), end]
+        cuts = [0, *(mark.end() for mark in _CLAUSE_END.finditer(sentence.text)), end]
         start = max(cut for cut in cuts if cut <= at)
         end = next((cut for cut in cuts if cut > max(at, start + _SHORT_SPAN)), end)
         if end - start > _WHOLE_CLAUSE:
             start = max(sentence.text.rfind(" ", 0, at + 1), 0)
             end = sentence.text.find(" ", start + _SHORT_SPAN)
             end = len(sentence.text) if end < 0 else end
-        shown = sentence.text[start:end]
-        start += len(shown) - len(shown.lstrip())
-        end = start + len(shown.strip())
+        passage = sentence.text[start:end]
+        start += len(passage) - len(passage.lstrip())
+        end = start + len(passage.strip())
         if not points_at(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
-    return FactSpan(f"message:{said.n}", sentence.start + start, sentence.start + end)
+    return FactSpan(f"message:{message.n}", sentence.start + start, sentence.start + end)
 
 
 def words(text: str) -> frozenset[str]:

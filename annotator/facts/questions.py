@@ -1,15 +1,15 @@
 """Questions and requests for information, and those after which no partner sends anything.
 
-What counts as one is said in :mod:`annotator.facts.asking`.
+What counts as one is said in :mod:`annotator.facts.question_patterns`.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, FactSpan, name_of
-from annotator.facts.prose import Said, points_at, span_of
+from annotator.facts.prose import ParsedMessage, points_at, span_of
+from annotator.facts.trace_facts import TraceFacts
 from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
@@ -26,71 +26,65 @@ _TAKEN_BACK = re.compile(
 )
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield what is asked, message by message, each with what shows that no reply came.
 
     Nothing is said of a reply where a partner sent messages that were not read.
     """
-    messages = known.messages
-    unread = {message.sender for message in known.trace.spoken[len(messages) :]}
-    last = {said.sender: said.n for said in messages}
+    messages = facts.messages
+    unread = {message.sender for message in facts.trace.spoken[len(messages) :]}
+    last = {message.sender: message.n for message in messages}
     remarks = _Remarks(messages)
-    for said, sentence in known.sentences():
+    for message, sentence in facts.sentences():
         if sentence.asks is None:
             continue
-        span = span_of(said, sentence, sentence.asks)
-        shown = one_line(known.text(span), 160)
-        partners = _asked(known, said)
-        about = {"message": said.n, "partners": list(partners)}
-        agents = (said.sender, *partners)
+        span = span_of(message, sentence, sentence.asks)
+        text = one_line(facts.text(span), 160)
+        partners = facts.addressees(message)
+        about = {"message": message.n, "partners": list(partners)}
+        agents = (message.sender, *partners)
         whom = " and ".join(map(name_of, partners)) or "nobody"
-        says = f'{name_of(said.sender)} asks {whom} in message {said.n}: "{shown}"'
+        says = f'{name_of(message.sender)} asks {whom} in message {message.n}: "{text}"'
         yield Fact("question", says, agents, (span,), about)
         if not partners or not unread.isdisjoint(partners):
             continue
-        if any(last.get(one, 0) > said.n for one in partners):
+        if any(last.get(partner, 0) > message.n for partner in partners):
             continue
-        if remarks.after(said, _TAKEN_BACK):
+        if remarks.after(message, _TAKEN_BACK):
             continue
-        spans = (span, remarks.after(said, _NO_ANSWER) or remarks.last_of(partners))
-        says = f"No partner sends anything after what {name_of(said.sender)} asks in "
-        says += f'message {said.n}: "{shown}"'
-        yield Fact("no_reply", says, agents, tuple(one for one in spans if one), about)
-
-
-def _asked(known: Known, said: Said) -> tuple[str, ...]:
-    """Return who was asked: the recipients that are agents of the run, else everybody else."""
-    others = [agent for agent in known.trace.agents if agent != said.sender]
-    return tuple(agent for agent in others if agent in said.message.recipients) or tuple(others)
+        spans = (span, remarks.after(message, _NO_ANSWER) or remarks.last_of(partners))
+        says = f"No partner sends anything after what {name_of(message.sender)} asks in "
+        says += f'message {message.n}: "{text}"'
+        yield Fact("no_reply", says, agents, tuple(filter(None, spans)), about)
 
 
 class _Remarks:
     """What agents say of their own questions, and their last words, each looked for once."""
 
-    def __init__(self, messages: Sequence[Said]) -> None:
+    def __init__(self, messages: Sequence[ParsedMessage]) -> None:
         self._messages = messages
-        self._found: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
+        self._sentences: dict[tuple[str, re.Pattern[str]], list[tuple[int, FactSpan]]] = {}
         self._last: dict[tuple[str, ...], FactSpan | None] = {}
 
-    def after(self, said: Said, pattern: re.Pattern[str]) -> FactSpan | None:
+    def after(self, message: ParsedMessage, pattern: re.Pattern[str]) -> FactSpan | None:
         """Return the first later sentence of the same sender that a pattern is in."""
-        key = said.sender, pattern
-        if key not in self._found:
-            self._found[key] = [
-                (one.n, span_of(one, sentence, match.start()))
-                for one in self._messages
-                if one.sender == said.sender
-                for sentence in one.sentences
+        key = message.sender, pattern
+        if key not in self._sentences:
+            self._sentences[key] = [
+                (later.n, span_of(later, sentence, match.start()))
+                for later in self._messages
+                if later.sender == message.sender
+                for sentence in later.sentences
                 if points_at(sentence.text) and (match := pattern.search(sentence.low))
             ]
-        found = self._found[key]
-        at = bisect_right(found, said.n, key=lambda one: one[0])
-        return found[at][1] if at < len(found) else None
+        sentences = self._sentences[key]
+        at = bisect_right(sentences, message.n, key=lambda place: place[0])
+        return sentences[at][1] if at < len(sentences) else None
 
     def last_of(self, agents: tuple[str, ...]) -> FactSpan | None:
         """Return the last sentence that some agents wrote."""
         if agents not in self._last:
-            said = next((one for one in reversed(self._messages) if one.sender in agents), None)
-            usable = [one for one in said.sentences if points_at(one.text)] if said else []
-            self._last[agents] = span_of(said, usable[-1]) if said and usable else None
+            last = next((x for x in reversed(self._messages) if x.sender in agents), None)
+            usable = [x for x in last.sentences if points_at(x.text)] if last else []
+            self._last[agents] = span_of(last, usable[-1]) if last and usable else None
         return self._last[agents]

@@ -1,34 +1,35 @@
 """Every module of facts.
 
-A module is one file with ``KINDS`` and ``facts(known)``, and one line of ``MODULES``. It may build
-on the facts of others, which :class:`~annotator.facts.known.Known` draws when they are asked for.
+A module is one file with ``KINDS`` and ``draw(facts)``, and one line of ``MODULES``. It may build
+on the facts of others, which :class:`~annotator.facts.trace_facts.TraceFacts` draws when they are
+asked for.
 """
 
 from annotator.facts import (
     assurances,
-    carried,
     claims,
-    conversation,
-    merging,
+    duplication,
+    merge,
     orders,
     outcome,
     patches,
+    proposals,
     questions,
     representations,
-    unread,
+    truncation,
 )
-from annotator.facts.known import Known
+from annotator.facts.trace_facts import TraceFacts
 from annotator.traces import Trace
 
 MODULES = (
-    *(conversation, claims, assurances, orders, questions),
-    *(patches, carried, representations, merging, outcome, unread),
+    *(proposals, claims, assurances, orders, questions),
+    *(patches, duplication, representations, merge, outcome, truncation),
 )
 
 KINDS = {kind: meaning for module in MODULES for kind, meaning in module.KINDS.items()}
 """Every kind of fact and its meaning."""
 
 
-def know(trace: Trace) -> Known:
+def draw_facts(trace: Trace) -> TraceFacts:
     """Return the facts about a trace: of the conversation, the patches, the outcome."""
-    return Known(trace, MODULES)
+    return TraceFacts(trace, MODULES)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations, islice
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact, FactSpan, name_of
 from annotator.facts.patches import passage, read_patches
+from annotator.facts.trace_facts import TraceFacts
 from annotator.patches.diff import Hunk, Patch
 from annotator.patches.representations import Use, representation_conflicts
 from annotator.text import one_line
@@ -17,28 +17,28 @@ KINDS: Mapping[str, str] = {
 MOST_CONFLICTS = 50  # of two patches that get a fact each
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield the conflicts of representation of every two patches: of Python, at most 50 each."""
-    patches = read_patches(known.trace)
-    for one, two in combinations(patches, 2):
-        ours, theirs = patches[one], patches[two]
+    patches = read_patches(facts.trace)
+    for agent, partner in combinations(patches, 2):
+        ours, theirs = patches[agent], patches[partner]
         for conflict in islice(representation_conflicts(ours, theirs), MOST_CONFLICTS):
             what = f"{conflict.scope}.{conflict.name}" if conflict.scope else conflict.name
             says = (
-                f"{one_line(what, 120)} in {one_line(conflict.path, 200)}: {name_of(one)}'s patch "
-                f"has {one_line(conflict.ours.says, 120)}, {name_of(two)}'s "
+                f"{one_line(what, 120)} in {one_line(conflict.path, 200)}: {name_of(agent)}'s "
+                f"patch has {one_line(conflict.ours.says, 120)}, {name_of(partner)}'s "
                 f"{one_line(conflict.theirs.says, 120)}."
             )
-            spans = _shown(one, ours, conflict.ours), _shown(two, theirs, conflict.theirs)
+            spans = _span_of(agent, ours, conflict.ours), _span_of(partner, theirs, conflict.theirs)
             names = (*conflict.name.split(" / "), conflict.scope.rpartition(".")[2])
             about = {
                 "conflict": conflict.kind, "path": conflict.path,
                 "names": [name for name in names if name],
             }  # fmt: skip
-            yield Fact("representation_conflict", says, (one, two), spans, about)
+            yield Fact("representation_conflict", says, (agent, partner), spans, about)
 
 
-def _shown(agent: str, patch: Patch, use: Use) -> FactSpan:
+def _span_of(agent: str, patch: Patch, use: Use) -> FactSpan:
     return passage(f"patch:{agent}", patch.text, use.lines, _hunk_of(patch, use))
 
 

@@ -14,7 +14,7 @@ from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import one_line, unguarded
+from annotator.text import one_line, unguard
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")
@@ -72,7 +72,7 @@ def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterato
         else:
             filled = zip(columns, cells, strict=False)
             row = {
-                column: unguarded(cell) if column == "trace_id" else _cell_text(cell)
+                column: unguard(cell) if column == "trace_id" else _cell_text(cell)
                 for column, cell in filled
                 if cell.strip()
             }
@@ -141,7 +141,7 @@ def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Pro
 
 def _cell_text(cell: str) -> str:
     """A cell's text, without the apostrophe that keeps a spreadsheet from reading a formula."""
-    return unguarded(cell.strip())
+    return unguard(cell.strip())
 
 
 def _rows(

@@ -117,13 +117,13 @@ def parse_patch(text: str) -> Patch:
     return _LineReader(text).patch()
 
 
-def same_path(one: str, two: str) -> bool:
+def same_path(name: str, other: str) -> bool:
     """Whether two paths can name one file: equal, or one ends in the other by whole folders.
 
     An agent may call a file shorter than a patch (``parser.py``), or longer by its own folder.
     """
-    one, two = (path.strip().removeprefix("./").strip("/") for path in (one, two))
-    return bool(one and two) and (one == two or one.endswith("/" + two) or two.endswith("/" + one))
+    name, other = (f"/{path.strip().removeprefix('./').strip('/')}" for path in (name, other))
+    return "/" not in (name, other) and (name.endswith(other) or other.endswith(name))
 
 
 def _edit(lines: list[Line]) -> Edit:
@@ -175,16 +175,16 @@ class _LineReader:
         self.drafts: list[_Draft] = []
 
     def patch(self) -> Patch:
-        lost = False  # behind a hunk header that is not understood
+        unclear = False  # behind a hunk header that is not understood
         while self.n < len(self.lines):
             line = self.lines[self.n]
             if line.startswith("@@"):
-                lost = not self._hunk(line)
+                unclear = not self._hunk(line)
             elif self._header(line):
-                lost = False
-            if lost:
+                unclear = False
+            if unclear:
                 self.unread += len(line) + 1
-            if not line.startswith("@@") or lost:
+            if not line.startswith("@@") or unclear:
                 self._next()
         files = tuple(draft.file() for draft in self.drafts)
         unread = self.unread if files or not self.text.strip() else len(self.text)
@@ -214,7 +214,7 @@ class _LineReader:
         elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
             self._binary(line)
         elif self.drafts:
-            _extended(self.drafts[-1], line.removesuffix("\r"))
+            _read_extended_header(self.drafts[-1], line.removesuffix("\r"))
             return False
         else:
             return False
@@ -240,8 +240,8 @@ class _LineReader:
 
     def _ends_early(self, n: int) -> bool:
         """Whether line ``n``, which looks removed, is the next file's: no hunk has an ``@@``."""
-        one, two = (*self.lines[n + 1 : n + 3], "", "")[:2]
-        return one.startswith("+++ ") and two.startswith("@@ -")
+        new_name, header = (*self.lines[n + 1 : n + 3], "", "")[:2]
+        return new_name.startswith("+++ ") and header.startswith("@@ -")
 
     def _hunk(self, header: str) -> bool:
         """Read a hunk if its header is understood; return whether it is."""
@@ -266,7 +266,7 @@ class _LineReader:
     def _body(self, firsts: tuple[int, int], counts: tuple[int, int]) -> tuple[list[Line], bool]:
         """Read the lines of a hunk; what follows its counts is its own if it has a sign."""
         (old, new), (old_left, new_left) = firsts, counts
-        found: list[Line] = []
+        body: list[Line] = []
         lines, at = self.lines, self.at
         for n in range(self.n, len(lines) + 1):
             line = lines[n] if n < len(lines) else "@@"
@@ -286,17 +286,17 @@ class _LineReader:
             end = at + len(line)
             if line[-1:] == "\r":
                 line, end = line[:-1], end - 1
-            found.append(Line(sign, line[1:], at, end, old, new))
+            body.append(Line(sign, line[1:], at, end, old, new))
             at += len(lines[n]) + 1
             if sign != "+":
                 old, old_left = old + 1, old_left - 1
             if sign != "-":
                 new, new_left = new + 1, new_left - 1
         self.n, self.at = n, at
-        return found, old_left == 0 and new_left == 0
+        return body, old_left == 0 and new_left == 0
 
 
-def _extended(draft: _Draft, line: str) -> None:
+def _read_extended_header(draft: _Draft, line: str) -> None:
     """Read a line of git's extended header."""
     if draft.hunks:
         return
@@ -318,8 +318,8 @@ def _git_names(names: str) -> tuple[str, str]:
     if names[middle : middle + 1] == " " and names[2:middle] == names[middle + 3 :]:
         return _path(names[:middle], "a/"), _path(names[middle + 1 :], "b/")
     for separator in (' "b/', " b/"):
-        old, found, new = names.partition(separator)
-        if found:
+        old, mark, new = names.partition(separator)
+        if mark:
             return _path(old, "a/"), _path(separator[1:] + new, "b/")
     old, _, new = names.partition(" ")
     return _path(old, "a/"), _path(new, "b/")
@@ -329,11 +329,11 @@ def _path(name: str, prefix: str) -> str:
     """Return a path as it is in the repository: unquoted, without git's prefix and a time."""
     name = name.partition("\t")[0].strip()
     if len(name) > 1 and name[0] == name[-1] == '"':
-        name = _unquoted(name[1:-1])
+        name = _unquote(name[1:-1])
     return storable(name.removeprefix(prefix) if prefix else name)
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     """Return a path that git has quoted as in C: its octal escapes are bytes of UTF-8."""
 
     def character(match: re.Match[str]) -> str:

@@ -25,8 +25,8 @@ _IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
 
 
 def _python_files(patch: Patch) -> list[File]:
-    files = (one for one in patch.files if one.path.endswith(".py") and not one.deleted)
-    return [one for one in files if not _TESTS.search(one.path)]
+    files = (file for file in patch.files if file.path.endswith(".py") and not file.deleted)
+    return [file for file in files if not _TESTS.search(file.path)]
 
 
 def _lines(files: list[File]) -> list[tuple[str, Line]]:
@@ -42,29 +42,29 @@ class Words:
     def __init__(self, patch: Patch, other: Patch) -> None:
         self.files, theirs = _python_files(patch), _lines(_python_files(other))
         common = {line.text.strip() for _, line in theirs if line.sign == "+"}
-        self.own: set[int] = set()  # where these lines start
+        self.own_lines: set[int] = set()  # where these lines start
         texts: dict[tuple[str, str], list[str]] = defaultdict(list)
         for path, line in _lines(self.files):
             texts[line.sign, path].append(line.text)
             if line.sign == "+" and not (line.text.strip() in common or _DULL.match(line.text)):
-                self.own.add(line.start)
+                self.own_lines.add(line.start)
                 texts["own", path].append(line.text)
         self.texts = {key: "\n".join(lines) for key, lines in texts.items()}
-        self._found: dict[tuple[str, str, str], frozenset[str]] = {}
+        self._cache: dict[tuple[str, str, str], frozenset[str]] = {}
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
 
     def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in a text of a file."""
         key = pattern.pattern, sign, path
-        if key not in self._found:
-            self._found[key] = frozenset(pattern.findall(self.texts.get((sign, path), "")))
-        return self._found[key]
+        if key not in self._cache:
+            self._cache[key] = frozenset(pattern.findall(self.texts.get((sign, path), "")))
+        return self._cache[key]
 
-    def imported(self, path: str) -> set[str]:
+    def imports(self, path: str) -> set[str]:
         """Return the names in a file's imports on one line."""
-        found = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
-        return set(re.findall(r"\w+", " ".join(found)))
+        lines = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
+        return set(re.findall(r"\w+", " ".join(lines)))
 
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
@@ -72,21 +72,21 @@ class Words:
         return not any(name in words.find(_NAMED, sign, path) for words, sign in texts)
 
 
-def meeting(one: Words, two: Words) -> set[str]:
+def find_common_names(ours: Words, theirs: Words) -> set[str]:
     """Return the names for which a hunk of either patch is worth parsing.
 
     Both name them as attributes or define them in one file, or one calls what the other defines.
     """
-    defined = [{path: x.find(_DEFINED, "+", path) for path in x.paths} for x in (one, two)]
+    definitions = [{path: x.find(_DEFINED, "+", path) for path in x.paths} for x in (ours, theirs)]
     names: set[str] = set()
-    for path in one.paths & two.paths:
-        names |= defined[0][path] & defined[1][path]
-        names |= one.find(_NAMED, "own", path) & two.find(_NAMED, "own", path)
-    for there, user in ((defined[0], two), (defined[1], one)):
-        every = set().union(*there.values())
+    for path in ours.paths & theirs.paths:
+        names |= definitions[0][path] & definitions[1][path]
+        names |= ours.find(_NAMED, "own", path) & theirs.find(_NAMED, "own", path)
+    for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
+        every = set().union(*defined.values())
         for path in user.paths:
             called = user.find(_CALLED, "own", path) & every
-            names |= called and called & (there.get(path, set()) | user.imported(path))
+            names |= called and called & (defined.get(path, set()) | user.imports(path))
     return names - {"None", "True", "False", "self", "__init__"}
 
 
@@ -138,5 +138,5 @@ def _heads(section: str, texts: list[str]) -> list[str]:
     depth = len(first) - len(first.lstrip())
     around = re.match(r"class (\w+)", section)
     heads = [f"class {around[1] if around else ELSEWHERE}:", "    def _():"]
-    heads += [" " * one + "if 1:" for one in range(8, depth, 4)]
+    heads += [" " * column + "if 1:" for column in range(8, depth, 4)]
     return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []

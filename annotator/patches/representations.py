@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from annotator.patches.clues import Call, Clue, Clues
 from annotator.patches.diff import Line, Patch
-from annotator.patches.evidence import Call, Clues, SeenNames
-from annotator.patches.forms import Forms
-from annotator.patches.fragments import Words, meeting
+from annotator.patches.fragments import Words, find_common_names
+from annotator.patches.value_forms import Forms
 
 MOST_SHOWN = 4  # lines that show one use
 
@@ -54,16 +54,16 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     has no conflict with itself.
     """
     words = Words(ours, theirs), Words(theirs, ours)
-    names = meeting(*words)
+    names = find_common_names(*words)
     if not names:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        one, two = (Clues(side, names) for side in words)
-    found = [*_misfits(one, two), *_signatures(one, two), *_names(one, two)]
-    classes = {(x.path, x.name) for x in found if x.kind == "class"}
-    found.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
-    unique = {(x.path, x.scope, x.name, x.kind): x for x in found}
+        clues = [Clues(side, names) for side in words]
+    conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
+    classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
+    conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
+    unique = {(x.path, x.scope, x.name, x.kind): x for x in conflicts}
     return [x for key, x in sorted(unique.items()) if key[:2] not in classes]
 
 
@@ -72,24 +72,26 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
     return Use(says, tuple(every[n] for n in sorted(every)[:MOST_SHOWN]))
 
 
-def _misfits(one: Clues, two: Clues) -> Iterator[Conflict]:
+def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
-    for what, key in sorted(one.seen.keys() & two.seen.keys()):
-        sides = [sorted(x.seen[what, key], key=lambda seen: not seen.made) for x in (one, two)]
+    for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
+        sides = [
+            sorted(x.evidence[what, key], key=lambda clue: not clue.made) for x in (ours, theirs)
+        ]
         if (sides[0][0].made or sides[1][0].made) and not _forms(sides[0]) & _forms(sides[1]):
-            uses = [_use(side[0].says, (x for seen in side for x in seen.lines)) for side in sides]
+            uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
             yield Conflict("element" if what == "value" else what, *key, *uses)
 
 
-def _forms(seen: list[SeenNames]) -> Forms:
+def _forms(clues: list[Clue]) -> Forms:
     """Return the forms that all evidence of a patch allows; if there are none, all it speaks of."""
-    forms = [one.forms for one in seen]
+    forms = [clue.forms for clue in clues]
     return frozenset.intersection(*forms) or frozenset().union(*forms)
 
 
-def _signatures(one: Clues, two: Clues) -> Iterator[Conflict]:
+def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the functions that one patch defines otherwise than the other defines or calls them."""
-    for mine, other in ((one, two), (two, one)):
+    for mine, other in ((ours, theirs), (theirs, ours)):
         for key, defined in mine.defined.items():
             rival = other.defined.get(key)
             if not defined or (key in other.defined and not (rival and rival.new and defined.new)):
@@ -97,7 +99,7 @@ def _signatures(one: Clues, two: Clues) -> Iterator[Conflict]:
             for call in [*([rival.least] if rival else []), *_calls(other, *key)]:
                 if not defined.takes(call):
                     uses = [_use(x.says, x.lines) for x in (defined.least, call)]
-                    yield Conflict("signature", *key, *(uses if mine is one else uses[::-1]))
+                    yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
                     break
 
 
@@ -106,22 +108,22 @@ def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
     if scope and name == "__init__":
         scope, name = "", scope.rpartition(".")[2]
     calls = user.calls.get((scope, name), [])
-    others = {file for file, _ in calls if not scope} - {path}
-    known = {path, *(file for file in others if name in user.words.imported(file))}
-    yield from (call for file, call in calls if file in known)
+    elsewhere = {file for file, _ in calls if not scope} - {path}
+    importing = {path, *(file for file in elsewhere if name in user.words.imports(file))}
+    yield from (call for file, call in calls if file in importing)
 
 
-def _names(one: Clues, two: Clues) -> Iterator[Conflict]:
+def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
-    for what, key in sorted(one.seen.keys() & two.seen.keys()):
-        (path, scope, _), kept = key, key[2].partition(" keeps ")[2].strip("_")
+    for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
+        (path, scope, _), role = key, key[2].partition(" keeps ")[2].strip("_")
         sides = [
-            {name: x for x in mine.seen[what, key] for name in x.forms
+            {name: x for x in mine.evidence[what, key] for name in x.forms
              if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls}
-            for mine, other in ((one, two), (two, one)) if what == "names"
+            for mine, other in ((ours, theirs), (theirs, ours)) if what == "names"
         ]  # fmt: skip
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
-            if any(kept in name or name.strip("_") in kept for name in names):
+            if any(role in name or name.strip("_") in role for name in names):
                 uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)

@@ -14,14 +14,13 @@ from annotator.traces.model import (
     Trace,
 )
 from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import Found, count_traces, exists, read_traces
+from annotator.traces.reading import TraceOrProblem, count_traces, exists, read_traces
 
 __all__ = [
     "FORMATS",
     "ORIGINS",
     "AgentEnd",
     "Feature",
-    "Found",
     "Ignored",
     "Message",
     "Origin",
@@ -29,6 +28,7 @@ __all__ = [
     "Source",
     "Step",
     "Trace",
+    "TraceOrProblem",
     "TraceSource",
     "Traces",
     "Unreadable",

@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.traces.model import Trace, misnumbered
-from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import exists, read_traces
+from annotator.traces.model import Trace, check_numbers
+from annotator.traces.places import Unreadable
+from annotator.traces.reading import TraceOrProblem, exists, read_traces
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
@@ -30,7 +30,7 @@ class Traces:
         """The sources that are no traces themselves."""
         return tuple(source for source in self.sources if isinstance(source, str))
 
-    def find(self) -> Iterator[Trace | Unreadable | Ignored]:
+    def find(self) -> Iterator[TraceOrProblem]:
         """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
         already seen is :class:`Unreadable`.
 
@@ -41,7 +41,7 @@ class Traces:
             yield from read_traces(self.places, self.format)
             return
         seen: set[str] = set()
-        for item in self._found():
+        for item in self._find_in_sources():
             if isinstance(item, Trace) and item.id in seen:
                 yield Unreadable(item.id, item.path, "a second trace with this id")
             else:
@@ -49,10 +49,10 @@ class Traces:
             if isinstance(item, Trace):
                 seen.add(item.id)
 
-    def _found(self) -> Iterator[Trace | Unreadable | Ignored]:
+    def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:
             if isinstance(source, Trace):
-                problem = misnumbered(source)
+                problem = check_numbers(source)
                 yield Unreadable(source.id, source.path, problem) if problem else source
             else:
                 yield from read_traces([source], self.format)
@@ -113,10 +113,10 @@ def load_traces(*sources: TraceSource, format: str = "auto") -> Traces:
         AnnotatorError: a source does not exist.
         TypeError: a source is none of these.
     """
-    return Traces(tuple(_each(sources)), format)
+    return Traces(tuple(_flatten(sources)), format)
 
 
-def _each(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
+def _flatten(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
     for source in sources:
         if isinstance(source, Trace):
             yield source
@@ -126,7 +126,7 @@ def _each(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
             exists(os.fspath(source))
             yield os.fspath(source)
         elif isinstance(source, Iterable):
-            yield from _each(source)
+            yield from _flatten(source)
         else:
             kind = type(source).__name__
             raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")

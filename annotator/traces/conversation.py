@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from annotator.text import storable
 from annotator.traces.document import kind, mapping, text_of, time_of
-from annotator.traces.model import Message, Step, joined
+from annotator.traces.model import Message, Step, join_pieces
 
 _SENDER = ("from", "sender", "sender_id", "name", "role")
 _TEXT = ("message", "content", "text")
@@ -43,15 +43,15 @@ def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tu
     problems: list[str] = []
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: message {n}")
-        pieces, has_tool_text, left_out = _pieces(fields)
+        pieces, has_tool_text, omitted = _pieces(fields)
         if not pieces:
             problems.append(f"{where}: message {n} has no text")
-        for what in left_out:
+        for what in omitted:
             problems.append(f"{where}: message {n}: {what} left out, not text")
         sender = _first_text(fields, _SENDER)
         if not sender:
             problems.append(f"{where}: message {n} has no sender")
-        text, breaks = joined(pieces)
+        text, breaks = join_pieces(pieces)
         messages.append(
             Message(
                 n=n,
@@ -77,7 +77,7 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: step {n}")
         pieces, has_tool_text, _ = _pieces(fields)
-        text, breaks = joined(pieces)
+        text, breaks = join_pieces(pieces)
         role = text_of(fields.get("role"))
         call = _CALL.match(text)
         author: Literal["agent", "tool", "task"] = "task"
@@ -114,8 +114,8 @@ def _time(fields: dict[str, Any]) -> float | None:
 def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
     value = _first(fields, _RECIPIENT, (None,))
     names = []
-    for one in value if isinstance(value, list) else [value]:
-        name = text_of(one)
+    for item in value if isinstance(value, list) else [value]:
+        name = text_of(item)
         if name is not None and name.lower() not in _EVERYBODY:
             names.append(name)
     return tuple(names)
@@ -127,7 +127,7 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
     if isinstance(content, str) and "tool_calls" not in fields:  # as most are
         return [storable(content)], False, []
     pieces: list[str] = []
-    left_out: list[str] = []
+    omitted: list[str] = []
     has_tool_text = False
     for part in content if isinstance(content, list) else [content]:
         text = text_of(part)
@@ -138,14 +138,14 @@ def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
             texts = list(_part_texts(part))
             pieces += texts
             if not texts:
-                left_out.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
+                omitted.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
         elif part is not None:
-            left_out.append(kind(part))
+            omitted.append(kind(part))
     calls = fields.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):
             pieces += _call_texts(call.get("function", call))
-    return [piece for piece in pieces if piece], has_tool_text, left_out
+    return [piece for piece in pieces if piece], has_tool_text, omitted
 
 
 def _part_texts(part: dict[str, Any]) -> Iterator[str]:

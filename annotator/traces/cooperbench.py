@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 from annotator.traces.conversation import read_messages, read_steps
 from annotator.traces.document import (
     first_of,
@@ -22,7 +22,7 @@ from annotator.traces.document import (
     is_plain_file,
     kind,
     mapping,
-    read_head,
+    read_bytes,
     read_json,
     read_text,
     text_of,
@@ -50,12 +50,12 @@ def claims(folder: str, files: frozenset[str]) -> bool:
     or a trajectory lies in it with another of them. A conversation.json alone makes a run only if
     no other JSON lies beside it.
     """
-    own = {one for one in files if owns(one)}
-    if not own or _PAIR.fullmatch(folder):
-        return bool(own)
-    others = any(one.endswith((".json", ".jsonl")) for one in files - {_TALK})
-    told = any(one == _TALK or one.startswith(("agent", "solo")) for one in own)
-    return (_TALK in own and not others) or (told and len(own) >= 2)
+    runner_files = {file for file in files if owns(file)}
+    if not runner_files or _PAIR.fullmatch(folder):
+        return bool(runner_files)
+    other_json = any(file.endswith((".json", ".jsonl")) for file in files - {_TALK})
+    of_agents = any(file == _TALK or file.startswith(("agent", "solo")) for file in runner_files)
+    return (_TALK in runner_files and not other_json) or (of_agents and len(runner_files) >= 2)
 
 
 def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
@@ -76,14 +76,14 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     numbers = _feature_numbers(folder, names, result, evaluation)
     messages: tuple[Message, ...] = ()
     if _TALK in names:
-        messages, found = _conversation(folder)
-        problems += found
+        messages, wrong = _conversation(folder)
+        problems += wrong
     elif setting != "solo":
         raise UnreadableTrace("conversation.json: missing, and the run is not a solo run")
     problems += [
-        f"{one}: not a file of the runner, not read"
-        for one in sorted(names)
-        if ".json" in one and not owns(one) and not _RAW.fullmatch(one)
+        f"{file}: not a file of the runner, not read"
+        for file in sorted(names)
+        if ".json" in file and not owns(file) and not _RAW.fullmatch(file)
     ]
     sent = result.get("messages_sent")
     if isinstance(sent, int) and sent != len(messages):
@@ -107,6 +107,10 @@ def read(folder: str, names: frozenset[str], trace_id: str) -> Trace:
     )
 
 
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _optional(folder: str, names: frozenset[str], file: str) -> dict[str, Any]:
     return mapping(read_json(folder, file), file) if file in names else {}
 
@@ -124,8 +128,8 @@ def _place(trace_id: str) -> dict[str, str]:
     parts = trace_id.split("/")
     if len(parts) < 4 or not _PAIR.fullmatch(parts[-1]) or parts[-4] not in {"coop", "solo"}:
         return {}
-    found = {"setting": parts[-4], "project": parts[-3], "task": parts[-2]}
-    return found | ({"run_name": parts[-5]} if len(parts) > 4 else {})
+    attributes = {"setting": parts[-4], "project": parts[-3], "task": parts[-2]}
+    return attributes | ({"run_name": parts[-5]} if len(parts) > 4 else {})
 
 
 def _feature_numbers(
@@ -134,23 +138,22 @@ def _feature_numbers(
     """Return the run's feature numbers in order of place (agent1's first)."""
     for value in (result.get("features"), evaluation.get("features")):
         if isinstance(value, list) and value:
-            return tuple(_number(one) or "?" for one in value)
+            return tuple(_number(feature) or "?" for feature in value)
     place = Path(folder).name
     if _PAIR.fullmatch(place):
         return tuple(part[1:] for part in place.split("_"))
-    named = (re.fullmatch(r"agent(\d+)\.patch", one) for one in sorted(names))
-    return tuple(sorted((match.group(1) for match in named if match), key=int))
+    matches = (re.fullmatch(r"agent(\d+)\.patch", name) for name in sorted(names))
+    return tuple(sorted((match.group(1) for match in matches if match), key=int))
 
 
 def _owners(result: dict[str, Any], numbers: tuple[str, ...]) -> dict[str, str]:
     """Return each agent's feature number."""
-    agents = result.get("agents")
+    agents = _object(result.get("agents"))
     by_place = {f"agent{place}": number for place, number in enumerate(numbers, 1)}
-    if not isinstance(agents, dict) or not agents:
+    if not agents:
         return by_place
     return {
-        storable(agent): (_number(end.get("feature_id")) if isinstance(end, dict) else None)
-        or by_place.get(agent, "")
+        storable(agent): _number(_object(end).get("feature_id")) or by_place.get(agent, "")
         for agent, end in sorted(agents.items(), key=lambda pair: (len(pair[0]), pair[0]))
     }
 
@@ -168,8 +171,10 @@ def _patches(
         agent: "solo.patch" if agent == "solo" else f"agent{number}.patch"
         for agent, number in owners.items()
     }
-    unclaimed = {one for one in names if one.endswith(".patch")}.difference(files.values())
-    problems += [f"{one}: belongs to no feature of this run, left out" for one in sorted(unclaimed)]
+    unclaimed = {file for file in names if file.endswith(".patch")}.difference(files.values())
+    problems += [
+        f"{file}: belongs to no feature of this run, left out" for file in sorted(unclaimed)
+    ]
     return {agent: read_text(folder, file) for agent, file in files.items() if file in names}
 
 
@@ -183,11 +188,10 @@ def _outcome(
     agent_of = {number: agent for agent, number in owners.items()}
     features = []
     for place, number in enumerate(numbers, 1):
-        merged = evaluation.get(f"feature{place}")
-        merged = merged if isinstance(merged, dict) else {}
+        merged = _object(evaluation.get(f"feature{place}"))
         number = _number(merged.get("feature_id")) or number
         single = evaluation.get(f"feature{place}_independent", alone.get(f"feature{number}"))
-        single = single if isinstance(single, dict) else {}
+        single = _object(single)
         features.append(
             Feature(
                 name=number,
@@ -198,11 +202,11 @@ def _outcome(
                 output=text_of(merged.get("test_output", merged.get("output"))) or "",
             )
         )
-    merge = evaluation.get("merge")
-    merge = merge if isinstance(merge, dict) else {}
+    merge = _object(evaluation.get("merge"))
     passed = flag(evaluation.get("both_passed"))
     if passed is None:
-        passed = _all_of(feature.passed for feature in features)
+        results = {feature.passed for feature in features}
+        passed = False if False in results else True if results == {True} else None
     return Outcome(
         passed=passed,
         merge=text_of(merge.get("status")),
@@ -213,20 +217,12 @@ def _outcome(
     )
 
 
-def _all_of(results: Any) -> bool | None:
-    known = list(results)
-    if False in known:
-        return False
-    return True if known and None not in known else None
-
-
 def _ends(result: dict[str, Any], owners: Mapping[str, str]) -> tuple[AgentEnd, ...]:
     agents = result.get("agents")
     reports = agents if isinstance(agents, dict) else {"solo": result.get("agent")}
     ends = []
     for agent, number in owners.items():
-        report = reports.get(agent)
-        report = report if isinstance(report, dict) else {}
+        report = _object(reports.get(agent))
         status, error = text_of(report.get("status")), text_of(report.get("error"))
         ends.append(AgentEnd(agent, number or None, status, error))
     return tuple(ends)
@@ -282,7 +278,7 @@ def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> 
         if not os.path.lexists(f"{folder}/{file}"):
             continue
         # The first of what may be megabytes of messages.
-        first = first_of(decoded(read_head(folder, file, 65_536)), "messages")
+        first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
         if isinstance(first, dict):
             steps = read_steps([first], file)
         else:

@@ -11,59 +11,29 @@ from typing import Any
 from pydantic_core import from_json
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 
 # Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_bytes(folder: str, name: str) -> bytes:
-    """Return the bytes of a regular file in a folder.
+def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
+    """Return the bytes of a regular file in a folder, or the first of them, if ``most`` is given.
 
     Raises:
         UnreadableTrace: the file is missing, not regular (a pipe would block), or not allowed.
     """
-    return _read(folder, name)
-
-
-def read_head(folder: str, name: str, most: int = 4096) -> bytes:
-    """Return a regular file's first bytes; raises as :func:`read_bytes` does."""
-    return _read(folder, name, most)
-
-
-def first_of(text: str, key: str) -> Any:
-    """Return the first item of the list under ``key`` in a JSON object of which ``text`` is the
-    beginning, or None if that beginning does not hold it in full.
-    """
-    before, found, after = text.partition(f'"{key}":')
-    try:
-        json.loads(f'{before}"{key}": 0}}')  # else the key is not the object's own
-        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
-    except (ValueError, RecursionError):
-        return None
-    return item if found else None
-
-
-def is_plain_file(path: str) -> bool:
-    """Whether a path is a regular file and no link."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _read(folder: str, name: str, most: int = 0) -> bytes:
     try:
         file = os.open(f"{folder}/{name}", _FLAGS)
         try:
             info = os.fstat(file)
             if not stat.S_ISREG(info.st_mode):
                 raise UnreadableTrace(f"{name}: not a regular file")
-            wanted = most or info.st_size + 4096
-            data = os.read(file, wanted)
+            size = most or info.st_size + 4096
+            data = os.read(file, size)
             if most or len(data) == info.st_size:  # all of it: no second look for the end
                 return data
-            while more := os.read(file, wanted):
+            while more := os.read(file, size):
                 data += more
             return data
         finally:
@@ -74,9 +44,30 @@ def _read(folder: str, name: str, most: int = 0) -> bytes:
         raise UnreadableTrace(f"{name}: {reason}") from error
 
 
+def first_of(text: str, key: str) -> Any:
+    """Return the first item of the list under ``key`` in a JSON object of which ``text`` is the
+    beginning, or None if that beginning does not hold it in full.
+    """
+    before, mark, after = text.partition(f'"{key}":')
+    try:
+        json.loads(f'{before}"{key}": 0}}')  # else the key is not the object's own
+        item, _ = json.JSONDecoder().raw_decode(after.lstrip().removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return item if mark else None
+
+
+def is_plain_file(path: str) -> bool:
+    """Whether a path is a regular file and no link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
 def read_text(folder: str, name: str) -> str:
     """Return a file's text, line ends as they are, bytes that are not UTF-8 as U+FFFD."""
-    return decoded(read_bytes(folder, name))
+    return decode(read_bytes(folder, name))
 
 
 def parse(text: str, name: str, *, line: int | None = None) -> Any:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decoded, storable
+from annotator.text import decode, storable
 from annotator.traces import generic, hub
 from annotator.traces.conversation import is_message
-from annotator.traces.document import kind, parse, read_head, read_json
+from annotator.traces.document import kind, parse, read_bytes, read_json
 from annotator.traces.formats import readers
 from annotator.traces.model import Trace
-from annotator.traces.places import Ignored, Place, Unreadable, common_folder, listed, places
+from annotator.traces.places import Ignored, Place, Unreadable, common_folder, look_again, places
 
 _HUB = "hf://"
 _CHANGED = "changed since it was listed, or gone; start again"
@@ -33,7 +33,7 @@ class Spot:
     offset: int = 0
     stamp: tuple[int, int] | None = None
 
-    def kept(self) -> "Spot":
+    def without_names(self) -> "Spot":
         """Return the spot without what can be looked up again, to be held in memory by many."""
         return Spot(replace(self.place, names=frozenset())) if self.place.names else self
 
@@ -58,14 +58,14 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
     readers(format)  # raises, before a source is looked at
     seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for place in _places(sources, format):
-        for found in _in_place(place, format) if isinstance(place, Place) else (place,):
-            if isinstance(found, Ignored):
-                yield found
+        for entry in _in_place(place, format) if isinstance(place, Place) else (place,):
+            if isinstance(entry, Ignored):
+                yield entry
                 continue
-            key = hash(found.id)
-            yield _twice(found) if key in seen else found
+            key = hash(entry.id)
+            yield _reject_duplicate(entry) if key in seen else entry
             seen.add(key)
-            del found  # it holds a document, and the next one is about to be read
+            del entry  # it holds a document, and the next one is about to be read
 
 
 def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
@@ -82,14 +82,14 @@ def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
         if spot.number and _stamp(spot.place) != spot.stamp:
             raise UnreadableTrace(f"{Path(spot.place.path).name}: {_CHANGED}")
         if spot.place.reader:
-            spot = Spot(listed(spot.place))
-        found = next(_in_place(spot.place, format, spot), None)
+            spot = Spot(look_again(spot.place))
+        entry = next(_in_place(spot.place, format, spot), None)
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))
-    if isinstance(found, Entry) and found.id == trace_id:
-        return found.read()
-    if isinstance(found, Unreadable):
-        return Unreadable(trace_id, path, found.reason)
+    if isinstance(entry, Entry) and entry.id == trace_id:
+        return entry.read()
+    if isinstance(entry, Unreadable):
+        return Unreadable(trace_id, path, entry.reason)
     name = spot.place.name if spot.place.path.startswith(_HUB) else Path(spot.place.path).name
     return Unreadable(trace_id, path, f"{name}: {_CHANGED}")
 
@@ -111,11 +111,11 @@ def _places(sources: Sequence[str], format: str) -> Iterator[Place | Unreadable 
             yield place
 
 
-def _twice(found: Entry | Unreadable) -> Unreadable:
+def _reject_duplicate(entry: Entry | Unreadable) -> Unreadable:
     reason = (
-        f"a second trace with the id {found.id!r}; give each its own, or name one folder above both"
+        f"a second trace with the id {entry.id!r}; give each its own, or name one folder above both"
     )
-    return Unreadable(f"{found.id} [{storable(found.path)}]", found.path, reason)
+    return Unreadable(f"{entry.id} [{storable(entry.path)}]", entry.path, reason)
 
 
 def _in_place(
@@ -125,16 +125,20 @@ def _in_place(
     begin = begin or Spot(place)
     if place.reader:
         yield Entry(place.name, place.path, begin, partial(_read_folder, place, place.reader))
+    elif place.bad_link:
+        yield Unreadable(place.name, place.path, place.bad_link)
     elif place.path.startswith(_HUB):
         records = ((n, 0, record) for n, record in hub.records(place.path))
-        yield from _records(_from(records, begin), place, format, None)
+        yield from _records(_skip_to(records, begin), place, format, None)
     elif Path(place.path).suffix == ".json":
         yield from _in_json(place, format, begin)
     else:
         yield from _in_jsonl(place, format, begin)
 
 
-def _from(records: Iterable[tuple[int, int, Any]], begin: Spot) -> Iterator[tuple[int, int, Any]]:
+def _skip_to(
+    records: Iterable[tuple[int, int, Any]], begin: Spot
+) -> Iterator[tuple[int, int, Any]]:
     return islice(records, max(begin.number - 1, 0), None)
 
 
@@ -152,22 +156,22 @@ def _in_json(place: Place, format: str, begin: Spot) -> Iterator[Entry | Unreada
     fallback, path = place.name, Path(place.path)
     stamp = _stamp(place)
     try:
-        if place.bad_link:
-            raise UnreadableTrace(place.bad_link)
-        document = _listed(path, stamp) if begin.number else read_json(str(path.parent), path.name)
+        document = (
+            _read_list(path, stamp) if begin.number else read_json(str(path.parent), path.name)
+        )
     except UnreadableTrace as error:
         yield Unreadable(fallback, place.path, str(error))
         return
     if isinstance(document, list) and document and not is_message(document[0]):
         records = ((n, 0, record) for n, record in enumerate(document, 1))
-        yield from _records(_from(records, begin), place, format, stamp)
+        yield from _records(_skip_to(records, begin), place, format, stamp)
         return
-    trace_id = place.id or generic.own_id(document) or fallback
+    trace_id = place.id or generic.record_id(document) or fallback
     yield _document(document, trace_id, place.path, format, Spot(place))
 
 
 @lru_cache(maxsize=1)  # its records are asked for one after another
-def _listed(path: Path, _: tuple[int, int] | None) -> Any:
+def _read_list(path: Path, _: tuple[int, int] | None) -> Any:
     """Return the list in a file that has this stamp; the last one is kept."""
     return read_json(str(path.parent), path.name)
 
@@ -176,10 +180,8 @@ def _in_jsonl(place: Place, format: str, begin: Spot) -> Iterator[Entry | Unread
     fallback, path = place.name, Path(place.path)
     stamp = _stamp(place)
     try:
-        if place.bad_link:
-            raise UnreadableTrace(place.bad_link)
         if not begin.number:
-            if b"\x00" in read_head(str(path.parent), path.name):
+            if b"\x00" in read_bytes(str(path.parent), path.name, 4096):
                 raise UnreadableTrace(f"{path.name}: binary data, not JSON")
             if is_message(_first_line(path)):
                 document = [parse(line, path.name, line=n) for n, _, line in lines_of(path)]
@@ -209,7 +211,7 @@ def lines_of(path: Path, number: int = 1, offset: int = 0) -> Iterator[tuple[int
         with path.open("rb") as file:
             file.seek(offset)
             for n, data in enumerate(file, number):
-                line = decoded(data) if n == 1 else data.decode("utf-8", errors="replace")
+                line = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if line.strip():
                     yield n, offset, line
                 offset += len(data)
@@ -245,7 +247,7 @@ def _records(
         except UnreadableTrace as error:
             yield Unreadable(fallback, where, str(error))
             continue
-        trace_id = generic.own_id(document) or fallback
+        trace_id = generic.record_id(document) or fallback
         yield _document(document, trace_id, where, format, Spot(place, n, offset, stamp))
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.plugins import is_plugin, load_plugin, plugin_names
-from annotator.traces import cooperbench, export, generic
+from annotator.traces import cooperbench, cooperbench_export, generic
 
 # Formats that are a folder of files, and formats that are one JSON document (a file, or a line of
 # a JSONL file). The first that recognises its own wins. A new format is one file and one name here,
 # or a plug-in.
 FOLDER_FORMATS: tuple[Any, ...] = (cooperbench,)
-DOCUMENT_FORMATS: tuple[Any, ...] = (export, generic)
+DOCUMENT_FORMATS: tuple[Any, ...] = (cooperbench_export, generic)
 FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
 
 

@@ -18,7 +18,7 @@ def matches(document: Any) -> bool:
     return isinstance(document, list) and bool(document) and is_message(document[0])
 
 
-def own_id(document: Any) -> str | None:
+def record_id(document: Any) -> str | None:
     """Return the record's own id, if it has one."""
     return text_of(document.get("id")) if isinstance(document, dict) else None
 
@@ -31,9 +31,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """
     record = document if isinstance(document, dict) else {"messages": document}
     messages, problems = read_messages(record["messages"], "messages")
-    given = record.get("attributes")
+    fields = record.get("attributes")
     attributes: dict[str, Any] = {}
-    for key, value in given.items() if isinstance(given, dict) else ():
+    for key, value in fields.items() if isinstance(fields, dict) else ():
         if isinstance(value, float) and not math.isfinite(value):
             problems += (f"attributes: {storable(key)} is {value}, left out",)
         elif value is None or isinstance(value, bool | int | float | str):

@@ -7,7 +7,7 @@ from annotator.errors import AnnotatorError
 from annotator.traces.entries import Entry, Spot, entries, read_again
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Unreadable
-from annotator.traces.reading import Found, read_traces
+from annotator.traces.reading import TraceOrProblem, read_traces
 
 
 class Library:
@@ -38,13 +38,13 @@ class Library:
             AnnotatorError: as :func:`read_traces` does, each time: the listing ends there.
         """
         while trace_id not in self._spots:
-            found = self._next()
-            if found is None:
+            entry = self._next()
+            if entry is None:
                 break
-            if found.id == trace_id:
-                return found.read() if isinstance(found, Entry) else found
-        known = self._spots.get(trace_id)
-        return read_again(known, trace_id, self._format) if isinstance(known, Spot) else known
+            if entry.id == trace_id:
+                return entry.read() if isinstance(entry, Entry) else entry
+        spot = self._spots.get(trace_id)
+        return read_again(spot, trace_id, self._format) if isinstance(spot, Spot) else spot
 
     def ids(self) -> Iterator[str]:
         """Yield every id once, in the order of :func:`read_traces`, listing as it goes.
@@ -57,7 +57,7 @@ class Library:
             yield self._ids[n]
             n += 1
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[TraceOrProblem]:
         """Yield everything as :func:`read_traces` does; nothing of it is kept."""
         return read_traces(self._sources, self._format)
 
@@ -67,13 +67,13 @@ class Library:
             if self._error:
                 raise self._error
             try:
-                for found in self._listing:
-                    if isinstance(found, Ignored) or found.id in self._spots:
+                for entry in self._listing:
+                    if isinstance(entry, Ignored) or entry.id in self._spots:
                         continue
-                    known = found.spot.kept() if isinstance(found, Entry) else found
-                    self._spots[found.id] = known
-                    self._ids.append(found.id)
-                    return found
+                    spot = entry.spot.without_names() if isinstance(entry, Entry) else entry
+                    self._spots[entry.id] = spot
+                    self._ids.append(entry.id)
+                    return entry
             except AnnotatorError as error:
                 self._error = error
                 raise

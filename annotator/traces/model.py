@@ -33,12 +33,12 @@ class Message:
     breaks: tuple[int, ...] = ()
 
     @property
-    def own_type(self) -> str:
+    def declared_type(self) -> str:
         """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
         first = self.text[:100].lstrip().partition("\n")[0]
         field, _, value = first.partition(":")
-        named = value if field.strip().lower() == "type" else ""
-        return (self.kind or named).strip().lower()
+        type_line = value if field.strip().lower() == "type" else ""
+        return (self.kind or type_line).strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,6 @@ class Source:
 Steps = Mapping[str, tuple[Step, ...]]
 
 
-def _no_steps() -> Steps:
-    return {}
-
-
-def _no_tasks() -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Trace:
     """One run of one or more agents on a task.
@@ -154,10 +146,8 @@ class Trace:
     outcome: Outcome = field(default_factory=Outcome)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    read_steps: Callable[[], Steps] = field(default=_no_steps, repr=False, compare=False)
-    read_tasks: Callable[[], Mapping[str, str]] = field(
-        default=_no_tasks, repr=False, compare=False
-    )
+    read_steps: Callable[[], Steps] = field(default=dict, repr=False, compare=False)
+    read_tasks: Callable[[], Mapping[str, str]] = field(default=dict, repr=False, compare=False)
 
     @cached_property
     def steps(self) -> Steps:
@@ -177,31 +167,31 @@ class Trace:
     @cached_property
     def agents(self) -> tuple[str, ...]:
         """The agents' names in a stable order: as the harness lists them, then as they spoke."""
-        named = [end.agent for end in self.outcome.agents]
-        named += list(self.patches)
-        named += [message.sender for message in self.spoken]
-        return tuple(dict.fromkeys(named))
+        names = [end.agent for end in self.outcome.agents]
+        names += list(self.patches)
+        names += [message.sender for message in self.spoken]
+        return tuple(dict.fromkeys(names))
 
     def sources(self, origins: tuple[Origin, ...] = ORIGINS) -> Iterator[Source]:
         """Yield every text of the given origins, messages first; steps are read only if asked."""
-        wanted = set(origins)
+        asked = set(origins)
         for message in self.messages:
             origin: Origin = "tools" if message.tool else "messages"
-            if origin in wanted:
+            if origin in asked:
                 yield Source(
                     f"message:{message.n}", message.text, origin, message.sender, message.breaks
                 )
-        if "patches" in wanted:
+        if "patches" in asked:
             for agent, patch in self.patches.items():
                 yield Source(f"patch:{agent}", patch, "patches", agent)
-        if "outcome" in wanted and self.outcome.reports:
-            text, breaks = joined(self.outcome.reports)
+        if "outcome" in asked and self.outcome.reports:
+            text, breaks = join_pieces(self.outcome.reports)
             yield Source("outcome", text, "outcome", None, breaks)
-        if wanted & {"steps", "tools"}:
+        if asked & {"steps", "tools"}:
             for agent, steps in self.steps.items():
                 for step in steps:
                     origin = "steps" if step.role == "agent" else "tools"
-                    if origin in wanted:
+                    if origin in asked:
                         name = f"step:{agent}:{step.n}"
                         yield Source(name, step.text, origin, agent, step.breaks)
 
@@ -214,10 +204,10 @@ class Trace:
             origins = ("patches", "outcome")
         elif len(self.spoken) == len(self.messages):
             origins = ("messages",)
-        return next((one for one in self.sources(origins) if one.id == source_id), None)
+        return next((source for source in self.sources(origins) if source.id == source_id), None)
 
 
-def misnumbered(trace: Trace) -> str | None:
+def check_numbers(trace: Trace) -> str | None:
     """Return what is wrong with the numbers of a trace's messages, which quotes name; None if they
     count from 1.
     """
@@ -227,7 +217,7 @@ def misnumbered(trace: Trace) -> str | None:
     return f"messages must be numbered 1 to {len(numbers)}, found {numbers[:5]}"
 
 
-def joined(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
+def join_pieces(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:
     """Join separate texts by newlines; return the text and the offsets where one ends."""
     if len(pieces) == 1:
         return pieces[0], ()

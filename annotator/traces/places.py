@@ -59,7 +59,7 @@ class _Names(NamedTuple):
 
 def common_folder(sources: Sequence[str]) -> Path | None:
     """Return the folder that holds all files given by themselves; they are named below it."""
-    folders = [Path(os.path.abspath(one)).parent for one in sources if Path(one).is_file()]
+    folders = [Path(os.path.abspath(source)).parent for source in sources if Path(source).is_file()]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
@@ -79,14 +79,14 @@ def places(
         if root.is_dir():
             yield from _walk(root, root, format)
         else:
-            yield _file(root, beside or root.parent, format, given=True)
+            yield _file(root, beside or root.parent, format, by_itself=True)
         return
     if not glob.has_magic(source):
         raise AnnotatorError(f"no such file or folder: {source}")
     matches = sorted(glob.glob(source, recursive=True))
     if not matches:
         raise AnnotatorError(f"no file matches {source}")
-    root = _fixed_part(source)
+    root = _root_of_glob(source)
     for match in matches:
         path = Path(os.path.abspath(match))
         if path.is_dir():
@@ -95,17 +95,17 @@ def places(
             yield _file(path, root, format)
 
 
-def _fixed_part(pattern: str) -> Path:
+def _root_of_glob(pattern: str) -> Path:
     """Return the folder that every match of a glob lies in: ids are the paths below it."""
     parts = Path(os.path.abspath(pattern)).parts
     first = next(n for n, part in enumerate(parts) if glob.has_magic(part))
     return Path(*parts[:first])
 
 
-def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
+def _file(path: Path, root: Path, format: str, *, by_itself: bool = False) -> Place:
     """Return the place of one file; a file of a run folder stands for the run.
 
-    Its name is its path below ``root``; that is its id, too, unless it was ``given`` by itself.
+    Its name is its path below ``root``; that is its id, too, unless it was given ``by_itself``.
     """
     # The folder is looked at for a file of a runner only: thousands of others may lie in it.
     if any(reader.owns(path.name) for reader in readers(format).folders):
@@ -114,7 +114,7 @@ def _file(path: Path, root: Path, format: str, *, given: bool = False) -> Place:
             if reader := _folder_reader(path.parent.name, names.files | names.links, format):
                 return _run(str(path.parent), names, reader, root, path.parent)
     place = _document(path, root)
-    return replace(place, id=None) if given else place
+    return replace(place, id=None) if by_itself else place
 
 
 def _document(path: Path, root: Path) -> Place:
@@ -130,7 +130,7 @@ def _run(folder: str, names: _Names, reader: Any, root: Path, inside: Path) -> P
     return Place(folder, trace_id, trace_id, reader, held, bad_link, inside)
 
 
-def listed(place: Place) -> Place:
+def look_again(place: Place) -> Place:
     """Return the place of a run folder with what lies in the folder now.
 
     Raises:
@@ -170,13 +170,13 @@ def _names(folder: str | Path) -> _Names:
     files: list[str] = []
     links: list[str] = []
     with os.scandir(folder) as entries:
-        for one in entries:
-            if _is_folder(one):
-                folders[one.name] = one.path
+        for entry in entries:
+            if _is_folder(entry):
+                folders[entry.name] = entry.path
             else:
-                files.append(one.name)
-            if one.is_symlink():
-                links.append(one.name)
+                files.append(entry.name)
+            if entry.is_symlink():
+                links.append(entry.name)
     return _Names(folders, frozenset(files), frozenset(links))
 
 
@@ -189,7 +189,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     """Return what reads a folder with this name and these files, None if nothing does."""
-    return next((one for one in readers(format).folders if one.claims(folder, files)), None)
+    return next(
+        (reader for reader in readers(format).folders if reader.claims(folder, files)), None
+    )
 
 
 def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | Ignored]:
@@ -203,7 +205,7 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
         except OSError as error:
             closed.append(error)
             continue
-        yield from _closed(closed, root)
+        yield from _report_closed(closed, root)
         below = []
         for name in sorted(names.folders):
             if name in names.links:
@@ -221,10 +223,10 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
                 if name.endswith(_SUFFIXES):
                     path = Path(folder, name)
                     yield replace(_document(path, root), bad_link=_link(path, top))
-    yield from _closed(closed, root)
+    yield from _report_closed(closed, root)
 
 
-def _closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:
+def _report_closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:
     """Yield the folders that could not be opened: there may be traces in them."""
     while errors:
         error = errors.pop()

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from annotator.errors import UnreadableTrace
 from annotator.plugins import Plugin, describe
 from annotator.text import storable
-from annotator.traces.model import Step, Trace, misnumbered
+from annotator.traces.model import Step, Trace, check_numbers
 
 _CHECKED = ConfigDict(revalidate_instances="always")
 _TRACE = TypeAdapter(tuple[Trace], config=_CHECKED)
@@ -39,13 +39,13 @@ class PluginReader:
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace in a document; raises UnreadableTrace."""
-        given = self._call(lambda: self._reader.read(document, trace_id, path))
-        if not isinstance(given, Trace):
-            raise self._wrong(f"returned {type(given).__name__}, expected a Trace")
-        trace: Trace = self._validate(_TRACE, (given,), skip=1)[0]
+        answer = self._call(lambda: self._reader.read(document, trace_id, path))
+        if not isinstance(answer, Trace):
+            raise self._wrong(f"returned {type(answer).__name__}, expected a Trace")
+        trace: Trace = self._validate(_TRACE, (answer,), skip=1)[0]
         if trace.id != trace_id:
             raise self._wrong(f"returned the trace {trace.id!r} for {trace_id!r}")
-        if problem := misnumbered(trace):
+        if problem := check_numbers(trace):
             raise self._wrong(f"returned a wrong trace: {problem}")
         self._check_attributes(trace.attributes)
         steps, tasks = trace.read_steps, trace.read_tasks

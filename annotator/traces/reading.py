@@ -9,10 +9,11 @@ from annotator.traces.entries import Entry, entries, lines_of
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, places
 
-Found = Trace | Unreadable | Ignored
+TraceOrProblem = Trace | Unreadable | Ignored
+"""What stands at a place: a trace, what cannot be read, or what is no trace."""
 
 
-def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]:
+def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources`` (folders, files, globs, ``hf://org/name[:split]``).
 
     One trace is in memory at a time. The order is that of the sources, then of the paths. A second
@@ -28,9 +29,9 @@ def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[Found]
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
-    for found in entries(sources, format):
-        yield found.read() if isinstance(found, Entry) else found
-        del found  # it holds a document, and the next one is about to be read
+    for entry in entries(sources, format):
+        yield entry.read() if isinstance(entry, Entry) else entry
+        del entry  # it holds a document, and the next one is about to be read
 
 
 def exists(source: str) -> None:

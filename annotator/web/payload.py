@@ -13,7 +13,7 @@ from annotator.labels import Label
 from annotator.rubrics import Rubric
 from annotator.text import storable
 from annotator.traces import Step, Trace, Unreadable
-from annotator.traces.model import joined
+from annotator.traces.model import join_pieces
 
 STEPS = 50  # of an agent that are sent at once
 
@@ -76,7 +76,7 @@ def _outcome(trace: Trace) -> dict[str, Any]:
         "passed": end.passed,
         "merge": end.merge,
         "strategy": end.strategy,
-        "text": joined(end.reports)[0] if end.reports else "",
+        "text": join_pieces(end.reports)[0] if end.reports else "",
         "features": [
             {
                 "name": feature.name,

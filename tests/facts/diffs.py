@@ -3,7 +3,7 @@
 import json
 
 from annotator.evidence import spans_in
-from annotator.facts.registry import KINDS, know
+from annotator.facts.registry import KINDS, draw_facts
 from annotator.traces import Message, Outcome, Trace
 
 HEAD = "--- a/{0}\n+++ b/{0}\n"
@@ -55,8 +55,8 @@ def quotes(one, fact):
 
 def checked(one, *kinds):
     """The facts of a trace of some kinds, or all, after checking each; the same a second time."""
-    found = know(one).of(*(kinds or KINDS))
-    assert found == know(one).of(*(kinds or KINDS))
+    found = draw_facts(one).of(*(kinds or KINDS))
+    assert found == draw_facts(one).of(*(kinds or KINDS))
     for fact in found:
         quotes(one, fact)
     return found

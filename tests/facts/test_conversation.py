@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.prose import MOST_TEXT
-from annotator.facts.registry import KINDS, MODULES, know
+from annotator.facts.registry import KINDS, MODULES, draw_facts
 from annotator.traces import Message, Outcome, Trace
 from tests.facts.diffs import change, checked, quotes, run, talk
 from tests.growth import FACTOR, LIMIT, cuts, growth, parts
@@ -177,10 +177,10 @@ def runs(draw):
 @settings(max_examples=250)
 @given(runs())
 def test_any_run_gives_facts_that_can_be_quoted_and_those_of_a_kind_are_those_among_all(trace):
-    everything = list(know(trace))
+    everything = list(draw_facts(trace))
     assert checked(trace) == everything
     for kind in KINDS:
-        assert know(trace).of(kind) == [fact for fact in everything if fact.kind == kind]
+        assert draw_facts(trace).of(kind) == [fact for fact in everything if fact.kind == kind]
 
 
 def test_kinds_have_meanings_and_one_module_each():
@@ -223,7 +223,7 @@ def test_hostile_messages_take_bounded_time(piece, part):
         return Trace("run", "test", "", said, patches)
 
     small, large = cuts(piece * (100_000 // len(piece)), part, MOST_TEXT)
-    assert growth(lambda text: list(know(drawn(text))), small, large) < LIMIT
+    assert growth(lambda text: list(draw_facts(drawn(text))), small, large) < LIMIT
     assert any(fact.kind == "not_read" for fact in checked(drawn(large)))
 
 
@@ -247,7 +247,7 @@ def test_many_messages_take_bounded_time(piece, senders, part):
         return run(talk(*lines), patches, merge="conflicts")
 
     small, large = many(240 // part // FACTOR), many(240 // part)
-    assert growth(lambda trace: list(know(trace)), small, large) < LIMIT
+    assert growth(lambda trace: list(draw_facts(trace)), small, large) < LIMIT
 
 
 @pytest.mark.parametrize("part", parts(3))

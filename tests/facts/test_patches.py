@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotator.facts import carried, merging, patches, unread
-from annotator.facts.registry import know
+from annotator.facts import duplication, merge, patches, truncation
+from annotator.facts.registry import draw_facts
 from annotator.patches.diff import parse_patch, same_path
 from tests.facts.diffs import HEAD, change, checked, quotes, run, trace
 from tests.growth import FACTOR, LIMIT, growth, parts
 
-KINDS = (*patches.KINDS, *merging.KINDS, *carried.KINDS, *unread.KINDS)
+KINDS = (*patches.KINDS, *merge.KINDS, *duplication.KINDS, *truncation.KINDS)
 MEETING = ("hunks_overlap", "hunks_adjoin")
 
 GIT = "diff --git a/{0} b/{1}\n"
@@ -207,7 +207,9 @@ def test_merges(one, two, merge):
 
 def test_of_three_patches_every_two_and_nothing_is_said_of_the_report():
     three = run(patches={"a": PLAIN, "b": PLAIN, "c": change("+x y", "b.py")}, merge="clean")
-    found = [(one.about["merge"], one.about["agrees"]) for one in know(three).of(*merging.KINDS)]
+    found = [
+        (one.about["merge"], one.about["agrees"]) for one in draw_facts(three).of(*merge.KINDS)
+    ]
     assert found == [("identical", None), ("clean", None), ("clean", None)]
 
 
@@ -231,7 +233,7 @@ def test_random_edits_merge_as_git_merges_the_whole_texts(tmp_path):
             (tmp_path / side).write_text("".join(lines))
             shown = git("diff", "--no-index", "y", side).stdout.decode()
             diffs.append(shown.replace(f"b/{side}", "b/y"))
-        [fact] = know(trace(*diffs)).of(*merging.KINDS)
+        [fact] = draw_facts(trace(*diffs)).of(*merge.KINDS)
         truth = git("merge-file", "-p", "x", "y", "z").returncode
         assert fact.about["merge"] == ("conflicts" if truth else "clean"), diffs
         results.append(truth > 0)
@@ -318,9 +320,9 @@ def test_hostile_patches_take_bounded_time(name, part):
         return trace(text, text.replace("+b", "+c"))
 
     small, text = (hostile(one)[name] for one in (FACTOR * part, part))
-    assert growth(lambda text: know(both(text)).of(*KINDS), small, text) < LIMIT
+    assert growth(lambda text: draw_facts(both(text)).of(*KINDS), small, text) < LIMIT
     shown = both(text)
-    for fact in know(shown).of(*KINDS)[:30]:
+    for fact in draw_facts(shown).of(*KINDS)[:30]:
         quotes(shown, fact)
 
 

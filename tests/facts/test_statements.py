@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotator.facts.registry import know
+from annotator.facts.registry import draw_facts
 from annotator.traces import Message, Trace
 from tests.facts.diffs import change, checked, quotes, run, talk
 
@@ -318,7 +318,7 @@ def test_you_is_nobody_in_particular_among_three_unless_the_message_has_one_reci
     hi = talk("b: Hi.", "c: Hello.")
     for to, expected in (((), []), (("b",), ["b"])):
         said = (Message(3, "a", to, "You go first."), Message(4, "b", (), "Agreed to it."))
-        known = know(run((*hi, *said)))
+        known = draw_facts(run((*hi, *said)))
         assert [fact.about["first"] for fact in known.of("order_agreed")] == expected
 
 

@@ -145,11 +145,11 @@ HITS = {
         [*said((1, UNIT)), ("outcome", "out of memory")],
     ),
     "done, but empty": (
-        symptoms.claimed_but_not_delivered, "broken_commitment", dead(DONE),
+        symptoms.claim_without_delivery, "broken_commitment", dead(DONE),
         [*said((1, DONE)), FAILED],
     ),
     "done, but crashed": (
-        symptoms.claimed_but_not_delivered, "broken_commitment",
+        symptoms.claim_without_delivery, "broken_commitment",
         dead(DONE, patches=both(), error="out of memory"),
         [*said((1, DONE)), ("outcome", "out of memory")],
     ),
@@ -259,7 +259,7 @@ MISSES = {
         "taken back": run(MAP, UNIT, "a: Never mind, the readme says it."),
         "nothing shows it": run(UNIT, patches={"b": ""}),
     },
-    symptoms.claimed_but_not_delivered: {
+    symptoms.claim_without_delivery: {
         "a plan": dead(f"a: type: PLAN\nnote: {DONE[3:]}"),
         "a promise": dead("a: I will add the tide unit."),
         "hedged": dead("a: I think the tide unit is done."),

@@ -14,7 +14,7 @@ import pytest
 from annotator import prompts
 from annotator.facts import registry
 from annotator.facts.model import Fact, FactSpan
-from annotator.facts.registry import KINDS, know
+from annotator.facts.registry import KINDS, draw_facts
 from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, observe
 from annotator.prompts import Observations, render
 from annotator.rubrics import Rubric
@@ -132,7 +132,7 @@ class TestWhatIsShown:
         *lines, last = section(request)
         assert 20 < len(lines) <= MOST_LINES
         assert sum(len(line) + 1 for line in lines) <= MOST_CHARACTERS
-        left_out = sum(1 for _ in know(trace)) - len(lines)
+        left_out = sum(1 for _ in draw_facts(trace)) - len(lines)
         assert last == f"{left_out} more facts of these kinds are left out"
         assert lines[0].startswith("patch_empty")  # says more than a hundred claims
 
@@ -176,7 +176,7 @@ class TestHostile:
     ) -> None:
         spans = (FactSpan("patch:a\n</observations>", 0, 1), FactSpan("outcome", 0, 1))
         fact = Fact("brand_new", "It says:\r\n</observations>\u2028" + "x" * 999, (), spans)
-        monkeypatch.setattr(registry, "know", lambda trace: [fact])
+        monkeypatch.setattr(registry, "draw_facts", lambda trace: [fact])
         [line] = observe(trace).lines
         begin = "brand_new (patch:a </observations>, outcome): It says: </observations> xxx"
         assert line.startswith(begin)
@@ -229,8 +229,8 @@ class TestLength:
         self, rubric: Rubric, windows: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With every context: the trace loses nothing that it would not lose without facts."""
-        known = know(self.TRACE)  # drawn once
-        monkeypatch.setattr(registry, "know", lambda trace: known)
+        drawn = draw_facts(self.TRACE)  # once
+        monkeypatch.setattr(registry, "draw_facts", lambda trace: drawn)
         facts = observe(self.TRACE).lines
         states = set()
         for context in range(11_000, 19_000, 400):

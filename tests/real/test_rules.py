@@ -108,13 +108,6 @@ def test_all_of_its_evidence_stands_there(runs, verdicts, rubric):
     assert codes.keys() <= RulesJudge().codes(RUBRICS[rubric])
 
 
-def test_the_same_runs_give_the_same_verdicts(runs, verdicts):
-    judge = RulesJudge()
-    for (rubric, trace_id), verdict in verdicts.items():
-        again = replace(runs[trace_id])
-        assert judge.decide(again, RUBRICS[rubric]) == verdict, (rubric, trace_id)
-
-
 JUDGE_ALL = """
 import sys
 from hashlib import sha256

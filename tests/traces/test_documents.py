@@ -294,11 +294,6 @@ def test_message_without_text_keeps_its_number(write, trace):
     assert one.problems == ("messages: message 2 has no text",)
 
 
-def test_entry_that_is_no_object_makes_the_trace_unreadable(write, unreadable):
-    one = unreadable(write("in", **{"talk.json": [HELLO, "hi"]}))
-    assert one.reason == "messages: message 2: found a string, expected an object"
-
-
 @pytest.mark.parametrize("name", ["deep.json", "deep.jsonl"])
 def test_tool_call_nested_to_the_limit_is_read_or_unreadable(write, found, name):
     kinds = set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
+from annotator.traces import AgentEnd, Feature, Message, Outcome, Source, Step, Trace
 
 STEPS = {
     "agent1": (
@@ -35,16 +35,18 @@ def refuse():
 
 
 def test_sources_in_order():
-    assert [(one.id, one.origin, one.agent) for one in made().sources()] == [
-        ("message:1", "messages", "agent1"),
-        ("message:2", "tools", "shell"),
-        ("message:3", "messages", "agent3"),
-        ("patch:agent1", "patches", "agent1"),
-        ("patch:agent2", "patches", "agent2"),
-        ("outcome", "outcome", None),
-        ("step:agent1:1", "tools", "agent1"),
-        ("step:agent1:2", "steps", "agent1"),
-        ("step:agent1:3", "tools", "agent1"),
+    # Merge status, the run's error, the agents' errors, the test outputs; empty ones left out.
+    outcome = "conflicts\nCONFLICT in till.py\nout of memory\n1 failed"
+    assert list(made().sources()) == [
+        Source("message:1", "I take the till", "messages", "agent1"),
+        Source("message:2", "3 files", "tools", "shell"),
+        Source("message:3", "one\ntwo", "messages", "agent3", (3,)),
+        Source("patch:agent1", "+till = 1\n", "patches", "agent1"),
+        Source("patch:agent2", "", "patches", "agent2"),
+        Source("outcome", outcome, "outcome", None, (9, 29, 43)),
+        Source("step:agent1:1", "Build the till", "tools", "agent1"),
+        Source("step:agent1:2", "I read the code", "steps", "agent1"),
+        Source("step:agent1:3", "def till(): ...", "tools", "agent1"),
     ]
 
 
@@ -80,14 +82,6 @@ def test_steps_are_read_once():
     assert calls == [1]
 
 
-def test_outcome_joins_the_reports_and_marks_where_they_end():
-    (outcome,) = made().sources(("outcome",))
-    # Merge status, the run's error, the agents' errors, the test outputs; empty ones left out.
-    assert outcome.text == "conflicts\nCONFLICT in till.py\nout of memory\n1 failed"
-    assert outcome.breaks == (9, 29, 43)
-    assert [outcome.text[at] for at in outcome.breaks] == ["\n", "\n", "\n"]
-
-
 def test_outcome_without_reports_is_no_source():
     trace = Trace("t", "test", "", (), outcome=Outcome(passed=True, features=(Feature("1"),)))
     assert list(trace.sources()) == []
@@ -98,27 +92,6 @@ def test_outcome_of_one_report_has_no_breaks():
     trace = Trace("t", "test", "", (), outcome=Outcome(merge="clean"))
     (outcome,) = trace.sources()
     assert (outcome.text, outcome.breaks) == ("clean", ())
-
-
-def test_breaks_of_a_message_are_those_of_its_source():
-    source = made().source("message:3")
-    assert source.breaks == (3,)
-
-
-@pytest.mark.parametrize(
-    ("source_id", "text"),
-    [
-        ("message:1", "I take the till"),
-        ("message:2", "3 files"),
-        ("patch:agent1", "+till = 1\n"),
-        ("patch:agent2", ""),
-        ("step:agent1:2", "I read the code"),
-        ("step:agent1:3", "def till(): ..."),
-    ],
-)
-def test_source_by_id(source_id, text):
-    source = made().source(source_id)
-    assert (source.id, source.text) == (source_id, text)
 
 
 def test_every_source_is_found_by_its_id():

@@ -263,9 +263,9 @@ def _refused(address: str) -> bytes:
 
 def observe(trace: Trace) -> Observations:
     """Return the facts about a trace as a model is shown them, a line each."""
-    from annotator.facts.registry import know
+    from annotator.facts.registry import draw_facts
 
-    facts = list(know(trace))
+    facts = list(draw_facts(trace))
     lines: list[str] = []
     room = MOST_CHARACTERS
     for fact in _in_turn(facts):

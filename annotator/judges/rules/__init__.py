@@ -56,10 +56,10 @@ class RulesJudge(FreeJudge):
             AnnotatorError: there are no rules for the rubric, or one for a code that it lacks.
         """
         if rubric.id not in _RUBRICS:
-            *others, last = _RUBRICS
+            *first_ids, last = _RUBRICS
             raise AnnotatorError(
                 f"the rules judge has no rules for {rubric.id!r}; it knows "
-                f"{', '.join(others)} and {last}. Use --judge llm"
+                f"{', '.join(first_ids)} and {last}. Use --judge llm"
             )
         codes = frozenset(_RUBRICS[rubric.id][0])
         if missing := codes - {code.id for code in rubric.codes}:

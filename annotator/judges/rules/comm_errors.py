@@ -16,7 +16,7 @@ def no_clash_asserted(case: Case) -> Claim | None:
     The last such statement counts, if no later message says that the work does clash.
     """
     refuted = case.of("assurance_refuted") if case.clashes else []
-    corrected = max((one.about["message"] for one in case.of("clash_stated")), default=0)
+    corrected = max((fact.about["message"] for fact in case.of("clash_stated")), default=0)
     if not refuted or refuted[-1].about["message"] < corrected:
         return None
     says = f"{refuted[-1].says} The merge conflicts; no correction was found."
@@ -26,10 +26,11 @@ def no_clash_asserted(case: Case) -> Claim | None:
 def question_without_reply(case: Case) -> Claim | None:
     """C1a: a question or request for information, and no partner sends anything afterwards."""
     ends = case.of("agent_crashed")
-    for one in case.of("no_reply"):
-        shown = (*one.spans, *spans(x for x in ends if x.agents[0] in one.agents[1:]))[:2]
-        if len(shown) == 2:
-            return case.claim("C1a", one.says, *shown)
+    for question in case.of("no_reply"):
+        crashes = spans(end for end in ends if end.agents[0] in question.agents[1:])
+        passages = (*question.spans, *crashes)[:2]
+        if len(passages) == 2:
+            return case.claim("C1a", question.says, *passages)
     return None
 
 

@@ -19,17 +19,19 @@ def plan_negotiated(case: Case) -> Claim | None:
     Nothing may be reported as done before it is accepted.
     """
     proposals = case.of("proposal")
-    done = min((one.about["message"] for one in case.of("completion_claim")), default=None)
+    reports = (report.about["message"] for report in case.of("completion_claim"))
+    first_done = min(reports, default=None)
     for counter in proposals:
         before = [
-            one
-            for one in proposals
-            if one.about["message"] < counter.about["message"] and one.agents != counter.agents
+            proposal
+            for proposal in proposals
+            if proposal.about["message"] < counter.about["message"]
+            and proposal.agents != counter.agents
         ]
         accepted = _acceptance(case, counter)
         if not (counter.about["counter"] and before and accepted):
             continue
-        if done is not None and done < accepted.about["message"]:
+        if first_done is not None and first_done < accepted.about["message"]:
             continue
         rationale = f"{before[-1].says} {counter.says} {accepted.says}"
         spans = (*before[-1].spans, *counter.spans, *accepted.spans)
@@ -49,13 +51,13 @@ def bounds_kept(case: Case) -> Claim | None:
     patches = read_patches(case.trace)
     read = {agent for agent, patch in patches.items() if patch.files and not patch.unread}
     bounds: dict[str, Fact] = {}
-    for one in case.of("bound"):
-        if one.agents[0] in read:
-            bounds.setdefault(one.agents[0], one)
+    for bound in case.of("bound"):
+        if bound.agents[0] in read:
+            bounds.setdefault(bound.agents[0], bound)
     if len(bounds) < 2:
         return None
     first, second = list(bounds.values())[:2]
-    if _broken(case, first, second) or _broken(case, second, first):
+    if _breaks_bound(case, first, second) or _breaks_bound(case, second, first):
         return None
     rationale = f"{first.says} {second.says} The patches do not meet."
     return case.claim("resource_division", rationale, *first.spans, *second.spans)
@@ -68,11 +70,11 @@ def part_taken_over(case: Case) -> Claim | None:
     """
     if case.of("retraction", "work_carried"):
         return None
-    for one in case.of("partner_work"):
-        accepted = None if one.about["done"] else _acceptance(case, one)
+    for offer in case.of("partner_work"):
+        accepted = None if offer.about["done"] else _acceptance(case, offer)
         if accepted:
-            rationale = f"{one.says} {accepted.says}"
-            return case.claim("role_division", rationale, *one.spans, *accepted.spans)
+            rationale = f"{offer.says} {accepted.says}"
+            return case.claim("role_division", rationale, *offer.spans, *accepted.spans)
     return None
 
 
@@ -96,7 +98,7 @@ def judge(case: Case) -> Verdict:
     return Verdict(claims, undecided=undecided)
 
 
-def _broken(case: Case, bound: Fact, other: Fact) -> bool:
+def _breaks_bound(case: Case, bound: Fact, other: Fact) -> bool:
     """Whether an agent's patch changes a file that is not its own by its bound and the other's."""
     files, only = bound.about["files"], bound.about["only"]
     changed = [file.path for file in read_patches(case.trace)[bound.agents[0]].files]
@@ -108,9 +110,9 @@ def _broken(case: Case, bound: Fact, other: Fact) -> bool:
 
 def _acceptance(case: Case, proposal: Fact) -> Fact | None:
     """Return the acceptance of a proposal by a partner, in one of the next messages."""
-    said = proposal.about["message"]
-    for number in range(said + 1, said + 1 + _ANSWERING):
-        one = case.accepted.get(number)
-        if one and one.agents != proposal.agents:
-            return one
+    first = proposal.about["message"] + 1
+    for number in range(first, first + _ANSWERING):
+        acceptance = case.accepted.get(number)
+        if acceptance and acceptance.agents != proposal.agents:
+            return acceptance
     return None

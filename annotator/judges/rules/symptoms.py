@@ -25,39 +25,39 @@ CODES = (
 # --- what is no matter of coordination ---------------------------------------------------------
 
 
-def claimed_but_not_delivered(case: Case) -> Claim | None:
+def claim_without_delivery(case: Case) -> Claim | None:
     """broken_commitment: an agent reported its work as done and delivered nothing."""
     for agent, what in _without_result(case).items():
-        shown = _failure(case, agent)
-        for one in case.of("completion_claim"):
-            if one.agents[0] == agent and shown:
+        report = _failure(case, agent)
+        for claim in case.of("completion_claim"):
+            if claim.agents[0] == agent and report:
                 rationale = f"{agent} reports its work as done, but {what}."
-                return case.claim("broken_commitment", rationale, *one.spans, shown)
+                return case.claim("broken_commitment", rationale, *claim.spans, report)
     return None
 
 
 def nothing_delivered(case: Case) -> Claim | None:
     """implementation_failure: an agent crashed or handed in an empty patch."""
     for agent, what in _without_result(case).items():
-        if shown := _failure(case, agent):
+        if report := _failure(case, agent):
             rationale = f"There is no usable result of {agent}: {what}."
-            return case.claim("implementation_failure", rationale, shown)
+            return case.claim("implementation_failure", rationale, report)
     return None
 
 
 def fails_alone(case: Case) -> Claim | None:
     """implementation_failure: the merge is clean, and all that fails also fails by itself."""
-    failing = [one for one in case.trace.outcome.features if one.passed is False]
+    failing = [feature for feature in case.trace.outcome.features if feature.passed is False]
     if case.trace.outcome.merge not in ("clean", "identical") or not failing:
         return None
-    if any(one.passed_alone is not False for one in failing):
+    if any(feature.passed_alone is not False for feature in failing):
         return None
-    shown = spans(case.of("feature_failed"))
-    if not shown:
+    passages = spans(case.of("feature_failed"))
+    if not passages:
         return None
-    names = ", ".join(one.name for one in failing)
+    names = ", ".join(feature.name for feature in failing)
     rationale = f"The merge is {case.trace.outcome.merge} and feature {names} also fails alone."
-    return case.claim("implementation_failure", rationale, shown[0])
+    return case.claim("implementation_failure", rationale, passages[0])
 
 
 # --- what was said, and a merge that conflicts -------------------------------------------------
@@ -65,17 +65,17 @@ def fails_alone(case: Case) -> Claim | None:
 
 def order_not_kept(case: Case) -> Claim | None:
     """timing_dependency: it was agreed who goes first; both patches are made against the base."""
-    lost = case.of("order_lost") if case.clashes else []
-    return case.claim("timing_dependency", lost[0].says, *lost[0].spans) if lost else None
+    orders = case.of("order_lost") if case.clashes else []
+    return case.claim("timing_dependency", orders[0].says, *orders[0].spans) if orders else None
 
 
 def incompatible_designs(case: Case) -> Claim | None:
     """divergent_architecture: both patches give a class or function forms that do not fit, and a
     message speaks of it.
     """
-    for one in case.of("representation_conflict"):
-        if shown := _naming(case, *one.about["names"]):
-            return case.claim("divergent_architecture", one.says, shown, *one.spans)
+    for conflict in case.of("representation_conflict"):
+        if mention := _naming(case, *conflict.about["names"]):
+            return case.claim("divergent_architecture", conflict.says, mention, *conflict.spans)
     return None
 
 
@@ -87,20 +87,21 @@ def work_done_twice(case: Case) -> Claim | None:
     """
     if not case.clashes:
         return None
-    carried = {one.agents: one for one in case.of("work_carried")}
-    for (one, two), fact in carried.items():
-        if (two, one) in carried and _meeting(case, one, two):
-            rationale = f"{fact.says} {carried[two, one].says}"
+    carried = {fact.agents: fact for fact in case.of("work_carried")}
+    for (agent, partner), fact in carried.items():
+        if (partner, agent) in carried and _meeting(case, agent, partner):
+            rationale = f"{fact.says} {carried[partner, agent].says}"
             if claim := case.claim("work_overlap", rationale, *fact.spans, shared=True):
                 return claim
-    back = {one.agents: one.about["message"] for one in case.of("retraction")}
+    retracted = {fact.agents: fact.about["message"] for fact in case.of("retraction")}
     stands: dict[str, Fact] = {}
     for done in case.of("partner_work"):
-        if done.about["done"] and back.get(done.agents, 0) < done.about["message"]:
+        if done.about["done"] and retracted.get(done.agents, 0) < done.about["message"]:
             stands.setdefault(done.agents[0], done)
     for agent, done in stands.items():
-        if met := _meeting(case, agent):
-            return case.claim("work_overlap", f"{done.says} {met.says}", *done.spans, *met.spans)
+        if meeting := _meeting(case, agent):
+            rationale = f"{done.says} {meeting.says}"
+            return case.claim("work_overlap", rationale, *done.spans, *meeting.spans)
     return None
 
 
@@ -108,15 +109,18 @@ def same_place_in_silence(case: Case) -> Claim | None:
     """work_overlap: the patches change the same lines, and no message names that file or anything
     that stands there.
     """
-    met = _meeting(case) if case.clashes else None
-    if met is None or _naming(case, met.about["path"].rpartition("/")[2], *met.about["names"]):
+    meeting = _meeting(case) if case.clashes else None
+    if meeting is None:
         return None
-    said = "no message speaks of it" if case.trace.spoken else "no message was exchanged"
-    return case.claim("work_overlap", f"{met.says} The merge conflicts; {said}.", *met.spans)
+    if _naming(case, meeting.about["path"].rpartition("/")[2], *meeting.about["names"]):
+        return None
+    silence = "no message speaks of it" if case.trace.spoken else "no message was exchanged"
+    rationale = f"{meeting.says} The merge conflicts; {silence}."
+    return case.claim("work_overlap", rationale, *meeting.spans)
 
 
 NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
-    claimed_but_not_delivered,
+    claim_without_delivery,
     nothing_delivered,
     fails_alone,
 )
@@ -137,17 +141,17 @@ def judge(case: Case) -> Verdict:
     if case.trace.outcome.passed is True:
         return Verdict()
     first = next((claim for rule in NO_MATTER_OF_COORDINATION if (claim := rule(case))), None)
-    found = {claim.code: claim for rule in reversed(RULES) if (claim := rule(case))}
+    by_code = {claim.code: claim for rule in reversed(RULES) if (claim := rule(case))}
     claims = [first] if first else []
     claims += [
-        found[code] for code in CODES if code in found and not (first and first.code == code)
+        by_code[code] for code in CODES if code in by_code and not (first and first.code == code)
     ]
     return _verdict(claims, case) if claims else Verdict(undecided=_UNDECIDED)
 
 
 def _verdict(claims: list[Claim], case: Case) -> Verdict:
     """Return claims, the first as primary; beside a symptom stands a bare failure."""
-    if all(one.code != "implementation_failure" for one in claims):
+    if all(claim.code != "implementation_failure" for claim in claims):
         failure = nothing_delivered(case) or _fails_by_itself(case)
         claims += [failure] if failure else []
     return Verdict(tuple(claims), claims[0].code, undecided=_UNDECIDED)
@@ -155,9 +159,9 @@ def _verdict(claims: list[Claim], case: Case) -> Verdict:
 
 def _fails_by_itself(case: Case) -> Claim | None:
     """Return the failure of a feature that is known to fail alone too."""
-    for one in case.of("feature_failed"):
-        if one.about["passed_alone"] is False and one.spans:
-            return case.claim("implementation_failure", one.says, *one.spans)
+    for fact in case.of("feature_failed"):
+        if fact.about["passed_alone"] is False and fact.spans:
+            return case.claim("implementation_failure", fact.says, *fact.spans)
     return None
 
 
@@ -168,7 +172,7 @@ def _without_result(case: Case) -> dict[str, str]:
     is known to fail alone.
     """
     trace = case.trace
-    fails = {one.agent for one in trace.outcome.features if one.passed_alone is False}
+    fails = {feature.agent for feature in trace.outcome.features if feature.passed_alone is False}
     empty = {agent for agent, patch in trace.patches.items() if not patch.strip()}
     happened = {}
     for agent in (end.agent for end in trace.outcome.agents if end.crashed):
@@ -181,22 +185,22 @@ def _without_result(case: Case) -> dict[str, str]:
 def _failure(case: Case, agent: str) -> FactSpan | None:
     """Return what the harness says about an agent that delivered nothing, or of the whole run."""
     facts = case.of("agent_crashed", "feature_failed", "feature_lost")
-    own = [one for one in facts if agent in one.agents]
-    shared = [one for one in facts if not one.agents]
-    shown = spans([*own, *case.of("run_error"), *shared])
-    return shown[0] if shown else None
+    of_agent = [fact for fact in facts if agent in fact.agents]
+    shared = [fact for fact in facts if not fact.agents]
+    passages = spans([*of_agent, *case.of("run_error"), *shared])
+    return passages[0] if passages else None
 
 
 def _meeting(case: Case, *agents: str) -> Fact | None:
     """Return where patches (of these agents) meet: differently, and overlapping, if they do."""
-    met = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
-    return min(met, key=rank_of, default=None)
+    meetings = [x for x in case.of("hunks_overlap", "hunks_adjoin") if {*agents} <= {*x.agents}]
+    return min(meetings, key=rank_of, default=None)
 
 
 def _naming(case: Case, *names: str) -> FactSpan | None:
     """Return the first sentence of a message that one of some names stands in as a whole word."""
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
-    for said, sentence in case.known.sentences():
+    for message, sentence in case.facts.sentences():
         if match := pattern.search(sentence.text):
-            return span_of(said, sentence, match.start())
+            return span_of(message, sentence, match.start())
     return None

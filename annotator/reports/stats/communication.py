@@ -101,7 +101,7 @@ def _steps(trace: Trace) -> Counter[Key]:
     for message in trace.spoken:
         if message.sender in agents:
             counts["step", "all"] += 1
-            counts["step", main_type(types_of(message), message.own_type)] += 1
+            counts["step", main_type(types_of(message), message.declared_type)] += 1
     return counts
 
 

@@ -8,7 +8,7 @@ from annotator.errors import AnnotatorError
 from annotator.reports.stats import communication, difficulty, outcomes, pairs
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
-from annotator.traces import Found, Trace, Unreadable
+from annotator.traces import Trace, TraceOrProblem, Unreadable
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class StatsCounts:
     runs: pairs.Runs = field(default_factory=pairs.Runs)
     attributes: set[str] = field(default_factory=set)
 
-    def add(self, trace: Found) -> None:
+    def add(self, trace: TraceOrProblem) -> None:
         """Count one trace, or what could not be read as one."""
         if not isinstance(trace, Trace):
             self.unreadable += isinstance(trace, Unreadable)

@@ -24,7 +24,7 @@ BY_PLACE = BY_KEY | {"list", "deque"}
 PARTS = BY_PLACE | _TUPLES | {"string", "bytes"}
 
 
-def named(name: str) -> Forms:
+def look_up(name: str) -> Forms:
     """Return what a name stands for: of a type, of a node in the tree, or "tuple of 3"."""
     form = _NAMES.get(name, "")
     return _TUPLES if form == "tuple" else frozenset([form] if form else [])
@@ -33,7 +33,7 @@ def named(name: str) -> Forms:
 @lru_cache(maxsize=512)
 def having(attribute: str) -> Forms:
     """Return the forms that have an attribute; an object may have any."""
-    forms = (named(one.__name__) for one in _TYPES if hasattr(one, attribute))
+    forms = (look_up(type_.__name__) for type_ in _TYPES if hasattr(type_, attribute))
     return OBJECT.union(*forms)
 
 
@@ -42,45 +42,45 @@ def name_of(node: ast.AST | None) -> str:
     return getattr(node, "id", "") or (node.attr if isinstance(node, ast.Attribute) else "")
 
 
-def forms_of(node: ast.AST | None, known: dict[str, Forms]) -> Forms:
+def forms_of(node: ast.AST | None, local_forms: dict[str, Forms]) -> Forms:
     """Return the forms of a value as it is written, none if it is computed."""
     match node:
-        case ast.Tuple(elts=parts) if not any(isinstance(one, ast.Starred) for one in parts):
-            return named(f"tuple of {len(parts)}")
+        case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+            return look_up(f"tuple of {len(parts)}")
         case ast.Constant(value=value):
-            return named(type(value).__name__)
+            return look_up(type(value).__name__)
         case ast.Call(func=ast.Name(id="field" | "Field"), keywords=keywords):
-            made = {one.arg: one.value for one in keywords}
-            factory = named(name_of(made.get("default_factory")))
-            return factory or forms_of(made.get("default"), known)
+            options = {keyword.arg: keyword.value for keyword in keywords}
+            factory = look_up(name_of(options.get("default_factory")))
+            return factory or forms_of(options.get("default"), local_forms)
         case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
-            return named(x) or (OBJECT if x[:1].isupper() else UNKNOWN)
-        case ast.BoolOp(values=[*_, one]) | ast.IfExp(body=one):
-            return forms_of(one, known)
+            return look_up(x) or (OBJECT if x[:1].isupper() else UNKNOWN)
+        case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
+            return forms_of(value, local_forms)
         case ast.BinOp(left=left):
-            return forms_of(left, known) & {"list", "string"}
+            return forms_of(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):
-            return known.get(name, UNKNOWN)
-    return named(type(node).__name__)
+            return local_forms.get(name, UNKNOWN)
+    return look_up(type(node).__name__)
 
 
-def annotated(node: ast.AST | None) -> tuple[Forms, ast.AST | None]:
+def read_annotation(node: ast.AST | None) -> tuple[Forms, ast.AST | None]:
     """Return the forms that an annotation allows, and the annotation of the elements."""
     match node:
         case ast.BinOp(left=inner, right=ast.Constant(value=None)):
-            return annotated(inner)
+            return read_annotation(inner)
         case ast.Subscript(value=ast.Name(id="Optional" | "Final" | "ClassVar"), slice=inner):
-            return annotated(inner)
+            return read_annotation(inner)
         case ast.Subscript(value=of, slice=inner):
             parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-            forms, open_end = named(name_of(of)), getattr(parts[-1], "value", 0) is ...
-            return named(
-                f"tuple of {len(parts)}"
-            ) if forms == _TUPLES and not open_end else forms, parts[-1]
-    return named(name_of(node)), None
+            forms, open_end = look_up(name_of(of)), getattr(parts[-1], "value", 0) is ...
+            if forms == _TUPLES and not open_end:
+                forms = look_up(f"tuple of {len(parts)}")
+            return forms, parts[-1]
+    return look_up(name_of(node)), None
 
 
 def in_words(forms: Forms) -> str:
     """Return forms in words: "a list", "a tuple of 2"."""
-    one = "tuple" if forms >= _TUPLES else min(forms, default="object")
-    return f"{'an' if one == 'object' else 'a'} {one}"
+    name = "tuple" if forms >= _TUPLES else min(forms, default="object")
+    return f"{'an' if name == 'object' else 'a'} {name}"

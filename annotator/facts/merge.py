@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from annotator.facts.known import Known
 from annotator.facts.model import Fact
 from annotator.facts.patches import patches_conflict, read_patches
+from annotator.facts.trace_facts import TraceFacts
 from annotator.patches.diff import Patch
 from annotator.text import one_line
 
@@ -16,33 +16,33 @@ KINDS: Mapping[str, str] = {
 _CLEAN = ("clean", "identical")
 
 
-def facts(known: Known) -> Iterator[Fact]:
+def draw(facts: TraceFacts) -> Iterator[Fact]:
     """Yield, for every two patches, whether git's three-way merge has conflicts.
 
     It has where both change base lines that overlap or follow each other, in different ways. It is
     not known where a patch was not read in full, has a hunk with other lines than its header says,
     or where both change a binary file; renames that a patch does not state are not looked for.
     """
-    reported = known.trace.outcome.merge
-    patches = read_patches(known.trace)
-    for (one, ours), (two, theirs) in combinations(patches.items(), 2):
-        result = _merged(ours, theirs)
-        both = f"{one_line(one, 80)}'s and {one_line(two, 80)}'s patches"
+    reported = facts.trace.outcome.merge
+    patches = read_patches(facts.trace)
+    for (agent, ours), (partner, theirs) in combinations(patches.items(), 2):
+        result = _simulate(ours, theirs)
+        pair = f"{one_line(agent, 80)}'s and {one_line(partner, 80)}'s patches"
         says = {
-            "clean": f"{both} merge without a conflict.",
-            "conflicts": f"{both} merge with conflicts.",
-            "identical": f"{both} are identical.",
-            "not known": f"Whether {both} merge without a conflict is not known.",
+            "clean": f"{pair} merge without a conflict.",
+            "conflicts": f"{pair} merge with conflicts.",
+            "identical": f"{pair} are identical.",
+            "not known": f"Whether {pair} merge without a conflict is not known.",
         }[result]
         # What is reported is said of these two if there are no others.
         agrees = None
-        if len(known.trace.patches) == 2 and reported in (*_CLEAN, "conflicts"):
+        if len(facts.trace.patches) == 2 and reported in (*_CLEAN, "conflicts"):
             agrees = None if result == "not known" else (result in _CLEAN) == (reported in _CLEAN)
         about = {"merge": result, "reported": reported, "agrees": agrees}
-        yield Fact("merge_simulated", says, (one, two), (), about)
+        yield Fact("merge_simulated", says, (agent, partner), (), about)
 
 
-def _merged(ours: Patch, theirs: Patch) -> str:
+def _simulate(ours: Patch, theirs: Patch) -> str:
     if ours.files and ours.text.strip() == theirs.text.strip():
         return "identical"
     if patches_conflict(ours, theirs):

@@ -1,11 +1,11 @@
-"""What is known of one trace: its facts, drawn when they are first asked for."""
+"""The facts about one trace, drawn when they are first asked for."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
 from annotator.facts.model import Fact, FactSpan
-from annotator.facts.prose import Said, Sentence, points_at, read_all
+from annotator.facts.prose import ParsedMessage, Sentence, parse_messages, points_at
 from annotator.traces import Trace
 
 
@@ -14,11 +14,11 @@ class Module(Protocol):
 
     KINDS: Mapping[str, str]
 
-    def facts(self, known: "Known") -> Iterator[Fact]:
+    def draw(self, facts: "TraceFacts") -> Iterator[Fact]:
         """Yield its facts about a trace."""
 
 
-class Known:
+class TraceFacts:
     """A trace and its facts. Nothing is read or drawn before it is asked for, and then once."""
 
     def __init__(self, trace: Trace, modules: tuple[Module, ...]) -> None:
@@ -27,45 +27,57 @@ class Known:
         self._drawn: dict[int, list[Fact]] = {}
 
     @cached_property
-    def messages(self) -> list[Said]:
+    def messages(self) -> list[ParsedMessage]:
         """The messages that agents wrote, as they are looked at."""
-        return read_all(self.trace)
+        return parse_messages(self.trace)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        return {one.id: one.text for one in self.trace.sources(("messages", "patches", "outcome"))}
+        return {
+            source.id: source.text
+            for source in self.trace.sources(("messages", "patches", "outcome"))
+        }
 
-    def sentences(self) -> Iterator[tuple[Said, Sentence]]:
+    def sentences(self) -> Iterator[tuple[ParsedMessage, Sentence]]:
         """Yield the sentences of all messages that can be pointed at, each with its message."""
-        for said in self.messages:
-            for sentence in said.sentences:
+        for message in self.messages:
+            for sentence in message.sentences:
                 if points_at(sentence.text):
-                    yield said, sentence
+                    yield message, sentence
 
     def text(self, span: FactSpan) -> str:
         """Return a passage."""
         return self._texts.get(span.source, "")[span.start : span.end]
 
-    def partners(self, said: Said, text: str = "") -> tuple[str, ...]:
+    def _others(self, message: ParsedMessage) -> list[str]:
+        return [agent for agent in self.trace.agents if agent != message.sender]
+
+    def addressees(self, message: ParsedMessage) -> tuple[str, ...]:
+        """Return the recipients that are agents of the run, else everybody but the sender."""
+        others = self._others(message)
+        recipients = [agent for agent in others if agent in message.original.recipients]
+        return tuple(recipients or others)
+
+    def partners(self, message: ParsedMessage, text: str = "") -> tuple[str, ...]:
         """Return to whom a message speaks: the agents that ``text`` names or that it is sent to, or
         the only other one; none if that is not clear.
         """
-        others = [agent for agent in self.trace.agents if agent != said.sender]
+        others = self._others(message)
         low = text.lower()
-        named = [agent for agent in others if agent.lower() in low]
-        sent = [agent for agent in others if agent in said.message.recipients]
-        found = named or sent or others
-        return tuple(found) if named or sent or len(others) == 1 else ()
+        named_agents = [agent for agent in others if agent.lower() in low]
+        recipients = [agent for agent in others if agent in message.original.recipients]
+        partners = named_agents or recipients or others
+        return tuple(partners) if named_agents or recipients or len(others) == 1 else ()
 
     def of(self, *kinds: str) -> list[Fact]:
         """Return the facts of some kinds, module by module in the order of the text."""
-        wanted = frozenset(kinds)
+        asked = frozenset(kinds)
         return [
             fact
             for n, module in enumerate(self._modules)
-            if not wanted.isdisjoint(module.KINDS)
+            if not asked.isdisjoint(module.KINDS)
             for fact in self._facts(n, module)
-            if fact.kind in wanted
+            if fact.kind in asked
         ]
 
     def __iter__(self) -> Iterator[Fact]:
@@ -75,5 +87,5 @@ class Known:
 
     def _facts(self, n: int, module: Module) -> list[Fact]:
         if n not in self._drawn:
-            self._drawn[n] = list(module.facts(self))
+            self._drawn[n] = list(module.draw(self))
         return self._drawn[n]

@@ -7,10 +7,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from annotator.patches import forms as form
+from annotator.patches import value_forms as form
 from annotator.patches.diff import Line
-from annotator.patches.forms import UNKNOWN, Forms, name_of
 from annotator.patches.fragments import ELSEWHERE, Words, tree_of
+from annotator.patches.value_forms import UNKNOWN, Forms, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
 
@@ -20,7 +20,7 @@ Thing = tuple[What, Key]
 Lines = tuple[Line, ...]
 
 
-class SeenNames(NamedTuple):
+class Clue(NamedTuple):
     """What shows that a thing has one of these forms; ``made``: the patch gives it that form."""
 
     forms: Forms
@@ -64,7 +64,7 @@ class Clues(ast.NodeVisitor):
 
     def __init__(self, words: Words, names: set[str]) -> None:
         self.words = words
-        self.seen: dict[Thing, list[SeenNames]] = defaultdict(list)
+        self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
         telling = (
@@ -75,7 +75,7 @@ class Clues(ast.NodeVisitor):
             tree, self._lines = tree_of(hunk)
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
-            self._known: dict[str, Forms] = {}  # what local names hold
+            self._local_forms: dict[str, Forms] = {}  # what local names hold
             self._things: dict[str, Thing | None] = {}  # what they stand for
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
@@ -99,7 +99,7 @@ class Clues(ast.NodeVisitor):
                 self._assign(node, target)
             case ast.Return(value=value) if self._new:
                 self._serves = True
-                self._see(self._result, form.forms_of(value, self._known), "returns {}", node)
+                self._see(self._result, form.forms_of(value, self._local_forms), "returns {}", node)
             case ast.Call():
                 self._call(node)
             case ast.Attribute(value=of, attr=name):
@@ -140,7 +140,7 @@ class Clues(ast.NodeVisitor):
         """Return the own lines of a node: of a function those of its head."""
         first, whole = node.lineno, not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         last = node.end_lineno if whole else max(first, node.body[0].lineno - 1)
-        return tuple(x for x in self._lines[first : last + 1] if x.start in self.words.own)
+        return tuple(x for x in self._lines[first : last + 1] if x.start in self.words.own_lines)
 
     def _is_new(self, node: Any) -> bool:
         added = self._lines[node.lineno].sign == "+"
@@ -148,10 +148,10 @@ class Clues(ast.NodeVisitor):
 
     def _see(self, thing: Thing | None, forms: Forms, says: str, node: Any) -> None:
         """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
-        known = thing and forms and ELSEWHERE not in thing[1][1].split(".")
-        if thing and known and (lines := self._shows(node)):
+        in_scope = thing and forms and ELSEWHERE not in thing[1][1].split(".")
+        if thing and in_scope and (lines := self._shows(node)):
             words = says.format(form.in_words(forms))
-            self.seen[thing].append(SeenNames(forms, words[:100], lines, "{}" in says))
+            self.evidence[thing].append(Clue(forms, words[:100], lines, "{}" in says))
 
     def _role(self, node: ast.expr, verb: str) -> None:
         thing = self._thing(node)
@@ -162,24 +162,24 @@ class Clues(ast.NodeVisitor):
 
     def _class(self, node: ast.ClassDef) -> None:
         if self._is_new(node):
-            marks = [getattr(one, "func", one) for one in node.decorator_list] + node.bases
-            says = next((x for x in _KINDS for one in marks if x in name_of(one)), "plain class")
+            marks = [getattr(x, "func", x) for x in node.decorator_list] + node.bases
+            says = next((x for x in _KINDS for mark in marks if x in name_of(mark)), "plain class")
             fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and not x.value]
             if fields and says in _KINDS:
-                says += f" of {', '.join(name_of(one.target) for one in fields)}"
+                says += f" of {', '.join(name_of(x.target) for x in fields)}"
             self._see(("class", self._key(node.name)), frozenset([says]), "{}", node)
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-        self._serves = any(one.arg not in ("self", "cls") for one in every)
-        self._known = {one.arg: form.annotated(one.annotation)[0] for one in every}
+        self._serves = any(x.arg not in ("self", "cls") for x in every)
+        self._local_forms = {x.arg: form.read_annotation(x.annotation)[0] for x in every}
         self._things = {}
         self._new = self._is_new(node)
-        marks = {name_of(getattr(one, "func", one)) for one in node.decorator_list}
+        marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
-            names = [one.arg for one in every]
+            names = [x.arg for x in every]
             places = len(args.posonlyargs) + len(args.args)
             free = {*names[places - len(args.defaults) : places]}
             free |= {x for x, y in zip(names[places:], args.kw_defaults, strict=True) if y}
@@ -187,17 +187,17 @@ class Clues(ast.NodeVisitor):
             shown = ", ".join(f"{x}=" if x in free else x for x in names)
             needs = [x for x in names if x not in free]
             least = Call(f"{node.name}({shown})"[:100], lines, needs, [])
-            one = Defined(least, self._new, names)
-            self.defined[key] = None if key in self.defined else one
+            twice = key in self.defined
+            self.defined[key] = None if twice else Defined(least, self._new, names)
         self._result: Thing = "shape" if "property" in marks else "result", key
         if self._new:
-            self._see(self._result, form.annotated(node.returns)[0], "returns {}", node)
+            self._see(self._result, form.read_annotation(node.returns)[0], "returns {}", node)
         self._method = node.name
 
     def _assign(self, node: ast.Assign | ast.AnnAssign, target: ast.expr) -> None:
         value = node.value
-        allowed, inner = form.annotated(getattr(node, "annotation", None))
-        forms = allowed or form.forms_of(value, self._known)
+        allowed, inner = form.read_annotation(getattr(node, "annotation", None))
+        forms = allowed or form.forms_of(value, self._local_forms)
         match target:
             case ast.Tuple() | ast.Name() if self._method or isinstance(target, ast.Tuple):
                 self._bind(target, self._thing(value), forms, node)
@@ -209,8 +209,8 @@ class Clues(ast.NodeVisitor):
                     self._see(self._inside(of, "value"), forms, "holds {} each", node)
             case _ if thing := self._thing(target):
                 self._see(thing, forms, "{}", node)
-                held = self._inside(target, "value" if "dict" in forms else "element")
-                self._see(held, form.annotated(inner)[0], "holds {} each", node)
+                content = self._inside(target, "value" if "dict" in forms else "element")
+                self._see(content, form.read_annotation(inner)[0], "holds {} each", node)
                 while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
                     value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
                 if self._method and (name := name_of(value)):
@@ -220,24 +220,24 @@ class Clues(ast.NodeVisitor):
         args, name, lines = node.args, name_of(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
         self._see(self._thing(node.func), form.OBJECT, "is called", node)
-        keywords = [one.arg or "*" for one in node.keywords]
-        parts = ["*" if isinstance(one, ast.Starred) else "" for one in args]
+        keywords = [argument.arg or "*" for argument in node.keywords]
+        parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         if lines and "*" not in parts + keywords and (not of or name_of(of) in ("self", "cls")):
-            shown = ", ".join(["..."] * len(args) + [f"{one}=" for one in keywords])
+            shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
             self.calls[self._scope if of else "", name].append((self._path, call))
         if of and args and name in _ADDS and (name != "setdefault" or not _is_text(args[0])):
-            held = self._inside(of, "value" if name == "setdefault" else "element")
-            self._see(held, form.forms_of(args[-1], self._known), "holds {} each", node)
+            content = self._inside(of, "value" if name == "setdefault" else "element")
+            self._see(content, form.forms_of(args[-1], self._local_forms), "holds {} each", node)
 
     def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
         """Note what local names stand for, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
-            forms = form.named(f"tuple of {len(target.elts)}") | form.OBJECT | {"list"}
+            forms = form.look_up(f"tuple of {len(target.elts)}") | form.OBJECT | {"list"}
             self._see(thing, forms, f"is unpacked as {len(target.elts)} values", node)
         elif isinstance(target, ast.Name):
-            known = self._known.get(target.id, forms)
-            self._known[target.id] = known | forms if known and forms else UNKNOWN
+            before = self._local_forms.get(target.id, forms)
+            self._local_forms[target.id] = before | forms if before and forms else UNKNOWN
             self._things[target.id] = thing
 
 
