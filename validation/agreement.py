@@ -62,26 +62,6 @@ class RaterAgreement:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ImpliedAgreement:
-    """What an observed agreement means if both raters use the labels equally often.
-
-    ``expected`` and ``ac1_expected`` are the agreement by chance behind ``kappa`` and ``ac1``.
-    Undefined ones are None, and ``reason`` says why.
-    """
-
-    observed: float
-    expected: float
-    kappa: float | None
-    ac1_expected: float | None
-    ac1: float | None
-    reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
-
 def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     """Count the pairs of labels that two raters gave the same items, in the same order.
 
@@ -93,31 +73,6 @@ def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
             f"both raters must label the same items, not {len(first)} and {len(second)} of them"
         )
     return Counter(zip(first, second, strict=True))
-
-
-def from_matrix(
-    rows: Sequence[Sequence[int]], labels: Sequence[str] | None = None
-) -> dict[Pair, int]:
-    """Return a square table of counts as a mapping from label pairs.
-
-    Args:
-        rows: the first rater's labels in rows, the second's in columns.
-        labels: in the order of both; default: "0", "1" and so on.
-
-    Raises:
-        ValueError: the table is not square, or there is not one label per row, each once.
-    """
-    names = [str(i) for i in range(len(rows))] if labels is None else list(labels)
-    for row in rows:
-        if len(row) != len(rows):
-            raise ValueError(f"a table of {len(rows)} rows must be square, not {len(row)} wide")
-    if len(set(names)) != len(rows) or len(names) != len(rows):
-        raise ValueError(f"a table of {len(rows)} rows needs as many different labels, not {names}")
-    return {
-        (name, other): count
-        for name, row in zip(names, rows, strict=True)
-        for other, count in zip(names, row, strict=True)
-    }
 
 
 def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreement:
@@ -151,37 +106,17 @@ def cohen_kappa(table: Mapping[Pair, int], confidence: float = 0.95) -> Agreemen
     gives NaN for one label.
     """
     counts = _check_table(table)
-    return _beyond_chance("cohen_kappa", counts, _kappa_chance(counts), confidence)
-
-
-def gwet_ac1(table: Mapping[Pair, int], n_categories: int, confidence: float = 0.95) -> Agreement:
-    """Return Gwet's AC1 of two raters with its Wilson-mapped interval.
-
-    AC1 = (po - pe) / (1 - pe) with pe = sum over labels of s (1 - s) / (number of labels - 1) and s
-    the mean of both raters' shares of that label. Unlike kappa it stays near po when one label is
-    very frequent. The interval is made as in ``cohen_kappa``.
-
-    Args:
-        table: (label of the first rater, label of the second) -> number of items.
-        n_categories: how many labels could have been given, used or not, "none" included. AC1
-            depends on it.
-        confidence: between 0 and 1, both excluded.
-
-    Returns:
-        Undefined, with a reason, without items, and with one category.
-
-    Raises:
-        ValueError: as for ``cohen_kappa``, or the table holds more labels than categories.
-
-    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
-    pins an old scipy and has no such interval.
-    """
-    counts = _check_table(table)
-    categories = whole("n_categories", n_categories)
-    used = len({label for pair in counts for label in pair})
-    if categories < max(1, used):
-        raise ValueError(f"the table holds {used} labels, n_categories is {categories}")
-    return _beyond_chance("gwet_ac1", counts, _ac1_chance(counts, categories), confidence)
+    n = int(sum(counts.values()))
+    agreed = int(sum(count for (first, second), count in counts.items() if first == second))
+    observed = wilson(agreed, n, confidence)
+    expected, reason = _kappa_chance(counts)
+    value, low, high = None, -1.0, 1.0
+    if reason is None and expected is not None:
+        value, low, high = _limits(observed.low, observed.high, Fraction(agreed, n), expected)
+    return Agreement(
+        "cohen_kappa",
+        *(value, low, high, observed, _number(expected), n, confidence, "wilson_mapped", reason),
+    )
 
 
 def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
@@ -220,37 +155,6 @@ def kappa_ase(table: Mapping[Pair, int], confidence: float = 0.95) -> Estimate:
     return Estimate(
         "cohen_kappa", value, low, high, kappa.n, confidence, "asymptotic", reason, inputs
     )
-
-
-def kappa_of_weights(weights: Mapping[Pair, float], n: int) -> Estimate:
-    """Return Cohen's kappa of a table of sampling weights, without an interval.
-
-    Args:
-        weights: (label of the first rater, label of the second) -> sum of the weights of the items
-            with these labels, 0 or more. Their unit does not matter.
-        n: how many items these are.
-
-    Returns:
-        Undefined as in ``cohen_kappa``. For an interval the items themselves are needed, see
-        ``agreement_of``.
-
-    Raises:
-        ValueError: a key is no pair of strings, or a weight is negative or not finite.
-    """
-    cells = {}
-    for pair, weight in weights.items():
-        _check_pair(pair)
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"the weight of {pair!r} must be 0 or more, not {weight!r}")
-        if weight:
-            cells[pair] = Fraction(weight)
-    expected, reason = _kappa_chance(cells)
-    observed = _observed_share(cells)
-    value = None
-    if reason is None and observed is not None and expected is not None:
-        value = float((observed - expected) / (1 - expected))
-    inputs = {"observed": _number(observed), "expected": _number(expected)}
-    return Estimate("cohen_kappa", value, None, None, whole("n", n), 0.95, "none", reason, inputs)
 
 
 def agreement_of(
@@ -318,45 +222,6 @@ def agreement_of(
         ac1=_map_limits(
             "gwet_ac1", cells, observed, _ac1_chance(cells, n_categories), of_ac1 | of_table
         ),
-    )
-
-
-def implied_by_shares(observed: float, shares: Sequence[float]) -> ImpliedAgreement:
-    """Return kappa and AC1 of an observed agreement, if both raters have these label shares.
-
-    For publications that print an agreement and a frequency table, but no table of pairs.
-
-    Args:
-        observed: share of items with the same label, 0 to 1.
-        shares: of every possible label, 0 or more, in any unit (percents for example): they are
-            divided by their sum.
-
-    Returns:
-        kappa is undefined if one label has all, AC1 if there is one label only.
-
-    Raises:
-        ValueError: ``observed`` is not in [0, 1], or shares are negative, not finite or all 0.
-    """
-    if not 0 <= observed <= 1:
-        raise ValueError(f"observed agreement must be between 0 and 1, not {observed!r}")
-    for share in shares:
-        if not 0 <= share < math.inf:
-            raise ValueError(f"a share must be 0 or more, not {share!r}")
-    if not sum(shares):
-        raise ValueError("at least one share must be above 0")
-    cells = {(str(i), str(i)): Fraction(share) for i, share in enumerate(shares) if share}
-    total = sum(cells.values())
-    exact = Fraction(observed)
-    expected = sum((share / total) ** 2 for share in cells.values())
-    by_chance, ac1_reason = _ac1_chance(cells, len(shares))
-    reason = "one label has the whole share: chance agrees as often" if expected == 1 else None
-    return ImpliedAgreement(
-        observed,
-        float(expected),
-        float((exact - expected) / (1 - expected)) if expected < 1 else None,
-        _number(by_chance),
-        None if by_chance is None else float((exact - by_chance) / (1 - by_chance)),
-        reason or ac1_reason,
     )
 
 
@@ -463,23 +328,6 @@ def _limits(
     return corrected, min(corrected, 1 - (1 - low) / room), max(corrected, 1 - (1 - high) / room)
 
 
-def _beyond_chance(
-    measure: str, counts: Mapping[Pair, Fraction], chance: Chance, confidence: float
-) -> Agreement:
-    """Return the observed agreement, corrected for chance, with Wilson-mapped limits."""
-    n = int(sum(counts.values()))
-    agreed = int(sum(count for (row, column), count in counts.items() if row == column))
-    observed = wilson(agreed, n, confidence)
-    expected, reason = chance
-    value, low, high = None, -1.0, 1.0
-    if reason is None and expected is not None:
-        value, low, high = _limits(observed.low, observed.high, Fraction(agreed, n), expected)
-    return Agreement(
-        measure,
-        *(value, low, high, observed, _number(expected), n, confidence, "wilson_mapped", reason),
-    )
-
-
 def _map_limits(
     measure: str,
     cells: Mapping[Pair, Fraction],
@@ -487,7 +335,7 @@ def _map_limits(
     chance: Chance,
     inputs: Mapping[str, Any],
 ) -> Estimate:
-    """Return the same as ``_beyond_chance`` from an observed agreement that has an interval."""
+    """Return the observed agreement, corrected for chance, with its mapped limits."""
     expected, reason = chance
     share = _observed_share(cells)
     value, low, high = None, -1.0, 1.0

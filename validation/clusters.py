@@ -7,7 +7,6 @@ same (Kish) size.
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,6 @@ Floats = NDArray[np.float64]
 
 # Below this a design effect is rounding of 0: all clusters have exactly the same share.
 _NOTHING = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Kish:
-    """How many equally weighted items tell as much as these weighted ones.
-
-    ``n_effective`` is (sum w)^2 / sum w^2, 1 to n; ``weighting_design_effect`` is n / n_effective,
-    at least 1, and None without items.
-    """
-
-    n: int
-    n_effective: float
-    weighting_design_effect: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
 
 
 def kish(weights: Sequence[float] | Floats) -> float:
@@ -55,12 +37,6 @@ def kish(weights: Sequence[float] | Floats) -> float:
         return 0.0
     scaled = checked / checked.max()
     return float(scaled.sum() ** 2 / (scaled**2).sum())
-
-
-def kish_effective_n(weights: Sequence[float] | Floats) -> Kish:
-    """Return what ``kish`` does together with what the weighting costs; same arguments, errors."""
-    n, n_effective = len(weights), kish(weights)
-    return Kish(n, n_effective, n / n_effective if n else None)
 
 
 def clustered_share(

@@ -12,10 +12,11 @@ import numpy as np
 
 from validation.agreement import confusion
 from validation.clusters import clustered_share
+from validation.distances import jaccard_distance
 from validation.estimate import Estimate
 from validation.intervals import wilson
 from validation.resampling import Floats, Resamples, cluster_totals, item_weights
-from validation.sets import code_sets, jaccard_distance
+from validation.sets import code_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +93,6 @@ def confusion_matrix(
 
     matrix: list[list[int]] = counted(human, judge, labels=listed).tolist()
     return matrix
-
-
-def primary_report(
-    codes: Sequence[str], human: Sequence[str], judge: Sequence[str], **settings: Any
-) -> CodeReport:
-    """Return the report of items that have exactly one label each.
-
-    The same as ``code_report`` of one-element sets, with its keyword arguments. The micro averages
-    are then all the share of items with the same label.
-
-    Raises:
-        ValueError: as for ``code_report``.
-    """
-    for side in (human, judge):
-        for item, label in enumerate(side):
-            if not isinstance(label, str):
-                raise ValueError(f"item {item}: a label must be a string, not {label!r}")
-    return code_report(
-        codes, [{label} for label in human], [{label} for label in judge], **settings
-    )
 
 
 def code_report(

@@ -1,7 +1,7 @@
 """Differences between groups of traces: intervals, tests, many tests at once, codes together."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -280,36 +280,6 @@ def adjust(
         for rank, (p, place) in reversed(list(enumerate(ordered, start=1))):
             adjusted[place] = so_far = min(so_far, p * m / rank)
     return adjusted
-
-
-def co_occurrence(codes: Sequence[str], sets: Iterable[Collection[str]]) -> list[list[int]]:
-    """Return how many items have both of two codes; on the diagonal, how many have the code.
-
-    Args:
-        codes: all codes, each once: rows and columns in this order.
-        sets: the codes of each item; one that stands twice counts once.
-
-    Returns:
-        A symmetric matrix, len(codes) x len(codes).
-
-    Raises:
-        ValueError: an item has a code that is not among ``codes``, or a code stands there twice.
-    """
-    place = {code: number for number, code in enumerate(codes)}
-    if len(place) < len(codes):
-        raise ValueError(f"a code stands twice among {list(codes)!r}")
-    matrix = [[0] * len(codes) for _ in codes]
-    for item in sets:
-        if isinstance(item, str):
-            raise ValueError(f"an item must have a set of codes, not the text {item!r}")
-        unknown = [code for code in item if code not in place]
-        if unknown:
-            raise ValueError(f"the code {unknown[0]!r} is not among {list(codes)!r}")
-        places = {place[code] for code in item}
-        for row in places:
-            for column in places:
-                matrix[row][column] += 1
-    return matrix
 
 
 def _combine(

@@ -1,8 +1,8 @@
 """How common something is, from many judged traces and a few that humans labelled too.
 
-``poststratified`` is the estimate to use where the labels come from the judged traces. ``ppi_mean``
+``poststratify`` is the estimate to use where the labels come from the judged traces. ``ppi_mean``
 is for comparison with the literature. Estimates from the judge's error rates on another corpus
-(``rogan_gladen`` and others) are in ``validation.misclassification`` and can be had from here too.
+(``rogan_gladen``, ``lang_reiczigel``) are in ``validation.misclassification``.
 """
 
 import math
@@ -18,29 +18,6 @@ from validation.checks import whole
 from validation.clusters import effective
 from validation.estimate import Estimate
 from validation.intervals import check_confidence, check_share, quantile
-from validation.misclassification import (
-    Stratum,
-    Verification,
-    lang_reiczigel,
-    rogan_gladen,
-    rogan_gladen_from_labels,
-    verification,
-)
-
-__all__ = [
-    "Cell",
-    "Stratum",
-    "Verification",
-    "cell",
-    "lang_reiczigel",
-    "poststratified_point",
-    "poststratify",
-    "ppi_mean",
-    "recall_estimate",
-    "rogan_gladen",
-    "rogan_gladen_from_labels",
-    "verification",
-]
 
 # Draws of the posterior of recall: the Monte Carlo error of a limit is below a hundredth of its
 # distance to the other one.
@@ -207,7 +184,7 @@ def recall_estimate(
 ) -> Estimate:
     """Return the share of the traces with a code that the judge flags.
 
-    It is W p1 / (W p1 + (1 - W) p0), names as in ``poststratified``. The limits are quantiles of
+    It is W p1 / (W p1 + (1 - W) p0), names as in ``poststratify``. The limits are quantiles of
     the same expression over draws of W, p1 and p0 from their Jeffreys posteriors, stretched to
     contain the value: a judge that never flagged a code has a recall of 0 with an upper limit.
 
@@ -223,7 +200,7 @@ def recall_estimate(
         seed: of the draws; the same seed gives the same limits.
 
     Returns:
-        Method "posterior_draws". ``inputs`` as for ``poststratified`` without the posterior's
+        Method "posterior_draws". ``inputs`` as for ``poststratify`` without the posterior's
         moments, and ``seed`` and ``draws``. The value is None and the limits are 0 and 1 without
         judged traces, where a cell that has traces has no labels, and where humans found the code
         in no labelled trace.
@@ -231,7 +208,7 @@ def recall_estimate(
     Raises:
         ValueError: an argument is not in its range, or more traces are labelled than judged.
 
-    Source: as ``poststratified``. Own code: the same.
+    Source: as ``poststratify``. Own code: the same.
     """
     judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
     check_confidence(confidence)
@@ -325,46 +302,6 @@ def ppi_mean(
     )
 
 
-def poststratified_point(
-    human: Sequence[int], judge_labelled: Sequence[int], judge_unlabelled: Sequence[int]
-) -> Estimate:
-    """Return the value of ``poststratified`` from single answers, without an interval.
-
-    It equals the regression estimate of the human answers on the judge's, and ``ppi_mean`` with the
-    tuning slope / (1 + n / N).
-
-    Args:
-        human: human answers, 0 or 1, to the labelled traces.
-        judge_labelled: the judge's answers to the same traces, 0 or 1, in the same order.
-        judge_unlabelled: the judge's answers to all other traces, 0 or 1.
-
-    Returns:
-        Method "none". ``inputs``: ``W``, ``p1``, ``n1``, ``p0``, ``n0``. The value is None without
-        labels and where the judge gave an answer to which there is no label.
-
-    Raises:
-        ValueError: lengths differ, or an answer is not 0 or 1.
-    """
-    if len(human) != len(judge_labelled):
-        raise ValueError(
-            f"human and judge must answer the same traces, not {len(human)} and "
-            f"{len(judge_labelled)}"
-        )
-    for answer in (*judge_labelled, *judge_unlabelled):
-        if answer not in (0, 1):
-            raise ValueError(f"an answer of the judge must be 0 or 1, not {answer!r}")
-    pairs = list(zip(human, judge_labelled, strict=True))
-    flagged, unflagged = (cell([y for y, f in pairs if f == flag]) for flag in (1, 0))
-    judged = len(judge_labelled) + len(judge_unlabelled)
-    flags = int(sum(judge_labelled) + sum(judge_unlabelled))
-    inputs = _cells_as_inputs(judged, flags, flagged, unflagged)
-    reason = _nothing_known(judged, flagged, unflagged) or _empty_note(
-        flags / judged, flagged, unflagged
-    )
-    value = None if reason else _mixture(flags / judged, flagged, unflagged)
-    return Estimate("prevalence", value, None, None, judged, 0.95, "none", reason, inputs)
-
-
 def beta_posterior(
     judged: float,
     flags: float,
@@ -373,7 +310,7 @@ def beta_posterior(
     judge_design_effect: float = 1.0,
     population: str = "process",
 ) -> tuple[float, float]:
-    """Return mean and variance of the share's posterior, m and V of ``poststratified``."""
+    """Return mean and variance of the share's posterior, m and V of ``poststratify``."""
     share = flags / judged
     kept = [1.0, 1.0]
     if population == "corpus":

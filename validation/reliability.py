@@ -6,16 +6,15 @@ codes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import combinations, zip_longest
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
-from validation.checks import whole
 from validation.clusters import clustered_share
 from validation.distances import jaccard_distance, masi_distance
 from validation.estimate import Estimate
@@ -64,22 +63,6 @@ class Retest:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-serialisable values."""
         return asdict(self)
-
-
-def ratings_from_counts(counts: Sequence[Sequence[int]]) -> list[list[int | None]]:
-    """Return ratings that have these counts: units in rows, labels (0, 1, ...) in columns.
-
-    Units with fewer ratings than others are filled with None. Who gave which rating is made up; no
-    measure in this module depends on it.
-
-    Raises:
-        ValueError: a count is no whole number or negative, or rows differ in length.
-    """
-    units = [
-        [label for label, count in enumerate(row) for _ in range(count)]
-        for row in _count_rows(counts)
-    ]
-    return [list(rater) for rater in zip_longest(*units)]
 
 
 def krippendorff_alpha(
@@ -154,105 +137,6 @@ def alpha_of_sets(
         seed=seed,
         weights=weight / weight.mean() if len(weight) else weight,
     )
-
-
-def fleiss_kappa(counts: Sequence[Sequence[int]], confidence: float = 0.95) -> Estimate:
-    """Return Fleiss' kappa of units that equally many raters labelled, without an interval.
-
-    Krippendorff's alpha is nearly the same number, needs no equal counts and has an interval.
-
-    Args:
-        counts: units in rows, labels in columns: how many raters gave the unit the label.
-        confidence: only passed on.
-
-    Returns:
-        Undefined, with a reason, without units, with one rater, and if all ratings are the same.
-
-    Raises:
-        ValueError: units differ in their number of ratings, a count is no whole number or
-            negative, or rows differ in length.
-
-    Source: J. L. Fleiss, Psychol. Bull. 76 (1971) 378-382. Own code: statsmodels has it, but is a
-    heavy dependency and fails with a bare AssertionError for unequal numbers of raters.
-    """
-    rows = _count_rows(counts)
-    sizes = sorted({sum(row) for row in rows})
-    if len(sizes) > 1:
-        raise ValueError(
-            f"Fleiss' kappa needs equally many ratings per unit, not {sizes[0]} and {sizes[-1]};"
-            " Krippendorff's alpha does not"
-        )
-    return _fleiss([Counter(dict(enumerate(row))) for row in rows], confidence)
-
-
-def gwet_ac1_raters(
-    ratings: Sequence[Sequence[Any]],
-    categories: int | Collection[Hashable],
-    confidence: float = 0.95,
-) -> Estimate:
-    """Return Gwet's AC1 of any number of raters, without an interval.
-
-    The observed agreement is the mean over units with at least two ratings, the shares of the
-    labels behind the expected one are means over all units with a rating.
-
-    Args:
-        ratings: see the module.
-        categories: all labels that could have been given, or their number; AC1 depends on it.
-        confidence: only passed on.
-
-    Returns:
-        Undefined, with a reason, if no unit has two ratings, or there is one category only.
-
-    Raises:
-        ValueError: a label is outside the categories, there are more labels than categories, or
-            the ratings are as for ``krippendorff_alpha``.
-
-    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
-    pins an old scipy and rounds to 5 digits.
-    """
-    units = [unit for unit in _units(ratings, "nominal") if unit]
-    used = {label for unit in units for label in unit}
-    number = _number_of_categories(used, categories)
-    shares: Counter[Hashable] = Counter()
-    for unit in units:
-        for label, count in unit.items():
-            shares[label] += Fraction(count, unit.total() * len(units))  # type: ignore[assignment]
-    agreements = [_agreement(unit) for unit in units if unit.total() > 1]
-    observed = sum(agreements) / len(agreements) if agreements else None
-    expected = (
-        sum(share * (1 - share) for share in shares.values()) / (number - 1)
-        if number > 1 and units
-        else None
-    )
-    reason = None
-    if observed is None:
-        reason = _NO_PAIRS
-    elif expected is None:
-        reason = "one category only: raters cannot but agree"
-    return _correct(
-        "gwet_ac1",
-        *(observed, expected, reason, len(agreements), confidence),
-        {"n_categories": number},
-    )
-
-
-def pairwise_agreement(
-    ratings: Sequence[Sequence[Any]],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Estimate:
-    """Return the mean over units of the share of rater pairs that agree.
-
-    Units with fewer than two ratings are left out. The arguments, errors and the interval are those
-    of ``krippendorff_alpha``. Undefined if no unit has two ratings; no interval if all units agree
-    alike.
-    """
-    units = _units(ratings, "nominal")
-    settings: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    return _mean_agreement(units, cluster_numbers(clusters, len(units)), settings)
 
 
 def retest(
@@ -509,26 +393,3 @@ def _correct(
     return Estimate(
         measure, value, None, None, n, confidence, "none", reason, shares | dict(inputs)
     )
-
-
-def _count_rows(counts: Sequence[Sequence[int]]) -> list[list[int]]:
-    rows = [[whole("a count", count) for count in row] for row in counts]
-    widths = sorted({len(row) for row in rows})
-    if len(widths) > 1:
-        raise ValueError(f"rows must be equally long, not {widths[0]} and {widths[-1]}")
-    for row in rows:
-        if min(row, default=0) < 0:
-            raise ValueError(f"a count must not be negative, but is {min(row)}")
-    return rows
-
-
-def _number_of_categories(used: set[Hashable], categories: int | Collection[Hashable]) -> int:
-    if isinstance(categories, Collection):
-        outside = sorted(map(repr, used.difference(categories)))
-        if outside:
-            raise ValueError(f"labels outside the categories: {', '.join(outside)}")
-        return len(set(categories))
-    number = whole("the number of categories", categories)
-    if number < max(1, len(used)):
-        raise ValueError(f"there are {len(used)} labels, more than {number} categories")
-    return number

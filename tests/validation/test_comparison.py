@@ -12,7 +12,6 @@ from validation import (
     Estimate,
     adjust,
     clustered_share,
-    co_occurrence,
     difference,
     fisher,
     mcnemar,
@@ -152,17 +151,6 @@ def test_holm_by_hand():
     assert adjust([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
 
 
-def test_co_occurrence():
-    sets = [["a", "b"], ["a"], [], ["b", "c", "b"]]
-    assert co_occurrence(["a", "b", "c", "d"], sets) == [
-        [2, 1, 0, 0],
-        [1, 2, 1, 0],
-        [0, 1, 1, 0],
-        [0, 0, 0, 0],
-    ]
-    assert co_occurrence([], []) == []
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -176,9 +164,6 @@ def test_co_occurrence():
         (lambda: adjust([1.5]), "a p-value must be between 0 and 1, not 1.5"),
         (lambda: adjust([math.nan]), "a p-value must be between 0 and 1, not nan"),
         (lambda: adjust([0.5], "bonferroni"), "method must be 'holm' or 'bh'"),
-        (lambda: co_occurrence(["a"], [["b"]]), "the code 'b' is not among"),
-        (lambda: co_occurrence(["a", "a"], []), "a code stands twice"),
-        (lambda: co_occurrence(["a"], ["a"]), "a set of codes, not the text 'a'"),
     ],
 )
 def test_bad_input_raises(call, message):

@@ -1,25 +1,41 @@
 """Every case of the shared golden file through the public functions.
 
-``CASES`` maps the file's name of a statistic to what gives its expected keys. A statistic without
-an entry fails: it is not covered.
+``CASES`` maps the file's name of a statistic to what gives its expected keys. ``NOT_COMPUTED`` are
+those that no table, calibration or comparison prints, so that the package has no code for them: a
+case is skipped as far as it asks for them. A statistic in neither fails: it is not covered.
 """
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import validation as v
 from tests.conftest import ROOT
-from validation import Stratum, cell
+from validation import cell
+from validation.clusters import kish
+from validation.distances import jaccard_distance, masi_distance
+
+
+def pairs(table, labels=None):
+    """The (human, judge) label pairs that a table counts, human in rows."""
+    labels = labels or [str(number) for number in range(len(table))]
+    return [
+        (human, judge)
+        for human, row in zip(labels, table, strict=True)
+        for judge, count in zip(labels, row, strict=True)
+        for _ in range(count)
+    ]
+
+
+def counts(table):
+    return Counter(pairs(table))
 
 
 def kappa_table(given):
-    kappa, ase = (
-        v.cohen_kappa(v.from_matrix(given["table"])),
-        v.kappa_ase(v.from_matrix(given["table"])),
-    )
+    kappa, ase = v.cohen_kappa(counts(given["table"])), v.kappa_ase(counts(given["table"]))
     return {
         "kappa": kappa.value,
         "observed_agreement": kappa.observed.value,
@@ -57,30 +73,46 @@ def limits(found):
 
 
 def weighted_rates(given):
-    found = v.verification(
-        Stratum(bool(one["judge"]), one["N"], one["n_labelled"], one["human_positive"])
-        for one in given["strata"]
-    )
-    return found.as_dict()
+    human, judge, weights = [], [], []
+    for stratum in given["strata"]:
+        n, positive = stratum["n_labelled"], stratum["human_positive"]
+        human += [{"x"}] * positive + [set()] * (n - positive)
+        judge += [{"x"} if stratum["judge"] else set()] * n
+        weights += [stratum["N"] / n] * n
+    score = v.code_report(["x"], human, judge, weights=weights, resamples=1).per_code["x"]
+    plain = v.code_report(["x"], human, judge, resamples=1).per_code["x"]
+    answers = [["yes" if codes else "no" for codes in side] for side in (human, judge)]
+    return {
+        "prevalence": v.clustered_share([bool(codes) for codes in human], weights=weights).value,
+        "sensitivity": score.recall.value,
+        "specificity": score.specificity.value,
+        "precision": score.precision.value,
+        "kappa": v.agreement_of(*answers, weights=weights).kappa.value,
+        "naive_sensitivity": plain.recall.value,
+        "naive_specificity": plain.specificity.value,
+    }
 
 
 def ac1_table(given):
-    found = v.gwet_ac1(v.from_matrix(given["table"]), given["n_categories"])
+    labels = [str(number) for number in range(given["n_categories"])]
+    raters = zip(*pairs(given["table"]), strict=True)
+    found = v.agreement_of(*raters, categories=labels).ac1
     return {
         "ac1": found.value,
-        "observed_agreement": found.observed.value,
-        "expected_agreement": found.expected,
+        "observed_agreement": found.inputs["observed"],
+        "expected_agreement": found.inputs["expected"],
     }
 
 
 def multirater(given):
-    ratings = v.ratings_from_counts(given["counts"])
-    labels = len(given["counts"][0])
+    units = [
+        [str(label) for label, n in enumerate(row) for _ in range(n)] for row in given["counts"]
+    ]
+    found = v.retest(units, resamples=1)
     return {
-        "fleiss_kappa": v.fleiss_kappa(given["counts"]).value,
-        "krippendorff_alpha": v.krippendorff_alpha(ratings, interval=False).value,
-        "gwet_ac1": v.gwet_ac1_raters(ratings, labels).value,
-        "observed_agreement": v.pairwise_agreement(ratings, resamples=1).value,
+        "fleiss_kappa": found.fleiss_kappa.value,
+        "krippendorff_alpha": found.krippendorff_alpha.value,
+        "observed_agreement": found.mean_pairwise_agreement.value,
     }
 
 
@@ -93,18 +125,9 @@ def alpha_nominal(given):
     }
 
 
-def ac1_raw(given):
-    found = v.gwet_ac1_raters(given["ratings"], given["n_categories"])
-    return {
-        "ac1": found.value,
-        "observed_agreement": found.inputs["observed"],
-        "expected_agreement": found.inputs["expected"],
-    }
-
-
 def set_distance(given):
     sets = set(given["a"]), set(given["b"])
-    return {"masi": v.masi_distance(*sets), "jaccard": v.jaccard_distance(*sets)}
+    return {"masi": masi_distance(*sets), "jaccard": jaccard_distance(*sets)}
 
 
 def rates(averages):
@@ -128,13 +151,8 @@ def multilabel(given):
 
 def primary(given):
     labels, table = given["labels"], given["table_human_rows_judge_columns"]
-    pairs = [
-        (human, judge)
-        for human, row in zip(labels, table, strict=True)
-        for judge, count in zip(labels, row, strict=True)
-        for _ in range(count)
-    ]
-    found = v.primary_report(labels, *zip(*pairs, strict=True), resamples=1)
+    human, judge = ([{label} for label in side] for side in zip(*pairs(table, labels), strict=True))
+    found = v.code_report(labels, human, judge, resamples=1)
     scores = [found.per_code[label] for label in labels]
     return {
         "precision": [one.precision.value for one in scores],
@@ -153,7 +171,9 @@ def rogan_gladen(given):
 
 
 def rogan_gladen_from_labels(given):
-    found = v.rogan_gladen_from_labels(**given)
+    tp, fn, fp, tn = (given[name] for name in ("tp", "fn", "fp", "tn"))
+    unlabelled = given["unlabelled_positive"], given["unlabelled_n"]
+    found = v.lang_reiczigel(*unlabelled, tp, tp + fn, tn, fp + tn)
     return {"corrected": found.value, **found.inputs}
 
 
@@ -182,7 +202,7 @@ def corrected(given, confidence):
     )
 
 
-def poststratified(given):
+def poststratify(given):
     found = corrected(given, given["confidence"])
     return {"estimate": found.value, **limits(found), **found.inputs}
 
@@ -224,7 +244,26 @@ def pairs_of(intervals):
 
 
 def simultaneous(given):
-    return {name: pairs_of(getattr(v, name)(**given)) for name in ("goodman", "sison_glaz")}
+    return {"goodman": pairs_of(v.goodman(**given))}
+
+
+def point(given):
+    human, judge = given["human"], given["judge_labelled"]
+    answers = list(zip(human, judge, strict=True))
+    flags = [*judge, *given["judge_unlabelled"]]
+    cells = (cell([label for label, flag in answers if flag == side]) for side in (1, 0))
+    return {"estimate": v.poststratify(len(flags), sum(flags), *cells).value}
+
+
+def bonferroni(given):
+    """Wilson's limits at the level that each of so many codes has."""
+    each = 1 - (1 - given.get("confidence", 0.95)) / given["n_codes"]
+    return {"intervals": pairs_of(v.wilson(k, given["n"], each) for k in given["counts"])}
+
+
+def effective_n(given):
+    n, n_effective = len(given["weights"]), kish(given["weights"])
+    return {"n": n, "n_effective": n_effective, "weighting_design_effect": n / n_effective}
 
 
 def clustered(given):
@@ -235,10 +274,6 @@ def clustered(given):
         "low_wilson_neff_t": found.low,
         "high_wilson_neff_t": found.high,
     }
-
-
-def sample_size(given):
-    return v.sample_size(given["p"], given["half_width"], given["confidence"]).as_dict()
 
 
 def retest(given):
@@ -255,39 +290,11 @@ def retest(given):
 def retention(given):
     found = v.retention(given["auc_solo"], given["auc_coop"])
     delta = found.inputs["delta"]
-    matches = v.matches_printed(delta, given["printed_delta"], 3) and v.matches_printed(
-        found.value, given["printed_retention"], 2
+    matches = (
+        abs(delta - given["printed_delta"]) <= 5e-4
+        and abs(found.value - given["printed_retention"]) <= 5e-3
     )
     return {"delta": delta, "retention": found.value, "matches_printed": matches}
-
-
-def mean_of_rows(given):
-    if "rows" not in given:
-        means = v.row_means(list(zip(given["auc_solo"], given["auc_coop"], strict=True)))
-        return {"mean_solo": means[0], "mean_coop": means[1]}
-    means = v.row_means(given["rows"])
-    delta = v.percent_difference(means[5], means[2])
-    printed = zip(means, given["printed"], strict=True)
-    matches = all(v.matches_printed(one, other, 2) for one, other in printed)
-    return {
-        "means": means,
-        "delta": delta,
-        "matches_printed": matches and v.matches_printed(delta, given["printed_delta"], 1),
-    }
-
-
-def percent_difference(given):
-    delta = v.percent_difference(given["with_comm_final"], given["no_comm_final"])
-    return {
-        "delta": delta,
-        "delta_1dp": v.round_half_up(delta, 1),
-        "matches_printed": v.matches_printed(delta, given["printed"], 1),
-    }
-
-
-def grim(given):
-    counts = v.possible_counts(**given)
-    return {"possible_counts": counts, "consistent": bool(counts)}
 
 
 def auc_retention(given):
@@ -307,18 +314,10 @@ def rogan_gladen_with_interval(given):
     return {
         "corrected": found.value,
         **limits(found),
-        "kappa": v.cohen_kappa(v.from_matrix([[tp, positive - tp], [negative - tn, tn]])).value,
+        "kappa": v.cohen_kappa(counts([[tp, positive - tp], [negative - tn, tn]])).value,
         "sensitivity_ci": sensitivity,
         "specificity_ci": specificity,
     }
-
-
-def primary_and_secondary(given):
-    sides = [
-        [(one["primary"], one["secondary"]) for one in given[name]] for name in ("human", "judge")
-    ]
-    found = v.primary_agreement(*sides, resamples=1)
-    return {name: one["value"] for name, one in found.as_dict().items()}
 
 
 CASES = {
@@ -330,16 +329,13 @@ CASES = {
     "cohen_kappa_pairs": kappa_pairs,
     "agreement_join": agreement_join,
     "kappa_ci_wilson_mapped": lambda given: limits(
-        v.cohen_kappa(v.from_matrix(given["table"]), given["confidence"])
+        v.cohen_kappa(counts(given["table"]), given["confidence"])
     ),
-    "kappa_ci_ase": lambda given: limits(
-        v.kappa_ase(v.from_matrix(given["table"]), given["confidence"])
-    ),
+    "kappa_ci_ase": lambda given: limits(v.kappa_ase(counts(given["table"]), given["confidence"])),
     "weighted_sensitivity_specificity": weighted_rates,
     "gwet_ac1_table": ac1_table,
     "multirater_counts": multirater,
     "krippendorff_alpha_nominal": alpha_nominal,
-    "gwet_ac1_raw": ac1_raw,
     "set_distance": set_distance,
     "multilabel_report": multilabel,
     "primary_report": primary,
@@ -348,9 +344,9 @@ CASES = {
     "rogan_gladen_ci_lang_reiczigel": lambda given: limits(v.lang_reiczigel(**given)),
     "rogan_gladen_with_lang_reiczigel": rogan_gladen_with_interval,
     "ppi_mean": ppi_mean,
-    "poststratified_point": lambda given: {"estimate": v.poststratified_point(**given).value},
-    "poststratified_prevalence": poststratified,
-    "kish_effective_n": lambda given: v.kish_effective_n(given["weights"]).as_dict(),
+    "poststratified_point": point,
+    "poststratified_prevalence": poststratify,
+    "kish_effective_n": effective_n,
     "newcombe_difference": difference,
     "newcombe_paired_difference": paired_difference,
     "mover_difference_of_default_estimator": mover,
@@ -358,22 +354,25 @@ CASES = {
     "mcnemar": lambda given: v.mcnemar(**given).as_dict(),
     "adjust_p": adjust,
     "multinomial_simultaneous": simultaneous,
-    "wilson_bonferroni": lambda given: {"intervals": pairs_of(v.wilson_bonferroni(**given))},
+    "wilson_bonferroni": bonferroni,
     "clustered_proportion": clustered,
-    "samplesize_wilson_half_width": sample_size,
-    "probability_at_least": lambda given: {"probability": v.probability_at_least(**given)},
-    "samplesize_at_least": lambda given: {"n": v.sample_size_at_least(**given)},
-    "zero_count_upper_bound": lambda given: v.zero_count_upper(**given).as_dict(),
     "judge_retest": retest,
     "retention": retention,
-    "mean_of_rows": mean_of_rows,
-    "percent_difference": percent_difference,
-    "grim_check": grim,
-    "implied_chance_corrected": lambda given: (
-        lambda found: found | {"expected_agreement": found["expected"]}
-    )(v.implied_by_shares(given["observed_agreement"], given["shares_percent"]).as_dict()),
     "auc_retention": auc_retention,
-    "primary_secondary_agreement": primary_and_secondary,
+}
+
+NOT_COMPUTED = {
+    # Planning by one share, without a judge: `annotate sample --plan` goes by the corrected width.
+    **dict.fromkeys(("samplesize_wilson_half_width", "samplesize_at_least")),
+    **dict.fromkeys(("probability_at_least", "zero_count_upper_bound")),
+    # Checks of tables that others printed.
+    **dict.fromkeys(("mean_of_rows", "percent_difference", "grim_check")),
+    "implied_chance_corrected": None,
+    "gwet_ac1_raw": None,
+    "primary_secondary_agreement": None,
+    # Of these cases some keys only.
+    "multirater_counts": {"gwet_ac1"},
+    "multinomial_simultaneous": {"sison_glaz"},
 }
 
 
@@ -384,7 +383,11 @@ def golden_cases():
         reason = f"no golden values at {path}: set ANNOTATOR_TEST_DATA to their folder"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    return [pytest.param(case, id=case["id"]) for case in cases]
+    return [
+        pytest.param(case, id=case["id"])
+        for case in cases
+        if case["statistic"] in CASES or case["statistic"] not in NOT_COMPUTED
+    ]
 
 
 def check(given, expected, tolerance, place):
@@ -405,6 +408,8 @@ def check(given, expected, tolerance, place):
 
 @pytest.mark.parametrize("case", golden_cases())
 def test_golden_case(case):
-    assert case["statistic"] in CASES, f"nothing computes {case['statistic']}"
-    found = CASES[case["statistic"]](case["input"])
-    check(found, case["expected"], case["tolerance"], case["id"])
+    statistic = case["statistic"]
+    assert statistic in CASES, f"nothing computes {statistic}"
+    left_out = NOT_COMPUTED.get(statistic, ())
+    expected = {key: value for key, value in case["expected"].items() if key not in left_out}
+    check(CASES[statistic](case["input"]), expected, case["tolerance"], case["id"])

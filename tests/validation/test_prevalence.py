@@ -11,16 +11,12 @@ from scipy.stats import beta
 
 from validation import (
     Cell,
-    Stratum,
     cell,
     lang_reiczigel,
-    poststratified_point,
     poststratify,
     ppi_mean,
     recall_estimate,
     rogan_gladen,
-    rogan_gladen_from_labels,
-    verification,
 )
 
 EMPTY = cell([])
@@ -218,15 +214,6 @@ def test_rogan_gladen(arguments, value, clipped):
     assert (found.low, found.high, found.method) == (None, None, "none")
 
 
-def test_rogan_gladen_from_labels():
-    assert rogan_gladen_from_labels(18, 2, 3, 27, 90, 250).value == pytest.approx(0.325)
-    nobody = rogan_gladen_from_labels(0, 0, 3, 27, 90, 250)
-    assert nobody.reason == "no labelled trace has the code: sensitivity is unknown"
-    everybody = rogan_gladen_from_labels(3, 27, 0, 0, 90, 250)
-    assert everybody.reason == "every labelled trace has the code: specificity is unknown"
-    assert rogan_gladen_from_labels(0, 0, 0, 0, 90, 250).reason == "no human labels"
-
-
 def test_lang_reiczigel():
     found = lang_reiczigel(80, 400, 30, 40, 78, 80)
     assert found.value == pytest.approx(0.2413793)
@@ -236,40 +223,16 @@ def test_lang_reiczigel():
     # A judge without errors, known for sure, leaves the sampling error: near Wilson's.
     sure = lang_reiczigel(80, 400, 10**9, 10**9, 10**9, 10**9)
     assert limits(sure) == pytest.approx((0.1637, 0.2421), abs=2e-3)
-    for arguments in (
-        (5, 10, 0, 0, 5, 5),
-        (5, 10, 5, 5, 0, 0),
-        (0, 0, 4, 5, 4, 5),
-        (5, 9, 1, 2, 1, 2),
+    for arguments, reason in (
+        ((90, 250, 0, 0, 27, 30), "no labelled trace has the code: sensitivity is unknown"),
+        ((90, 250, 3, 30, 0, 0), "every labelled trace has the code: specificity is unknown"),
+        ((90, 250, 0, 0, 0, 0), "no human labels"),
+        ((0, 0, 4, 5, 4, 5), "no judged traces"),
+        ((5, 9, 1, 2, 1, 2), "sensitivity + specificity <= 1"),
     ):
         nothing = lang_reiczigel(*arguments)
         assert (nothing.value, nothing.low, nothing.high) == (None, 0.0, 1.0)
-        assert nothing.reason
-
-
-def test_verification_by_hand():
-    found = verification([Stratum(True, 200, 50, 40), Stratum(False, 800, 50, 3)])
-    assert found.prevalence == pytest.approx(0.208)
-    assert found.sensitivity == pytest.approx(160 / 208)
-    assert found.specificity == pytest.approx(752 / 792)
-    assert found.precision == pytest.approx(0.8)
-    assert found.naive_sensitivity == pytest.approx(40 / 43)
-    assert (found.n, found.n_labelled, found.reasons) == (1000, 100, {})
-
-
-def test_verification_is_undefined():
-    nothing = verification([])
-    assert (nothing.sensitivity, nothing.reasons["sensitivity"]) == (None, "no traces")
-    unlabelled = verification([Stratum(True, 5, 0, 0), Stratum(False, 5, 5, 1)])
-    assert unlabelled.prevalence is None
-    assert unlabelled.reasons["prevalence"] == "a stratum has traces, but no labels"
-    never = verification([Stratum(True, 0, 0, 0), Stratum(False, 5, 5, 0)])
-    assert (never.prevalence, never.specificity, never.sensitivity) == (0.0, 1.0, None)
-    assert never.reasons["precision"] == "the judge gives the code to no trace"
-    for found in (nothing, unlabelled, never):
-        rates = found.as_dict()
-        json.dumps(rates, allow_nan=False)
-        assert {name for name, rate in rates.items() if rate is None} == set(found.reasons)
+        assert nothing.reason.startswith(reason)
 
 
 HUMAN, JUDGE = [1, 0, 1, 1, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 1, 1, 1, 0]
@@ -287,12 +250,6 @@ def test_ppi_with_the_best_tuning():
     assert plain.inputs["se"] == pytest.approx(math.sqrt(0.025))
 
 
-def test_poststratified_point_is_ppi_with_the_regression_slope():
-    slope = 0.15 / 0.25
-    ppi = ppi_mean(HUMAN, JUDGE, OTHERS, slope / (1 + 10 / 60))
-    assert poststratified_point(HUMAN, JUDGE, OTHERS).value == pytest.approx(ppi.value)
-
-
 def test_ppi_that_is_degenerate():
     for arguments in (([], [], [1]), ([1], [1], [])):
         assert ppi_mean(*arguments).value is None
@@ -305,12 +262,6 @@ def test_ppi_that_is_degenerate():
     assert (same.inputs["tuning"], same.value) == (0.0, pytest.approx(2 / 3))
     opposite = ppi_mean([1, 0, 1, 0], [0, 1, 0, 1], [1, 0])
     assert opposite.inputs["tuning"] == 0.0
-
-
-def test_poststratified_point_without_labels():
-    assert poststratified_point([], [], [1]).reason == "no human labels"
-    assert poststratified_point([1], [1], [0]).value is None
-    assert poststratified_point([1], [1], [1]).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -333,15 +284,11 @@ def test_poststratified_point_without_labels():
         (lambda: recall_estimate(10.5, 5, EMPTY, EMPTY), "n_judged must be a whole number"),
         (lambda: rogan_gladen(5, 4, 0.9, 0.9), "judge_positive must be between 0 and its total"),
         (lambda: rogan_gladen(5, 10, 1.1, 0.9), "sensitivity must be between 0 and 1"),
-        (lambda: rogan_gladen_from_labels(-1, 0, 0, 0, 0, 0), "tp must not be negative"),
         (lambda: lang_reiczigel(5, 10, 3, 2, 1, 2), "tp must be between 0 and its total"),
-        (lambda: Stratum(True, 5, 6, 1), "0 <= positive <= labelled <= size, not 1, 6, 5"),
-        (lambda: Stratum(2, 5, 5, 1), "judge must be true or false"),
         (lambda: ppi_mean([1], [1, 0], [1]), "the same traces, not 1 and 2"),
         (lambda: ppi_mean([None], [1], [1]), "an answer is missing"),
         (lambda: ppi_mean(["x"], [1], [1]), "answers must be numbers"),
         (lambda: ppi_mean([1], [1], [1], tuning=2), "tuning must be between 0 and 1"),
-        (lambda: poststratified_point([1], [2], []), "an answer of the judge must be 0 or 1"),
     ],
 )
 def test_bad_input_raises(call, message):

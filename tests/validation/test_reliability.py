@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
-from validation.agreement import gwet_ac1
 from validation.distances import jaccard_distance, masi_distance
-from validation.reliability import (
-    fleiss_kappa,
-    gwet_ac1_raters,
-    krippendorff_alpha,
-    pairwise_agreement,
-    ratings_from_counts,
-    retest,
-)
+from validation.reliability import krippendorff_alpha, retest
 
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C.
 FOUR_OBSERVERS = [
@@ -168,87 +160,14 @@ def test_perfect_agreement_and_one_cluster_have_no_interval():
 
 
 def test_fleiss_known_value():
-    found = fleiss_kappa(WIKIPEDIA)
+    runs = [[str(label) for label, n in enumerate(row) for _ in range(n)] for row in WIKIPEDIA]
+    found = retest(runs, resamples=10).fleiss_kappa
     assert found.value == pytest.approx(0.210, abs=5e-4)
     assert found.inputs["observed"] == pytest.approx(0.378, abs=5e-4)
     assert found.inputs["expected"] == pytest.approx(0.213, abs=5e-4)
     assert (found.n, found.inputs["ratings_per_unit"]) == (10, 14)
-
-
-@pytest.mark.parametrize(
-    ("counts", "reason"),
-    [
-        ([], "no unit has two ratings"),
-        ([[1, 0], [0, 1]], "no unit has two ratings"),
-        ([[0, 0]], "no unit has two ratings"),
-        ([[3, 0], [3, 0]], "all ratings are the same"),
-    ],
-)
-def test_fleiss_undefined(counts, reason):
-    found = fleiss_kappa(counts)
-    assert found.value is None
-    assert found.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [
-        ([[2, 1], [1, 1]], "equally many ratings per unit, not 2 and 3; Krippendorff"),
-        ([[2, -1]], "must not be negative, but is -1"),
-        ([[2, 1], [3]], "equally long, not 1 and 2"),
-        ([[2.5, 0.5]], "whole number, not 2.5"),
-    ],
-)
-def test_fleiss_refuses(counts, message):
-    with pytest.raises(ValueError, match=message):
-        fleiss_kappa(counts)
-
-
-def test_ratings_from_counts():
-    assert ratings_from_counts([[2, 1], [0, 1]]) == [[0, 1], [0, None], [1, None]]
-    assert ratings_from_counts([]) == []
-    found = pairwise_agreement(ratings_from_counts(WIKIPEDIA), resamples=100)
-    assert found.value == pytest.approx(fleiss_kappa(WIKIPEDIA).inputs["observed"])
-
-
-def test_ac1_of_raters():
-    # irrCAC's data set raw4raters: .77544.
-    found = gwet_ac1_raters(FOUR_OBSERVERS, 5)
-    assert found.value == pytest.approx(0.77544, abs=5e-6)
-    assert found == gwet_ac1_raters(FOUR_OBSERVERS, [1, 2, 3, 4, 5])
-    assert found.n == 11
-    assert gwet_ac1_raters(FOUR_OBSERVERS, 6).value > found.value
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
-def test_ac1_of_two_raters(pairs):
-    table = {pair: pairs.count(pair) for pair in pairs}
-    ratings = [list(rater) for rater in zip(*pairs, strict=True)]
-    assert gwet_ac1_raters(ratings, 3).value == pytest.approx(gwet_ac1(table, 3).value)
-
-
-@pytest.mark.parametrize(
-    ("ratings", "categories", "reason"),
-    [
-        ([], 2, "no unit"),
-        ([["a"], [None]], 2, "no unit"),
-        ([["a"], ["a"]], 1, "one category only"),
-        ([["a"], ["a"]], ["a"], "one category only"),
-    ],
-)
-def test_ac1_of_raters_undefined(ratings, categories, reason):
-    found = gwet_ac1_raters(ratings, categories)
-    assert found.value is None
-    assert found.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
-    ("categories", "message"),
-    [(1, "2 labels, more than 1 cat"), (["a"], "outside the categories: 'b'"), (0, "more than 0")],
-)
-def test_ac1_of_raters_refuses(categories, message):
-    with pytest.raises(ValueError, match=message):
-        gwet_ac1_raters([["a"], ["b"]], categories)
+    same = retest([["a", "a"], ["a", "a"]], resamples=10).fleiss_kappa
+    assert (same.value, same.reason) == (None, "all ratings are the same: chance agrees as often")
 
 
 RUNS = [["a", "a", "a"], ["a", "b", "a"], ["none"] * 3, ["b"] * 3, ["b", "a", "c"], ["c"] * 3]

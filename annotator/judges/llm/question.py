@@ -25,7 +25,7 @@ class Turn:
     """An answer that was not accepted, and what was said to it."""
 
     reply: Reply
-    said: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Question:
 
     def again(self, reply: Reply, wrong: Wrong) -> "Question":
         """Return the question after a wrong answer."""
-        said = ask_again(str(wrong), quotes=wrong.answer is not None)
-        return replace(self, turns=(*self.turns, Turn(reply, said)))
+        words = ask_again(str(wrong), quotes=wrong.answer is not None)
+        return replace(self, turns=(*self.turns, Turn(reply, words)))
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
         asked = _hash_form(
             self.rubric, self.mode, options.identity(self.sample), self.prompt.system
         )
-        turns = [(turn.reply.to_json(), turn.said) for turn in self.turns]
+        turns = [(turn.reply.to_json(), turn.words) for turn in self.turns]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
@@ -70,14 +70,14 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
     """Return a wrong answer and what was said to it as messages."""
     if mode != "tools" or not turn.reply.calls:
         answer = turn.reply.text or "(no answer)"
-        return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.said}]
+        return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
     calls = [
         {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
         for number, name, arguments in turn.reply.calls
     ]
     return [
         {"role": "assistant", "content": turn.reply.text or None, "tool_calls": calls},
-        *({"role": "tool", "tool_call_id": call["id"], "content": turn.said} for call in calls),
+        *({"role": "tool", "tool_call_id": call["id"], "content": turn.words} for call in calls),
     ]
 
 
