@@ -286,7 +286,7 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
     file = annotations_file(path)
     try:
         with file.open("rb") as lines:
-            for _, _, annotation in annotated_lines(lines, file):
+            for _, _, annotation in read_lines(lines, file):
                 yield annotation
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
@@ -298,9 +298,7 @@ def annotations_file(path: Path | str) -> Path:
     return path / "annotations.jsonl" if path.is_dir() else path
 
 
-def annotated_lines(
-    lines: Iterable[bytes], file: Path
-) -> Iterator[tuple[int, bytes, "Annotation"]]:
+def read_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes, "Annotation"]]:
     """Yield the number, from 1, the bytes and the annotation of every line that has an end.
 
     Raises:

@@ -286,7 +286,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return mapping
 
 
-def built_in() -> Iterator[Path]:
+def list_built_in() -> Iterator[Path]:
     """Yield the files of the built-in rubrics, sorted by name."""
     yield from sorted(folder("rubrics").glob("*.yaml"))
 
@@ -297,7 +297,7 @@ def load_rubric(name_or_file: str) -> Rubric:
     Raises:
         RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
     """
-    names = {path.stem: path for path in built_in()}
+    names = {path.stem: path for path in list_built_in()}
     path = names.get(name_or_file, Path(name_or_file))
     if name_or_file not in names and not path.is_file():
         near = difflib.get_close_matches(name_or_file, names, n=3, cutoff=0.4)

@@ -99,7 +99,7 @@ def test_functions_are_verbs() -> None:
         for path, module in definitions()
         for node in module.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if PARTICIPLE.fullmatch(node.name.lstrip("_").split("_")[0])
+        if PARTICIPLE.fullmatch(node.name.lstrip("_"))
     ]
     assert participles == []
 

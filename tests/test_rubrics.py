@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from annotator.errors import RubricError
-from annotator.rubrics import Rubric, built_in, load_rubric
+from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.traces import AgentEnd, Message, Outcome, Trace
 
-NAMES = [path.stem for path in built_in()]
+NAMES = [path.stem for path in list_built_in()]
 
 GOOD = {
     "id": "mine",
@@ -59,7 +59,7 @@ def test_built_in_rubrics():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_built_in_rubric_loads_by_name_and_by_file(name):
-    (path,) = [path for path in built_in() if path.stem == name]
+    (path,) = [path for path in list_built_in() if path.stem == name]
     rubric = load_rubric(name)
     assert rubric.id == name
     assert rubric == load_rubric(str(path))

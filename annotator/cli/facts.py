@@ -12,7 +12,7 @@ from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.facts import Fact
 from annotator.facts.registry import KINDS, draw_facts
-from annotator.reports.formats.text import ruled
+from annotator.reports.formats.text import rule_lines
 from annotator.text import one_line, storable
 from annotator.traces import Trace, read_traces
 
@@ -78,7 +78,7 @@ def command(
 
 def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
     rows = [(kind, str(facts), str(holding)) for kind, facts, holding in counts]
-    return "\n".join(ruled([("kind", "facts", f"traces of {traces}"), *rows]))
+    return "\n".join(rule_lines([("kind", "facts", f"traces of {traces}"), *rows]))
 
 
 def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:

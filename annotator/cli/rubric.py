@@ -8,7 +8,7 @@ import click
 
 from annotator.cli.output import say
 from annotator.files import write_file
-from annotator.rubrics import Rubric, built_in, load_rubric
+from annotator.rubrics import Rubric, list_built_in, load_rubric
 
 
 @click.group("rubric")
@@ -19,7 +19,7 @@ def command() -> None:
 @command.command("list")
 def list_() -> None:
     """List the built-in rubrics."""
-    for path in built_in():
+    for path in list_built_in():
         rubric = load_rubric(path.stem)
         say(f"{rubric.id:18} v{rubric.version}  {len(rubric.codes):2} codes  {rubric.title}")
 

@@ -32,7 +32,7 @@ from annotator.cli.output import say
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
-from annotator.rubrics import Rubric, built_in, load_rubric
+from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import one_line
 from annotator.traces import Traces, count_traces, exists, load_traces
 
@@ -226,7 +226,7 @@ def _say_where(built: BuiltJudge, folder: Path, notice: Callable[[str], None]) -
 
 def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     if not names:
-        there = ", ".join(path.stem for path in built_in())
+        there = ", ".join(path.stem for path in list_built_in())
         raise click.UsageError(f"--rubric is missing; built-in: {there}; or a YAML file")
     rubrics = tuple(load_rubric(name) for name in names)
     ids = [rubric.id for rubric in rubrics]

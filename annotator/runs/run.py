@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotator.annotations import Annotation, annotated_lines, annotations_file
+from annotator.annotations import Annotation, annotations_file, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
 from annotator.rubrics import Scheme
@@ -119,7 +119,7 @@ class Run:
         file = annotations_file(self.folder)
         try:
             with file.open("rb") as lines:
-                for _, _, annotation in annotated_lines(lines, file):
+                for _, _, annotation in read_lines(lines, file):
                     yield annotation
         except OSError as error:
             raise AnnotatorError(f"{file}: {error.strerror or error}") from error

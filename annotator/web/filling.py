@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, annotated_lines, annotations_file, value_of
+from annotator.annotations import Annotation, annotations_file, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
@@ -79,7 +79,7 @@ def open_files(runs: Sequence[Run], opened: ExitStack) -> list[RunFile]:
     return files
 
 
-def searched_text(annotation: Annotation) -> str:
+def join_searched(annotation: Annotation) -> str:
     """Return what of an annotation is searched: its trace's id, quotes and rationales."""
     pieces = [annotation.trace_id]
     for finding in annotation.findings:
@@ -145,7 +145,7 @@ class Filling:
         check = Check(run.run)
         offset = 0
         with os.fdopen(os.dup(run.descriptor), "rb") as file:
-            for line, data, annotation in annotated_lines(_until(file, run.size), run.path):
+            for line, data, annotation in read_lines(_until(file, run.size), run.path):
                 rubric = check.hold(annotation, f"{run.path}, line {line}")
                 self._add(n, annotation, rubric, offset, len(data))
                 offset += len(data)
@@ -189,7 +189,7 @@ class Filling:
         )
         self._rows.append(((*row, offset, size, self._kind(kind)), values))
         self._codes += ((code, self._number) for code in codes)
-        self._texts.append((self._number, searched_text(annotation).casefold()))
+        self._texts.append((self._number, join_searched(annotation).casefold()))
 
     def _kind(self, kind: Kind) -> int:
         if kind not in self._kinds:

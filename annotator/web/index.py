@@ -21,8 +21,8 @@ from annotator.web.filling import (
     Filling,
     FillState,
     RunFile,
+    join_searched,
     open_files,
-    searched_text,
 )
 
 Agreement = Literal["agrees", "differs", "unlabelled"]
@@ -218,7 +218,7 @@ class Index:
         """
         with self._base.reading() as base:
             spot = base.execute(f"select {_SPOT} from rows where number = ?", (number,)).fetchone()
-        return searched_text(self._annotation(*spot[1:4])) if spot else ""
+        return join_searched(self._annotation(*spot[1:4])) if spot else ""
 
     def traces(self, number: int, limit: int) -> list[tuple[int, str]]:
         """Return some traces, each once, in the order of the rows: the first row of each, from

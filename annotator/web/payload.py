@@ -61,7 +61,7 @@ def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
         ],
         "patches": [{"agent": agent, "text": text} for agent, text in trace.patches.items()],
         "outcome": _outcome(trace),
-        "steps": list(_quoted_steps(trace, quoted)),
+        "steps": list(_find_quoted_steps(trace, quoted)),
     }
 
 
@@ -94,7 +94,7 @@ def _outcome(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterable[dict[str, Any]]:
+def _find_quoted_steps(trace: Trace, quoted: Collection[str]) -> Iterable[dict[str, Any]]:
     if not any(source.startswith("step:") for source in quoted):
         return
     try:
@@ -195,7 +195,9 @@ def label_value(label: Label) -> dict[str, Any]:
     }
 
 
-def quoted_sources(annotations: Iterable[Annotation], labels: Iterable[Label] = ()) -> set[str]:
+def list_quoted_sources(
+    annotations: Iterable[Annotation], labels: Iterable[Label] = ()
+) -> set[str]:
     """Return the ids of the sources that findings and labels quote from."""
     sources = {
         evidence.source

@@ -14,7 +14,7 @@ from annotator.web.index import Index
 from annotator.web.payload import (
     annotation_value,
     label_value,
-    quoted_sources,
+    list_quoted_sources,
     trace_value,
     unreadable_value,
 )
@@ -82,7 +82,7 @@ class Reading:
         annotations = self.index.annotations(trace_id)
         labels = [by_trace[trace_id] for by_trace in self._labels.values() if trace_id in by_trace]
         trace = self.find(trace_id)
-        quoted = quoted_sources((annotation for _, annotation in annotations), labels)
+        quoted = list_quoted_sources((annotation for _, annotation in annotations), labels)
         if isinstance(trace, Unreadable):
             page = unreadable_value(trace)
         else:

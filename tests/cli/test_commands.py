@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator.rubrics import built_in, load_rubric
+from annotator.rubrics import list_built_in, load_rubric
 from tests.conftest import EXAMPLES, Done, run_name, write_run
 
 Cli = Callable[..., Done]
@@ -14,7 +14,9 @@ Cli = Callable[..., Done]
 
 def test_rubric_list_names_every_built_in_one(annotate_cli: Cli) -> None:
     done = annotate_cli("rubric", "list")
-    assert [line.split()[0] for line in done.out.splitlines()] == [path.stem for path in built_in()]
+    assert [line.split()[0] for line in done.out.splitlines()] == [
+        path.stem for path in list_built_in()
+    ]
 
 
 def test_rubric_show_says_everything_a_labeller_needs(annotate_cli: Cli) -> None:
@@ -38,7 +40,7 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
 
 
 def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Path) -> None:
-    text = (next(iter(built_in()))).read_text().replace("definition:", "defintion:", 1)
+    text = (next(iter(list_built_in()))).read_text().replace("definition:", "defintion:", 1)
     (tmp_path / "broken.yaml").write_text(text)
     done = annotate_cli("rubric", "check", "broken.yaml")
     assert done.code == 2

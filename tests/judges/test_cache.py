@@ -18,7 +18,7 @@ from annotator.annotations import Usage
 from annotator.judges.llm import cache
 from annotator.judges.llm.cache import AnswerCache, contents
 from annotator.judges.llm.reply import Reply as Kept
-from annotator.rubrics import built_in
+from annotator.rubrics import list_built_in
 from tests.conftest import TALK, Done, annotations, run_name, write_run
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import OpenAIServer, Reply, Request, finding
@@ -139,7 +139,7 @@ class TestAgain:
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path
     ) -> None:
         runs(2)
-        text = next(path for path in built_in() if path.stem == "comm_errors").read_text()
+        text = next(path for path in list_built_in() if path.stem == "comm_errors").read_text()
         (tmp_path / "other.yaml").write_text(text.replace("version: 1", "version: 2", 1))
         asked = {}
         with OpenAIServer(scripted(RIGHT)) as server:

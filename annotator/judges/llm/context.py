@@ -248,7 +248,7 @@ def _offline_encoding(model: str) -> Any:
         files: Any = import_module("tiktoken.load")
     except ImportError:
         return None
-    download, files.read_file = files.read_file, _refused  # it downloads what it does not find
+    download, files.read_file = files.read_file, _refuse  # it downloads what it does not find
     try:
         return tiktoken.encoding_for_model(model)
     except (KeyError, OSError):
@@ -257,7 +257,7 @@ def _offline_encoding(model: str) -> Any:
         files.read_file = download
 
 
-def _refused(address: str) -> bytes:
+def _refuse(address: str) -> bytes:
     raise OSError(f"{address} is not on this machine")
 
 

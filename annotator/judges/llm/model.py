@@ -22,7 +22,7 @@ from annotator.judges.llm.prices import Price, find_listing
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.session import Outbox, Session
-from annotator.judges.llm.settings import Options, api_key, checked_url, is_local, without_secrets
+from annotator.judges.llm.settings import Options, api_key, check_url, is_local, without_secrets
 from annotator.prompts import tiny_question
 from annotator.text import one_line
 
@@ -46,7 +46,7 @@ class Model:
         self.mode: Mode = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the mode was found out while the server failed
-        url = checked_url(options.base_url)
+        url = check_url(options.base_url)
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache

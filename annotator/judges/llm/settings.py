@@ -212,7 +212,7 @@ def api_key(url: str, env: str) -> str:
     return key or "none"
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Return ``url`` if it can be called.
 
     Raises:

@@ -14,13 +14,13 @@ def _text(table: Table) -> str:
     if not table.header:
         return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
     lines = [table.title, ""] if table.title else []
-    lines += ruled(table.cells, table.rules)
+    lines += rule_lines(table.cells, table.rules)
     if table.lines:
         lines += [*([""] if table.notes else ()), *table.lines]
     return "\n".join([*lines, *(["", *table.sentences] if table.notes else ())])
 
 
-def ruled(rows: Sequence[Line], rules: Sequence[int] = ()) -> list[str]:
+def rule_lines(rows: Sequence[Line], rules: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table, the first row its header: aligned, and ruled off below the
     header and before those of the other rows whose numbers ``rules`` has.
     """
