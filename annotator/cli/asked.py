@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.reports.frequency import FrequencyTable, frequency_tables
+from annotator import api
+from annotator.cli.output import say_notice
+from annotator.text import one_line
 
 if TYPE_CHECKING:
-    from annotator.calibration.model import Calibrations
-    from annotator.runs.run import Run
+    from annotator import Calibration, Run
+    from annotator.reports.table import Table
     from annotator.web.reading import Shown
 
 Command = Callable[..., Any]
@@ -98,27 +100,22 @@ class Asked:
             raise click.UsageError("--annotator needs --labels FILE")
 
     @cached_property
-    def calibrations(self) -> "Calibrations | None":
+    def calibrations(self) -> "Sequence[Calibration] | None":
         """The calibrations in the files; None if none was given."""
-        if not self.calibration_files:
-            return None
-        from annotator.calibration.model import read_calibrations
+        return api.load_calibrations(*self.calibration_files) if self.calibration_files else None
 
-        return read_calibrations(self.calibration_files)
+    def count(self) -> "list[Table]":
+        """Return the frequency tables of all runs."""
+        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
+        return api.count(*self.runs, **options, by=self.by, of_labelled=self.of_labelled)
 
-    def tables(self) -> list[FrequencyTable]:
-        """Return the tables of all runs."""
-        return [
-            table
-            for run in self.runs
-            for table in frequency_tables(
-                run,
-                self.calibrations,
-                transfer=self.transfer,
-                by=self.by,
-                of_labelled=self.of_labelled,
-            )
-        ]
+    def draw(self, plot: str, out: Path, *notices: str) -> None:
+        """Draw a figure of the runs, and say on stderr where it is and what it lacks."""
+        for line in notices:
+            say_notice(line)
+        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
+        api.draw(*self.runs, out=out, plot=plot, **options, by=self.by, on_notice=say_notice)
+        say_notice(f"figure written to {one_line(str(out))}")
 
     def shown(self) -> "Shown":
         """Return what pages show."""
@@ -128,4 +125,5 @@ class Asked:
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
-        return Shown(self.runs, self.calibrations, self.transfer, self.by, labels, self.traces)
+        calibrations = api.group_calibrations(self.calibrations)
+        return Shown(self.runs, calibrations, self.transfer, self.by, labels, self.traces)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
+from annotator import api
 from annotator.cli.asked import Asked, with_calibration
 from annotator.cli.choices import PluginChoice
+from annotator.cli.output import say_notice
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
-from annotator.runs.run import name_runs, open_runs
-from annotator.text import one_line
 
 
 @click.command("compare", context_settings={"show_default": True})
@@ -49,26 +49,23 @@ def command(
     annotate compare RUN_A RUN_B compares two runs, annotate compare RUN... --by model --values A B
     the traces of two models.
     """
-    opened = open_runs(runs)
-    if not sides:
-        if by != "run" or len(runs) != 2:
-            raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
-        first, second = name_runs(opened)
-        sides = first, second
+    opened = api.open_runs(runs)
+    if not sides and (by != "run" or len(runs) != 2):
+        raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
     put_comparison(Asked(opened, calibration_files, by=by), sides, format_, out)
 
 
-def put_comparison(asked: Asked, sides: tuple[str, str], format_: str, place: Path | None) -> None:
+def put_comparison(
+    asked: Asked, sides: tuple[str, str] | None, format_: str, place: Path | None
+) -> None:
     """Write or print how the traces with two values of ``asked.by`` differ, and say on stderr which
     rubrics cannot be compared.
     """
-    from annotator.reports.comparison import compare
-    from annotator.reports.tables import comparison
-
-    def say_left_out(line: str) -> None:
-        click.echo(one_line(line, 2000), err=True)
-
-    compared = compare(
-        asked.runs, asked.by or "run", *sides, asked.calibrations, notice=say_left_out
+    tables = api.compare(
+        *asked.runs,
+        by=asked.by or "run",
+        values=sides or None,
+        calibration=asked.calibrations,
+        on_notice=say_notice,
     )
-    put(comparison.tabulate(compared), format_, place)
+    put(tables, format_, place)

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import click
 
+from annotator import api
 from annotator.cli.asked import Asked, about_tables
-from annotator.cli.drawing import drawn, plotted, say_uncounted
-from annotator.reports import figures
-from annotator.runs.run import open_runs
+from annotator.cli.choices import plot_option
 
 
 @click.command("figure", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@plotted
+@plot_option
 @click.option(
     "--out",
     required=True,
@@ -34,13 +33,5 @@ def command(
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if plot == "co-occurrence" and (by or calibration_files):
         raise click.UsageError("--plot co-occurrence goes with --out only")
-    figures.check(out)
-    asked = Asked(open_runs(runs), calibration_files, transfer, by)
-    if plot == "co-occurrence":
-        from annotator.reports.co_occurrence import count_co_occurrences
-
-        source = figures.FigureSource(co_occurrences=count_co_occurrences(*asked.runs))
-        say_uncounted(asked.runs)
-    else:
-        source = figures.FigureSource(asked.runs, asked.tables(), asked.calibrations)
-    drawn(plot or "frequency", source, out)
+    api.check_figure(out)
+    Asked(api.open_runs(runs), calibration_files, transfer, by).draw(plot or "frequency", out)

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked
+from annotator.cli.output import say_notice
 from annotator.reports import formats
-from annotator.runs.run import name_runs
-from annotator.text import one_line
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
 
@@ -69,18 +68,18 @@ def check_together(given: Given) -> None:
 
 def _parquet(asked: Asked, path: Path) -> None:
     from annotator.reports.formats import parquet
-    from annotator.reports.tables import frequency
 
-    parquet.write(frequency.tabulate(asked.tables()), path)
+    parquet.write(asked.count(), path)
 
 
 def _dataset(asked: Asked, path: Path) -> None:
     from annotator.runs.dataset import write_dataset
+    from annotator.runs.run import name_runs
 
     write_dataset(asked.runs, path)
     for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):
         if notes := " ".join(run.manifest.partial):
-            click.echo(one_line(f"{name}: {notes}", 2000), err=True)
+            say_notice(f"{name}: {notes}")
 
 
 def _html(asked: Asked, path: Path) -> None:

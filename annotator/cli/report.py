@@ -1,21 +1,16 @@
 """``annotate report``."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from annotator import api
 from annotator.cli.asked import Asked, about_pages, about_tables
-from annotator.cli.choices import PluginChoice
+from annotator.cli.choices import PluginChoice, plot_option
 from annotator.cli.compare import put_comparison
-from annotator.cli.drawing import drawn, plotted, say_uncounted
 from annotator.cli.formats import FORMATS, check_together, format_of
+from annotator.cli.output import say_notice
 from annotator.cli.tables import put, say_written
-from annotator.reports import figures
-from annotator.reports.frequency import mark_runs
-from annotator.reports.tables import frequency
-from annotator.runs.run import Run, open_runs
-from annotator.text import one_line
 
 _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plot now"
 
@@ -49,7 +44,7 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
     metavar="FILE",
     help="Draw what is printed, too; annotate figure is a command of its own now.",
 )
-@plotted
+@plot_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -102,36 +97,30 @@ def command(
     place = form.place(runs, out)
     check_together(given)
     if figure:
-        figures.check(figure)
-    opened = open_runs(runs)
+        api.check_figure(figure)
+    opened = api.open_runs(runs)
     people = label_files, annotators
     asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled)
     if sides and by:
         put_comparison(asked, sides, format_, place)
-        now = f"annotate compare RUNS --by {by} --values {' '.join(sides)}"
-        click.echo(one_line(f"{now} is the command for --compare now", 2000), err=True)
-    elif co_occurrence:
-        _together(opened, format_, place, figure)
-    elif form.write and place:
+        say_notice(
+            f"annotate compare RUNS --by {by} --values {' '.join(sides)} is the command for"
+            " --compare now"
+        )
+        return
+    if form.write and place:
         form.write(asked, place)
         say_written(place)
         if push:
             _push(place, push)
+        return
+    if co_occurrence:  # a figure says what it leaves out itself
+        tables = api.count_together(*opened, on_notice=None if figure else say_notice)
     else:
-        tables = mark_runs(asked.tables(), opened)
-        put(frequency.tabulate(tables), format_, place)
-        source = figures.FigureSource(opened, tables, asked.calibrations)
-        drawn(plot or "frequency", source, figure, _FIGURE)
-
-
-def _together(runs: Sequence[Run], format_: str, place: Path | None, figure: Path | None) -> None:
-    from annotator.reports.co_occurrence import count_co_occurrences
-    from annotator.reports.tables import co_occurrence
-
-    counted = count_co_occurrences(*runs)
-    put(co_occurrence.tabulate(counted), format_, place)
-    say_uncounted(runs)
-    drawn("co-occurrence", figures.FigureSource(co_occurrences=counted), figure, _FIGURE)
+        tables = asked.count()
+    put(tables, format_, place)
+    if figure:
+        asked.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
 
 
 def _push(place: Path, name: str) -> None:

@@ -1,36 +1,32 @@
 """``annotate run``, the default command."""
 
-import asyncio
 import json
 import resource
 import shlex
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from annotator import api
 from annotator.cli.choices import reader_option
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import say
 from annotator.cli.progress import Progress
-from annotator.cli.tables import say_tables
+from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
-from annotator.judges.base import Judge
-from annotator.judges.build import BuiltJudge
-from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.rubrics import Rubric, built_in, load_rubric
-from annotator.runs.execute import Only, Plan, Seen, carry_out, forecast
-from annotator.runs.manifest import new_manifest, now, read_manifest
-from annotator.runs.run import open_run
-from annotator.runs.store import RunDirectory, recorded
 from annotator.text import one_line
-from annotator.traces import count_traces, exists, load_traces
+from annotator.traces import count_traces, exists
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
+
+_FAILURES = 10  # listed for each rubric
 
 
 @click.command("run", context_settings={"show_default": True})
@@ -101,69 +97,64 @@ def command(
     Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
-    rubrics = _rubrics(rubric_names)
+    rubrics = _load_rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
-    only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
+    only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     built = choose_judge(judge_name, concurrency, dry_run, options, notice)
-    judge = built.judge
-    if resume and out:
-        judge.recall(read_manifest(out).learned)
-    plan = Plan(load_traces(*traces, format=format_), rubrics, judge, limit, only, concurrency)
+    asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
     if dry_run:
-        _forecast(plan, built, out if resume else None, as_json)
+        resumed = out if resume else None
+        expected = api.forecast(traces, rubrics, built, resume=resumed, on_notice=_notice, **asked)
+        _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
-    manifest = new_manifest(
-        rubrics=rubrics,
-        judge=judge,
-        sources=traces,
-        format=format_,
-        only=only,
-        limit=limit,
-        concurrency=concurrency,
-        command=shlex.join(["annotate", *sys.argv[1:]]),
-    )
-    run = RunDirectory.resume(folder, manifest) if resume else RunDirectory.create(folder, manifest)
-    notice(_who(judge, folder))
-    try:
-        seen = _execute(plan, run, built, quiet, notice)
-    except BudgetReached as error:
-        say_tables(frequency_tables(open_run(folder)), "json" if as_json else "table")
-        raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
-    _notices(seen, folder, notice)
-    if seen.pending and built.outbox:
-        _say_where(built.outbox, folder, notice)
-        return
-    tables = frequency_tables(open_run(folder))
-    say_tables(tables, "json" if as_json else "table")
-    if any(table.failed for table in tables):
-        _failures(tables, folder)
-        raise SystemExit(1)
-
-
-def _execute(
-    plan: Plan, run: RunDirectory, built: BuiltJudge, quiet: bool, notice: Callable[[str], None]
-) -> Seen:
-    """Carry out the plan; Ctrl-C becomes an error that says how to go on."""
+    _more_files()
 
     def count() -> int:
-        found = count_traces(plan.traces.places, plan.traces.format)
-        return min(found, plan.limit or found) * len(plan.rubrics)
+        expected = count_traces(traces, format_)
+        return min(expected, limit or expected) * len(rubrics)
 
-    _more_files()
+    form = "json" if as_json else "table"
     try:
-        with Progress(quiet, count, lambda: plan.judge.state) as progress:
-            work = carry_out(plan, run, built, lambda _: progress.show(run), notice)
-            return asyncio.run(work)
-    except KeyboardInterrupt:
-        kept = sum(run.counts.values())
-        again = f"{kept} annotations are kept; go on with: {_again(run.folder)}"
-        text = again if kept or run.folder.exists() else "nothing was judged yet"
+        with Progress(quiet, count, lambda: built.judge.state) as progress:
+
+            def start(run: api.Run) -> None:
+                notice(_describe_judge(run))
+                progress.start()
+
+            run = api.annotate(
+                traces,
+                rubrics,
+                built,
+                **asked,
+                out=folder,
+                resume=resume,
+                concurrency=concurrency,
+                command=shlex.join(["annotate", *sys.argv[1:]]),
+                on_start=start,
+                on_progress=progress.show,
+                on_notice=lambda text: None if quiet else progress.say(text),
+            )
+    except BudgetReached as error:
+        put(api.count(error.run), form)
+        raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
+    except Interrupted as error:
+        if not error.run:
+            raise
+        kept = error.run.manifest.totals["annotations"]
+        text = f"{kept} annotations are kept; go on with: {_again(folder)}"
         raise Interrupted(text) from None
+    if run.manifest.status == "waiting" and built.outbox:
+        _say_where(built.outbox, folder, notice)
+        return
+    put(api.count(run), form)
+    if run.manifest.totals["failed"]:
+        _list_failures(run, folder)
+        raise SystemExit(1)
 
 
 def _more_files() -> None:
@@ -175,15 +166,9 @@ def _more_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool) -> None:
-    """Print what the run would take."""
-    built.preview()
-    try:
-        expected = forecast(plan, recorded(resumed) if resumed else lambda trace_id, rubric: False)
-    finally:
-        built.end(_notice)
+def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
     usage = expected.usage
-    shown = {
+    forecast = {
         "traces": expected.traces,
         "unreadable": expected.unreadable,
         "skipped": expected.skipped,
@@ -195,16 +180,16 @@ def _forecast(plan: Plan, built: BuiltJudge, resumed: Path | None, as_json: bool
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_usd": usage.cost_usd,
-        "assumption": plan.judge.assumption,
+        "assumption": expected.assumption,
     }
     if as_json:
-        say(json.dumps(shown, indent=2))
+        say(json.dumps(forecast, indent=2))
         return
     if expected.failing:
         _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in shown.items()][:-2]
-    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{shown['assumption']}"]))
+    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-2]
+    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]))
 
 
 def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
@@ -215,20 +200,20 @@ def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]
         )
 
 
-def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
+def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     if not names:
-        known = ", ".join(path.stem for path in built_in())
-        raise click.UsageError(f"--rubric is missing; built-in: {known}; or a YAML file")
+        built = ", ".join(path.stem for path in built_in())
+        raise click.UsageError(f"--rubric is missing; built-in: {built}; or a YAML file")
     rubrics = tuple(load_rubric(name) for name in names)
     ids = [rubric.id for rubric in rubrics]
-    for one in ids:
-        if ids.count(one) > 1:
-            raise click.UsageError(f"--rubric: two rubrics have the id {one!r}")
+    for rubric_id in ids:
+        if ids.count(rubric_id) > 1:
+            raise click.UsageError(f"--rubric: two rubrics have the id {rubric_id!r}")
     return rubrics
 
 
 def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
-    stamp = now().replace("-", "").replace(":", "").replace("T", "-")[:15]
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1
     while folder.exists():
@@ -237,39 +222,32 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
     return folder
 
 
-def _who(judge: Judge, folder: Path) -> str:
+def _describe_judge(run: api.Run) -> str:
     who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
-        judge.id, judge.id
+        run.judge, run.judge
     )
-    if plugin := judge.settings.get("plugin"):
+    if plugin := run.manifest.judge.model_dump().get("plugin"):
         who += f" ({plugin})"
-    return f"judge: {who}; run directory: {folder}"
+    return f"judge: {who}; run directory: {run}"
 
 
 def _notice(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _notices(seen: Seen, folder: Path, notice: Callable[[str], None]) -> None:
-    if seen.ignored:
-        notice(f"{seen.ignored} files or records are not traces and were left out")
-    if seen.problems:
-        notice(f"{seen.problems} problems in traces that were judged all the same")
-    for example in seen.examples[:5]:
-        notice(f"  {one_line(example)}")
-    if len(seen.examples) > 5:
-        notice(f"  and more: see problems in {folder / 'run.json'}, or annotate traces")
-
-
-def _failures(tables: list[FrequencyTable], folder: Path) -> None:
-    for table in tables:
-        if not table.failed:
+def _list_failures(run: api.Run, folder: Path) -> None:
+    failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
+    for annotation in run.annotations():
+        if annotation.status == "failed":
+            failures[annotation.rubric].append(annotation)
+    for rubric, failed in failures.items():
+        if not failed:
             continue
-        click.echo(f"\n{table.rubric}: {table.failed} traces could not be judged:", err=True)
-        for trace_id, reason in table.failures:
-            click.echo(f"  {one_line(trace_id, 200)}: {one_line(reason)}", err=True)
-        if table.failed > len(table.failures):
-            rest = table.failed - len(table.failures)
+        click.echo(f"\n{rubric}: {len(failed)} traces could not be judged:", err=True)
+        for annotation in failed[:_FAILURES]:
+            reason = one_line(annotation.error or "")
+            click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
+        if rest := len(failed[_FAILURES:]):
             click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
     click.echo(f"try them again with: {_again(folder)}", err=True)
 

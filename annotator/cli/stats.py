@@ -4,17 +4,13 @@ from pathlib import Path
 
 import click
 
+from annotator import api
 from annotator.cli.choices import PluginChoice
-from annotator.cli.drawing import drawn
-from annotator.cli.output import attributes
+from annotator.cli.output import attributes, say_notice
 from annotator.cli.tables import put
-from annotator.errors import AnnotatorError
-from annotator.reports import figures
 from annotator.reports.formats import FORMATS
-from annotator.reports.stats import StatsCounts, statistics
-from annotator.reports.tables import stats as stats_tables
 from annotator.text import one_line
-from annotator.traces import Unreadable, read_traces
+from annotator.traces import Unreadable
 
 
 @click.command("stats", context_settings={"show_default": True})
@@ -37,17 +33,21 @@ def command(
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """
     if figure:
-        figures.check(figure)
-    counted = StatsCounts(cluster=attributes(cluster), by=by)
-    for found in read_traces(traces):
-        counted.add(found)
-        if isinstance(found, Unreadable):
-            reason = f"{one_line(found.id, 200)}: {one_line(found.reason)}"
-            click.echo(f"unreadable  {reason}", err=True)
-    stats = statistics(counted)
-    if not stats.groups[0].traces:
-        raise AnnotatorError(f"no traces in {', '.join(traces)}")
-    put(stats_tables.tabulate(stats), format_)
-    drawn(figures.DIFFICULTY, figures.FigureSource(stats=stats), figure)
-    if counted.unreadable:
+        api.check_figure(figure)
+    unreadable = []
+
+    def list_unreadable(trace: Unreadable) -> None:
+        unreadable.append(trace.id)
+        reason = f"{one_line(trace.id, 200)}: {one_line(trace.reason)}"
+        click.echo(f"unreadable  {reason}", err=True)
+
+    summary = api.summarize(
+        traces, cluster=attributes(cluster), by=by, on_unreadable=list_unreadable
+    )
+    put(summary.tables, format_)
+    if figure:
+        for line in summary.draw(figure):
+            say_notice(line)
+        say_notice(f"figure written to {one_line(str(figure))}")
+    if unreadable:
         raise SystemExit(1)

@@ -11,15 +11,8 @@ import click
 from annotator.cli.output import say
 from annotator.files import write_file
 from annotator.reports.formats import render
-from annotator.reports.frequency import FrequencyTable
 from annotator.reports.table import Table
-from annotator.reports.tables import frequency
 from annotator.text import one_line
-
-
-def say_tables(tables: Sequence[FrequencyTable], format_: str = "table") -> None:
-    """Print frequency tables as :func:`put` does."""
-    put(frequency.tabulate(tables), format_)
 
 
 def put(tables: Sequence[Table], format_: str = "table", place: Path | None = None) -> None:

@@ -21,6 +21,13 @@ _COUNTS = (
     *("calls", "retries", "unreported_calls", "cache_hits"),
 )
 
+COLUMNS = (
+    *("run", "run_status", "limit", "rubric", "rubric_version", "rubric_sha256"),
+    *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
+    *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
+    *("cost_usd", "seconds", "reason", "error", "truncated", "agreement", "tie", "votes"),
+)
+
 
 def write_dataset(runs: Sequence[Run], folder: Path) -> None:
     """Save the annotations of all ``runs`` so that ``datasets.load_from_disk(folder)`` reads them.
@@ -36,14 +43,27 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
 
     with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
-            made = make_dataset(runs, cache)
+            made = _generate_dataset(runs, cache)
             made.save_to_disk(part, num_shards=None if len(made) else 1)
         except datasets.exceptions.DatasetGenerationError as error:
             raise _said(f"cannot write {folder}", error.__cause__ or error) from error
 
 
-def make_dataset(runs: Sequence[Run], cache: str | None = None) -> Any:
-    """Return the annotations of ``runs`` as a ``datasets.Dataset``, kept below ``cache``."""
+def hold_dataset(runs: Sequence[Run]) -> Any:
+    """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory.
+
+    The library's own cache goes by the arguments, and would give what a run held when it was last
+    asked: it knows nothing of annotations that came since.
+    """
+    import datasets
+
+    rows = list(rows_of(runs))
+    columns = {name: [row[name] for row in rows] for name in COLUMNS}
+    return datasets.Dataset.from_dict(columns, _features())
+
+
+def _generate_dataset(runs: Sequence[Run], cache: str) -> Any:
+    """Return the same, on the disk below ``cache``, which has to be empty."""
     import datasets
 
     features = _features()
@@ -143,7 +163,8 @@ def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             "judge_sha256": run.judge_sha256,
         }
         for annotation in run.annotations():
-            yield common | _row(annotation, versions)
+            row = common | _row(annotation, versions)
+            yield {name: row[name] for name in COLUMNS}
 
 
 def _row(one: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
@@ -25,7 +26,8 @@ class Plan:
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
 
     Raises:
-        AnnotatorError: the judge cannot judge by one of the rubrics.
+        AnnotatorError: the judge cannot judge by one of the rubrics, or a number or ``only`` is
+            none that can be meant.
     """
 
     traces: Traces
@@ -36,6 +38,12 @@ class Plan:
     concurrency: int = 8
 
     def __post_init__(self) -> None:
+        if self.only not in get_args(Only):
+            names = ", ".join(get_args(Only))
+            raise AnnotatorError(f"only: expected one of {names}, found {self.only!r}")
+        for name, number in (("limit", self.limit), ("concurrency", self.concurrency)):
+            if number is not None and number < 1:
+                raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
         for rubric in self.rubrics:
             self.judge.codes(rubric)
 
@@ -56,7 +64,7 @@ class Seen:
         self.traces += 1
         if isinstance(found, Unreadable):
             self.unreadable += 1
-            self._note(f"{found.path}: {found.reason}")
+            self._note(f"{found.path or found.id}: {found.reason}")
             return
         for problem in found.problems:
             self.problems += 1
@@ -66,6 +74,18 @@ class Seen:
         """Count what is no trace."""
         self.ignored += 1
         self._note(f"{found.path}: {found.reason}")
+
+    def describe(self, folder: Path | None) -> Iterator[str]:
+        """Yield what the user should know of it, a line each; ``folder``: the run's."""
+        if self.ignored:
+            yield f"{self.ignored} files or records are not traces and were left out"
+        if self.problems:
+            yield f"{self.problems} problems in traces that were judged all the same"
+        for example in self.examples[:5]:
+            yield f"  {one_line(example)}"
+        if len(self.examples) > 5:
+            place = folder / "run.json" if folder else "the manifest"
+            yield f"  and more: see problems in {place}, or annotate traces"
 
     def _note(self, text: str) -> None:
         if len(self.examples) < 100:
@@ -169,15 +189,18 @@ async def carry_out(
     built: BuiltJudge,
     recorded: Callable[[Annotation], None],
     notice: Callable[[str], None],
+    begin: Callable[[], None],
 ) -> Seen:
     """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
 
-    ``recorded`` is told of every annotation, ``notice`` what the user should know. Raises as
+    ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
+    that the work begins. Raises as
     :func:`execute` does; a run that is cancelled, or stopped by Ctrl-C, keeps what was judged.
     """
     ended: dict[str, Any] = {"status": "stopped"}
     keep = False
     try:
+        begin()
         built.begin(run, notice)
         seen = await execute_in_batches(plan, run, recorded, built.settle)
         if built.outbox:
@@ -218,6 +241,7 @@ class Forecast:
     failing: int = 0
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
+    assumption: str = ""  # what the usage rests on
 
 
 def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
@@ -226,7 +250,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
     Raises:
         AnnotatorError: a source does not exist.
     """
-    expected = Forecast()
+    expected = Forecast(assumption=plan.judge.assumption)
     for found in plan.traces.find():
         if isinstance(found, Ignored):
             continue

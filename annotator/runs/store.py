@@ -234,7 +234,7 @@ class RunDirectory:
             aside.unlink()
 
 
-def recorded(folder: Path) -> Callable[[str, str], bool]:
+def read_done(folder: Path) -> Callable[[str, str], bool]:
     """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
 
     A failure does not count: it will be judged again.
