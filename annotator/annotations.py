@@ -55,7 +55,7 @@ class Usage:
     seconds: float = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
-        known = self.cost_usd is not None and other.cost_usd is not None
+        priced = self.cost_usd is not None and other.cost_usd is not None
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -65,7 +65,7 @@ class Usage:
             self.retries + other.retries,
             self.unreported_calls + other.unreported_calls,
             self.cache_hits + other.cache_hits,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
             self.seconds + other.seconds,
         )
 
@@ -201,8 +201,8 @@ class Annotation:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the codes, each with why and its quotes marked."""
-        said = ", ".join(self.codes) or self.reason or self.error or ""
-        about = f"{self.rubric}: {self.status} {said}"
+        decision = ", ".join(self.codes) or self.reason or self.error or ""
+        about = f"{self.rubric}: {self.status} {decision}"
         parts = [f"<p><b>{escape(self.trace_id)}</b> {escape(about)}</p>"]
         for finding in self.findings:
             quotes = "".join(

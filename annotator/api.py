@@ -43,7 +43,7 @@ __all__ = [
     "Recorded",
     "RubricSource",
     "Run",
-    "Summary",
+    "StatsSummary",
     "aannotate",
     "annotate",
     "calibrate",
@@ -436,7 +436,7 @@ def draw(
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StatsSummary:
     """What was counted in traces without a judge."""
 
     stats: "Stats"
@@ -465,7 +465,7 @@ def summarize(
     cluster: Sequence[str] = ("project", "task"),
     by: str | None = None,
     on_unreadable: Callable[[Unreadable], None] | None = None,
-) -> Summary:
+) -> StatsSummary:
     """Return what can be counted in traces without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty.
 
@@ -486,7 +486,7 @@ def summarize(
     stats = statistics(counts)
     if not stats.groups[0].traces:
         raise AnnotatorError(f"no traces in {', '.join(loaded.places) or 'what was given'}")
-    return Summary(stats)
+    return StatsSummary(stats)
 
 
 def calibrate(

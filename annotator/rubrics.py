@@ -193,22 +193,22 @@ class Rubric(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> "Rubric":
         ids = [code.id for code in self.codes]
-        twice = sorted({one for one in ids if ids.count(one) > 1})
+        twice = sorted({code for code in ids if ids.count(code) > 1})
         if twice:
             raise ValueError(f"codes: {', '.join(twice)} defined twice")
-        if NONE in (one.lower() for one in ids):
+        if NONE in (code.lower() for code in ids):
             raise ValueError(f"codes: {NONE!r} is the answer for no finding, not a code")
-        unknown = [one for one in self.precedence if one not in ids]
+        unknown = [code for code in self.precedence if code not in ids]
         if unknown:
-            raise ValueError(f"precedence: unknown code {unknown[0]!r}{_meant(unknown[0], ids)}")
+            raise ValueError(f"precedence: unknown code {unknown[0]!r}{_suggest(unknown[0], ids)}")
         if len(set(self.precedence)) < len(self.precedence):
             raise ValueError("precedence: a code stands in it twice")
-        missing = [one for one in ids if one not in self.precedence]
+        missing = [code for code in ids if code not in self.precedence]
         unordered = "precedence" in self.model_fields_set and not self.precedence
         if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
         for code in self.codes:
-            stray = [one for one in code.must_quote if one not in self.quote_from]
+            stray = [author for author in code.must_quote if author not in self.quote_from]
             if stray:
                 raise ValueError(f"codes.{code.id}.must_quote: {stray[0]!r} is not in quote_from")
         return self
@@ -317,13 +317,13 @@ def load_rubric(name_or_file: str) -> Rubric:
     try:
         return Rubric.model_validate(value | {"sha256": hashlib.sha256(data).hexdigest()})
     except ValidationError as error:
-        lines = [_explain(one, value) for one in error.errors(include_url=False)]
+        lines = [_explain(problem, value) for problem in error.errors(include_url=False)]
         raise RubricError(f"{path}: " + "; ".join(lines)) from error
 
 
 def _explain(error: Any, value: dict[str, Any]) -> str:
     """Return one problem of a rubric file: where it stands, in the user's words, and what it is."""
-    where = [str(one) for one in error["loc"]]
+    where = [str(key) for key in error["loc"]]
     codes = value.get("codes")
     if where[:1] == ["codes"] and len(where) > 1 and isinstance(codes, list):
         code = codes[int(where[1])] if where[1].isdigit() else None
@@ -332,12 +332,12 @@ def _explain(error: Any, value: dict[str, Any]) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         message = "unknown field"
-        known = [field.alias or name for name, field in Code.model_fields.items()]
-        known += list(Rubric.model_fields)
-        message += _meant(where[-1], known)
+        names = [field.alias or name for name, field in Code.model_fields.items()]
+        names += list(Rubric.model_fields)
+        message += _suggest(where[-1], names)
     return f"{'.'.join(where)}: {message}" if where else message
 
 
-def _meant(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
+def _suggest(word: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(word, names, n=1)
     return f", did you mean {near[0]!r}?" if near else ""

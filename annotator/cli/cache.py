@@ -31,14 +31,14 @@ def info() -> None:
 
     file = _file()
     held = contents(file)
-    lines = [f"file     {file}", f"answers  {sum(one.answers for one in held)}"]
+    lines = [f"file     {file}", f"answers  {sum(model.answers for model in held)}"]
     if file.exists():
-        size = sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))
+        size = sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
         lines.append(f"size     {size / 1e6:.1f} MB")
-    for one in held:
-        days = (_day(one.oldest), _day(one.newest))
+    for model in held:
+        days = (_day(model.oldest), _day(model.newest))
         lines.append(
-            f"  {one_line(one.model, 60)}: {one.answers}, {' to '.join(dict.fromkeys(days))}"
+            f"  {one_line(model.model, 60)}: {model.answers}, {' to '.join(dict.fromkeys(days))}"
         )
     say("\n".join(lines))
 

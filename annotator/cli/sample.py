@@ -109,7 +109,7 @@ def command(
         format=format_,
         seed=seed,
         before=before,
-        more=tuple(_more(one) for one in more),
+        more=tuple(_more(quota) for quota in more),
     )
     if plan:
         say(str(plans.tabulate(plan_sheet(_source(sources), what))))

@@ -66,16 +66,16 @@ def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) 
     All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
     """
     summary = _Summary()
-    for found in read_traces(traces, format_):
-        problems = list(_problems(found, summary))
-        if isinstance(found, Trace):
-            summary.add(found)
+    for item in read_traces(traces, format_):
+        problems = list(_problems(item, summary))
+        if isinstance(item, Trace):
+            summary.add(item)
         if as_json:
-            lines = [json.dumps(_record(found, problems), ensure_ascii=False)]
+            lines = [json.dumps(_record(item, problems), ensure_ascii=False)]
             lines = lines if listed or problems else []
         else:
-            lines = [_line(found)] if listed and isinstance(found, Trace) else []
-            name = one_line(_name(found), 200)
+            lines = [_line(item)] if listed and isinstance(item, Trace) else []
+            name = one_line(_name(item), 200)
             lines += [f"problem  {name}: {one_line(problem)}" for problem in problems]
         if not all(say(line) for line in lines):
             return  # nobody reads any more
@@ -87,23 +87,23 @@ def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) 
         raise SystemExit(1)
 
 
-def _problems(found: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
-    if isinstance(found, Unreadable):
+def _problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:
+    if isinstance(item, Unreadable):
         summary.unreadable += 1
-        yield f"unreadable: {found.reason}"
-    elif isinstance(found, Ignored):
+        yield f"unreadable: {item.reason}"
+    elif isinstance(item, Ignored):
         summary.ignored += 1
-        yield f"ignored: {found.reason}"
+        yield f"ignored: {item.reason}"
     else:
-        yield from found.problems
+        yield from item.problems
         try:
-            summary.steps += sum(len(steps) for steps in found.steps.values())
+            summary.steps += sum(len(steps) for steps in item.steps.values())
         except UnreadableTrace as error:
             yield f"steps cannot be read: {error}"
 
 
-def _name(found: Trace | Unreadable | Ignored) -> str:
-    return found.path if isinstance(found, Ignored) else f"{found.id} ({found.path})"
+def _name(item: Trace | Unreadable | Ignored) -> str:
+    return item.path if isinstance(item, Ignored) else f"{item.id} ({item.path})"
 
 
 def _line(trace: Trace) -> str:
@@ -115,16 +115,16 @@ def _line(trace: Trace) -> str:
     )
 
 
-def _record(found: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str, Any]:
-    if not isinstance(found, Trace):
-        return {"path": found.path, "problems": problems}
+def _record(item: Trace | Unreadable | Ignored, problems: list[str]) -> dict[str, Any]:
+    if not isinstance(item, Trace):
+        return {"path": item.path, "problems": problems}
     return {
-        "trace_id": found.id,
-        "path": found.path,
-        "format": found.format,
-        "agents": list(found.agents),
-        "messages": len(found.messages),
-        "attributes": dict(found.attributes),
+        "trace_id": item.id,
+        "path": item.path,
+        "format": item.format,
+        "agents": list(item.agents),
+        "messages": len(item.messages),
+        "attributes": dict(item.attributes),
         "problems": problems,
     }
 

@@ -30,7 +30,8 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     """
     if verdict.ballots:
         ballots = [
-            (one.sample, conclude(one.verdict, trace, rubric, one.judge)) for one in verdict.ballots
+            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge))
+            for ballot in verdict.ballots
         ]
         blank = replace(_blank(trace, rubric, judge), usage=verdict.usage)
         return elect(blank, ballots, rubric)
@@ -43,8 +44,10 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]
     if primary and rubric.choice == "one":
-        rejected += [_surplus(one, primary) for one in findings if one.code != primary]
-        findings = [one for one in findings if one.code == primary]
+        rejected += [
+            _reject_surplus(finding, primary) for finding in findings if finding.code != primary
+        ]
+        findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
     undecided = None if codes else verdict.undecided
     return replace(
@@ -58,22 +61,22 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     )
 
 
-def _blank(found: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
-    attributes = dict(found.attributes) if isinstance(found, Trace) else {}
-    return Annotation(found.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
+def _blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
+    attributes = dict(trace.attributes) if isinstance(trace, Trace) else {}
+    return Annotation(trace.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
 
 
-def _surplus(finding: Finding, primary: str) -> Rejected:
+def _reject_surplus(finding: Finding, primary: str) -> Rejected:
     reason = f"the rubric allows one code, and {primary} is it"
-    return Rejected(finding.code, reason, tuple(one.quote for one in finding.evidence))
+    return Rejected(finding.code, reason, tuple(quote.quote for quote in finding.evidence))
 
 
-def skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
+def annotate_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
     """Return the annotation of a trace that the rubric is not for."""
     return replace(_blank(trace, rubric, judge), status="skipped", reason=reason)
 
 
-def unreadable(found: Unreadable, rubric: Rubric, judge: str) -> Annotation:
+def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
     """Return the annotation of a trace that could not be read."""
-    error = f"unreadable: {found.reason}"
-    return replace(_blank(found, rubric, judge), status="failed", error=error)
+    error = f"unreadable: {trace.reason}"
+    return replace(_blank(trace, rubric, judge), status="failed", error=error)

@@ -46,7 +46,7 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
             made = _generate_dataset(runs, cache)
             made.save_to_disk(part, num_shards=None if len(made) else 1)
         except datasets.exceptions.DatasetGenerationError as error:
-            raise _said(f"cannot write {folder}", error.__cause__ or error) from error
+            raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 
 
 def hold_dataset(runs: Sequence[Run]) -> Any:
@@ -93,10 +93,12 @@ def push_dataset(folder: Path, name: str) -> None:
                 raise ValueError("it is there already, and public; name another or make it private")
             datasets.load_from_disk(folder).push_to_hub(name, private=True)
         except Exception as error:  # of a dozen libraries
-            raise _said(f"{folder} is written, but not pushed to {name}", error) from error
+            raise _explain_failure(
+                f"{folder} is written, but not pushed to {name}", error
+            ) from error
 
 
-def _said(what: str, error: BaseException) -> AnnotatorError:
+def _explain_failure(what: str, error: BaseException) -> AnnotatorError:
     if isinstance(error, AnnotatorError):
         return error
     return AnnotatorError(f"{what}: {one_line(str(error) or type(error).__name__)}")
@@ -167,17 +169,20 @@ def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             yield {name: row[name] for name in COLUMNS}
 
 
-def _row(one: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
-    given, own = one.attributes, asdict(one)
+def _row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
+    attributes, fields = annotation.attributes, asdict(annotation)
     strings = {
-        name: None if given.get(name) is None else value_of(given, name) for name in ATTRIBUTES
+        name: None if attributes.get(name) is None else value_of(attributes, name)
+        for name in ATTRIBUTES
     }
     return {
-        **own.pop("usage"),
-        **own,
+        **fields.pop("usage"),
+        **fields,
         **strings,
-        "rubric_version": versions[one.rubric],
-        "passed": given["passed"] if isinstance(given.get("passed"), bool) else None,
-        "attributes": json.dumps(own["attributes"], ensure_ascii=False),
-        "truncated": [{"source": source, "characters": n} for source, n in one.truncated.items()],
+        "rubric_version": versions[annotation.rubric],
+        "passed": attributes["passed"] if isinstance(attributes.get("passed"), bool) else None,
+        "attributes": json.dumps(fields["attributes"], ensure_ascii=False),
+        "truncated": [
+            {"source": source, "characters": n} for source, n in annotation.truncated.items()
+        ],
     }

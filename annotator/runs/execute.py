@@ -11,7 +11,7 @@ from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
-from annotator.runs.annotate import annotate, conclude, skipped, unreadable
+from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.manifest import now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line, storable
@@ -59,21 +59,21 @@ class Seen:
     pending: int = 0  # judgements whose answers come later
     examples: list[str] = field(default_factory=list)  # the first hundred problems, in words
 
-    def add(self, found: Trace | Unreadable) -> None:
+    def add(self, item: Trace | Unreadable) -> None:
         """Count a trace, and keep its problems."""
         self.traces += 1
-        if isinstance(found, Unreadable):
+        if isinstance(item, Unreadable):
             self.unreadable += 1
-            self._note(f"{found.path or found.id}: {found.reason}")
+            self._note(f"{item.path or item.id}: {item.reason}")
             return
-        for problem in found.problems:
+        for problem in item.problems:
             self.problems += 1
-            self._note(f"{found.id}: {problem}")
+            self._note(f"{item.id}: {problem}")
 
-    def ignore(self, found: Ignored) -> None:
+    def ignore(self, item: Ignored) -> None:
         """Count what is no trace."""
         self.ignored += 1
-        self._note(f"{found.path}: {found.reason}")
+        self._note(f"{item.path}: {item.reason}")
 
     def describe(self, folder: Path | None) -> Iterator[str]:
         """Yield what the user should know of it, a line each; ``folder``: the run's."""
@@ -105,7 +105,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     room = asyncio.Semaphore(plan.concurrency)
     spent: list[BudgetReached] = []
 
-    async def one(trace: Trace, rubric: Rubric) -> None:
+    async def judge(trace: Trace, rubric: Rubric) -> None:
         try:
             annotation = await annotate(trace, rubric, plan.judge)
         except Pending:
@@ -132,26 +132,26 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         await plan.judge.open()
         run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
-            for found in plan.traces.find():
+            for item in plan.traces.find():
                 await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
                 if spent:
                     break
-                if isinstance(found, Ignored):
-                    seen.ignore(found)
+                if isinstance(item, Ignored):
+                    seen.ignore(item)
                     continue
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
-                seen.add(found)
+                seen.add(item)
                 for rubric in plan.rubrics:
-                    if run.is_done(found.id, rubric.id):
+                    if run.is_done(item.id, rubric.id):
                         continue
-                    if isinstance(found, Unreadable):
-                        record(unreadable(found, rubric, plan.judge.id))
-                    elif reason := _not_for(found, rubric, plan.only):
-                        record(skipped(found, rubric, plan.judge.id, reason))
+                    if isinstance(item, Unreadable):
+                        record(annotate_unreadable(item, rubric, plan.judge.id))
+                    elif reason := _not_for(item, rubric, plan.only):
+                        record(annotate_skipped(item, rubric, plan.judge.id, reason))
                     else:
                         await room.acquire()
-                        tasks.create_task(one(found, rubric))
+                        tasks.create_task(judge(item, rubric))
     except BaseExceptionGroup as group:
         raise _first(group, AnnotatorError) from group
     finally:
@@ -177,7 +177,7 @@ async def execute_in_batches(
     first time, for those that a stopped process was waiting for.
     """
     while True:
-        await asyncio.gather(*(one() for one in settle))
+        await asyncio.gather(*(step() for step in settle))
         seen = await execute(plan, run, recorded)
         if not (seen.pending and settle):
             return seen
@@ -251,24 +251,24 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         AnnotatorError: a source does not exist.
     """
     expected = Forecast(assumption=plan.judge.assumption)
-    for found in plan.traces.find():
-        if isinstance(found, Ignored):
+    for item in plan.traces.find():
+        if isinstance(item, Ignored):
             continue
         if plan.limit is not None and expected.traces >= plan.limit:
             break
         expected.traces += 1
-        if isinstance(found, Unreadable):
+        if isinstance(item, Unreadable):
             expected.unreadable += 1
             continue
         for rubric in plan.rubrics:
-            if is_done(found.id, rubric.id):
+            if is_done(item.id, rubric.id):
                 expected.done += 1
-            elif _not_for(found, rubric, plan.only):
+            elif _not_for(item, rubric, plan.only):
                 expected.skipped += 1
             else:
                 expected.judged += 1
                 try:
-                    expected.usage += plan.judge.expects(found, rubric)
+                    expected.usage += plan.judge.expects(item, rubric)
                 except AnnotatorError as error:  # as it would fail in the run
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
@@ -297,8 +297,9 @@ def _nothing(traces: Traces, seen: Seen) -> str:
 def _first(group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]) -> BaseException:
     """Return the first error of a kind in a group of errors, else the first one."""
     for error in group.exceptions:
-        found = _first(error, kind) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, kind):
-            return found
+        if isinstance(error, BaseExceptionGroup):
+            error = _first(error, kind)
+        if isinstance(error, kind):
+            return error
     first = group.exceptions[0]
     return _first(first, kind) if isinstance(first, BaseExceptionGroup) else first

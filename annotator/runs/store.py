@@ -147,9 +147,9 @@ class RunDirectory:
         the dearest one.
         """
         others = (self._before, self._overhead, self._aside)
-        unpriced = self._unpriced + sum(one.unreported_calls for one in others)
-        known = self._priced + sum(one.cost_usd or 0.0 for one in others)
-        return known + unpriced * self.dearest
+        unpriced = self._unpriced + sum(usage.unreported_calls for usage in others)
+        priced = self._priced + sum(usage.cost_usd or 0.0 for usage in others)
+        return priced + unpriced * self.dearest
 
     @property
     def id(self) -> str:
@@ -222,7 +222,10 @@ class RunDirectory:
         aside = self.folder / _ASIDE
         if not aside.exists():
             return
-        last = {_key(one.trace_id, one.rubric): n for n, one in enumerate(read_annotations(aside))}
+        last = {
+            _key(annotation.trace_id, annotation.rubric): n
+            for n, annotation in enumerate(read_annotations(aside))
+        }
         for n, annotation in enumerate(read_annotations(aside)):
             key = _key(annotation.trace_id, annotation.rubric)
             if key in self._done or last[key] != n:
@@ -244,7 +247,9 @@ def read_done(folder: Path) -> Callable[[str, str], bool]:
     """
     read_manifest(folder)
     done = {
-        _key(one.trace_id, one.rubric) for one in read_annotations(folder) if one.status != "failed"
+        _key(annotation.trace_id, annotation.rubric)
+        for annotation in read_annotations(folder)
+        if annotation.status != "failed"
     }
     return lambda trace_id, rubric: _key(trace_id, rubric) in done
 
