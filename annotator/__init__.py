@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "Annotation": "annotator.annotations",
     "AnnotatorError": "annotator.errors",
+    "Calibration": "annotator.calibration.model",
     "Claim": "annotator.annotations",
     "Message": "annotator.traces",
     "Quote": "annotator.annotations",
@@ -25,19 +26,18 @@ _NAMES = {
     "calibrate": "annotator.api",
     "compare": "annotator.api",
     "count": "annotator.api",
-    "count_pairs": "annotator.api",
-    "describe": "annotator.api",
+    "count_together": "annotator.api",
     "draw": "annotator.api",
     "forecast": "annotator.api",
     "llm": "annotator.api",
+    "load_calibrations": "annotator.api",
     "load_rubric": "annotator.rubrics",
     "load_traces": "annotator.traces",
     "locate": "annotator.evidence",
     "open_run": "annotator.runs.run",
-    "open_runs": "annotator.runs.run",
     "read_annotations": "annotator.annotations",
-    "read_calibrations": "annotator.api",
     "read_traces": "annotator.traces",
+    "summarize": "annotator.api",
 }
 
 __all__ = ["__version__", *_NAMES]

@@ -201,8 +201,8 @@ class Annotation:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the codes, each with why and its quotes marked."""
-        verdict = ", ".join(self.codes) or self.reason or self.error or ""
-        about = f"{self.rubric}: {self.status} {verdict}"
+        decision = ", ".join(self.codes) or self.reason or self.error or ""
+        about = f"{self.rubric}: {self.status} {decision}"
         parts = [f"<p><b>{escape(self.trace_id)}</b> {escape(about)}</p>"]
         for finding in self.findings:
             quotes = "".join(

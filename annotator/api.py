@@ -5,25 +5,23 @@ errors are those of the command line (:class:`~annotator.errors.AnnotatorError`)
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, Usage
+from annotator.annotations import Annotation, Usage
 from annotator.errors import AnnotatorError, Interrupted
-from annotator.judges.base import BUILT_IN, MODES, Judge, PaidJudge
-from annotator.judges.build import (
-    BuiltJudge,
-    ModelSettings,
-    build_judge,
-    model_settings,
-    read_settings,
-)
+from annotator.judges.base import Judge
+from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.execute import Forecast, Only, Plan, carry_out, forecast_plan
-from annotator.runs.manifest import new_manifest, read_manifest
+from annotator.runs.execute import Forecast, Only, Plan, carry_out
+from annotator.runs.execute import forecast as forecast_plan
+from annotator.runs.manifest import Manifest, new_manifest, read_manifest
 from annotator.runs.run import Run, name_runs, open_run, open_runs
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
@@ -32,49 +30,43 @@ if TYPE_CHECKING:  # a run that is only made needs no statistics
     from annotator.calibration.model import Calibration, Calibrations
     from annotator.calibration.session import Annotators, Calibrated, Request
     from annotator.reports.frequency import FrequencyTable
+    from annotator.reports.stats import Stats
     from annotator.reports.table import Table
 
+    CalibrationSource = Calibration | str | Path | Iterable[Calibration | str | Path]
+
 __all__ = [
-    "BUILT_IN",
-    "MODES",
-    "AnnotatorError",
-    "BuiltJudge",
+    "Annotation",
     "Forecast",
-    "ModelSettings",
+    "JudgeSource",
     "Only",
-    "PaidJudge",
     "Recorded",
-    "Rubric",
+    "RubricSource",
     "Run",
-    "Traces",
-    "Unreadable",
+    "StatsSummary",
     "aannotate",
     "annotate",
-    "build_judge",
     "calibrate",
     "calibrate_rubrics",
+    "check_figure",
     "compare",
     "compare_annotators",
     "count",
-    "count_pairs",
-    "describe",
+    "count_together",
     "draw",
     "forecast",
+    "group_calibrations",
     "llm",
-    "load_rubric",
-    "load_traces",
-    "model_settings",
-    "name_runs",
+    "load_calibrations",
     "open_run",
     "open_runs",
-    "read_calibrations",
-    "read_settings",
+    "summarize",
 ]
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """What :func:`annotator.judges.build.build_judge` takes."""
-CalibrationSource = Union["Calibration", Iterable["Calibration"], "Calibrations", None]
-"""A calibration, several, or what :func:`read_calibrations` returns."""
+RubricSource = str | os.PathLike[str] | Rubric
+"""A rubric, the name of a built-in one, or a YAML file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +80,7 @@ class Recorded:
 
 def annotate(
     traces: TraceSource | Traces,
-    rubric: str | Rubric | Sequence[str | Rubric],
+    rubric: RubricSource | Sequence[RubricSource],
     judge: JudgeSource = "rules",
     **options: Any,
 ) -> Run:
@@ -97,7 +89,7 @@ def annotate(
     Raises:
         AnnotatorError: as :func:`aannotate`; or an event loop is running here, as in a notebook:
             there it is ``await aannotate(...)``.
-        Interrupted: Ctrl-C. What was judged is kept: in ``out``, or as the error's ``run``.
+        Interrupted: Ctrl-C. What was judged is kept: in ``out``, and as the error's ``run``.
     """
     try:
         asyncio.get_running_loop()
@@ -110,14 +102,14 @@ def annotate(
         return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
     except KeyboardInterrupt:
         where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
-        error = Interrupted(f"what was judged is kept{where}")
+        error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
         error.run = kept[0] if kept else None
         raise error from None
 
 
 async def aannotate(
     traces: TraceSource | Traces,
-    rubric: str | Rubric | Sequence[str | Rubric],
+    rubric: RubricSource | Sequence[RubricSource],
     judge: JudgeSource = "rules",
     *,
     out: str | Path | None = None,
@@ -126,9 +118,10 @@ async def aannotate(
     limit: int | None = None,
     only: Only = "rubric",
     concurrency: int = 8,
+    command: str = "annotator.annotate(...)",
+    on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
     on_notice: Callable[[str], None] | None = None,
-    command: str = "annotator.annotate(...)",
     _kept: list[Run] | None = None,
 ) -> Run:
     """Judge traces by a rubric or several, inside a running event loop, and return the run.
@@ -145,93 +138,21 @@ async def aannotate(
         only: ``rubric`` leaves it to each rubric which traces it is for, ``failed`` skips passed
             runs too, ``all`` judges passed and failed ones alike.
         concurrency: the most calls in flight.
+        command: what the manifest says that the run was started by.
+        on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
         on_notice: told what the user should know.
-        command: what the manifest says the run was made by.
 
     Raises:
         AnnotatorError: a source, rubric or judge is wrong, no trace was found, the judge had to
-            stop, or the run cannot be written. What was judged until then is kept in ``out``.
+            stop, or the run cannot be written. What was judged until then is the error's ``run``,
+            and kept in ``out``.
     """
     if resume and not out:
         raise AnnotatorError("resume=True needs out, the run directory to go on with")
-    notice = on_notice or (lambda text: None)
-    built, plan = _prepare(traces, rubric, judge, format, limit, only, concurrency)
-    if resume and out:
-        built.judge.recall(read_manifest(Path(out)).learned)
-    if out:
-        return await _execute(plan, Path(out), built, resume, on_progress, notice, command)
-    with TemporaryDirectory(prefix="annotator-") as folder:
-        try:
-            run = await _execute(plan, Path(folder), built, False, on_progress, notice, command)
-        except BaseException:
-            if _kept is not None and (Path(folder) / "run.json").is_file():
-                _kept.append(_hold(open_run(folder)))
-            raise
-        return _hold(run)
-
-
-def forecast(
-    traces: TraceSource | Traces,
-    rubric: str | Rubric | Sequence[str | Rubric],
-    judge: JudgeSource = "rules",
-    *,
-    resumed: str | Path | None = None,
-    format: str = "auto",
-    limit: int | None = None,
-    only: Only = "rubric",
-    on_notice: Callable[[str], None] | None = None,
-) -> Forecast:
-    """Return how many calls, tokens and dollars :func:`annotate` would take with these arguments;
-    nothing is called and nothing written, and no key is needed.
-
-    ``resumed``: the run directory of an unfinished run, whose annotations would not be made again.
-
-    Raises:
-        AnnotatorError: a source, rubric or judge is wrong, or the unfinished run cannot be read.
-    """
-    built, plan = _prepare(traces, rubric, judge, format, limit, only, offline=True)
-    is_done: Callable[[str, str], bool] = lambda trace_id, rubric: False  # noqa: E731
-    if resumed:
-        built.judge.recall(read_manifest(Path(resumed)).learned)
-        is_done = read_done(Path(resumed))
-    built.preview()
-    try:
-        return forecast_plan(plan, is_done)
-    finally:
-        built.end(on_notice or (lambda text: None))
-
-
-def _prepare(
-    traces: TraceSource | Traces,
-    rubric: str | Rubric | Sequence[str | Rubric],
-    judge: JudgeSource,
-    format: str,
-    limit: int | None,
-    only: Only,
-    concurrency: int = 8,
-    *,
-    offline: bool = False,
-) -> tuple[BuiltJudge, Plan]:
-    sources = [rubric] if isinstance(rubric, (str, Rubric)) else list(rubric)
-    rubrics = tuple(load_rubric(item) if isinstance(item, str) else item for item in sources)
-    if not rubrics or len({item.id for item in rubrics}) < len(rubrics):
-        raise AnnotatorError("rubric: name one, or several with different ids")
-    built = build_judge(judge, concurrency=concurrency, offline=offline)
-    if not isinstance(traces, Traces):
-        traces = load_traces(traces, format=format)
-    return built, Plan(traces, rubrics, built.judge, limit, only, concurrency)
-
-
-async def _execute(
-    plan: Plan,
-    folder: Path,
-    built: BuiltJudge,
-    resume: bool,
-    on_progress: Callable[[Recorded], None] | None,
-    notice: Callable[[str], None],
-    command: str,
-) -> Run:
+    folder = Path(out) if out else None
+    options = (format, limit, only, concurrency)
+    plan, built = _make_plan(traces, rubric, judge, *options, folder if resume else None)
     manifest = new_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
@@ -242,21 +163,119 @@ async def _execute(
         concurrency=plan.concurrency,
         command=command,
     )
-    start = RunDirectory.resume if resume else RunDirectory.create
-    run = start(folder, manifest)
-
-    def record(_: Annotation) -> None:
-        if on_progress:
-            on_progress(Recorded(sum(run.counts.values()), dict(run.counts), run.usage))
-
-    seen = await carry_out(plan, run, built, record, notice)
-    for line in seen.describe():
-        notice(line)
-    return open_run(folder)
+    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
+    kept = [] if _kept is None else _kept
+    if folder:
+        return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
+    with TemporaryDirectory(prefix="annotator-") as name:
+        return await _execute(plan, built, manifest, Path(name), False, callbacks, _hold, kept)
 
 
-def _hold(run: Run) -> Run:
-    """Return a run with its annotations in memory."""
+def forecast(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource = "rules",
+    *,
+    resume: str | Path | None = None,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    on_notice: Callable[[str], None] | None = None,
+) -> Forecast:
+    """Return how many calls, tokens and dollars :func:`annotate` is expected to take; nothing is
+    asked and nothing written. ``resume``: the run directory that it would go on with.
+
+    Raises:
+        AnnotatorError: as :func:`aannotate`.
+    """
+    folder = Path(resume) if resume else None
+    options = (format, limit, only, 8)
+    plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
+    built.preview()
+    try:
+        return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
+    finally:
+        built.end(on_notice or _ignore)
+
+
+@dataclass(frozen=True, slots=True)
+class _Callbacks:
+    start: Callable[[Run], None] | None
+    progress: Callable[[Recorded], None] | None
+    notice: Callable[[str], None]
+
+
+def _ignore(text: str) -> None:
+    """Be told nothing."""
+
+
+def _make_plan(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource,
+    format: str,
+    limit: int | None,
+    only: Only,
+    concurrency: int,
+    resumed: Path | None,
+    offline: bool = False,
+) -> tuple[Plan, BuiltJudge]:
+    sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
+    rubrics = tuple(
+        source if isinstance(source, Rubric) else load_rubric(os.fspath(source))
+        for source in sources
+    )
+    if not rubrics or len({rubric.id for rubric in rubrics}) < len(rubrics):
+        raise AnnotatorError("rubric: name one, or several with different ids")
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces, format=format)
+    built = build_judge(judge, concurrency=concurrency, offline=offline)
+    if resumed:
+        built.judge.recall(read_manifest(resumed).learned)
+    return Plan(traces, rubrics, built.judge, limit, only, concurrency), built
+
+
+async def _execute(
+    plan: Plan,
+    built: BuiltJudge,
+    manifest: Manifest,
+    folder: Path,
+    resume: bool,
+    callbacks: _Callbacks,
+    end: Callable[[Path], Run],
+    kept: list[Run],
+) -> Run:
+    """Carry out a plan in a run directory, and return what ``end`` makes of that; where it stops,
+    that is ``kept``, unless nothing was judged.
+    """
+    directory = (RunDirectory.resume if resume else RunDirectory.create)(folder, manifest)
+
+    def report(_: Annotation) -> None:
+        if callbacks.progress:
+            counts = dict(directory.counts)
+            callbacks.progress(Recorded(sum(counts.values()), counts, directory.usage))
+
+    def begin() -> None:
+        if callbacks.start:
+            callbacks.start(end(folder))
+
+    try:
+        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin)
+        run = end(folder)
+    except BaseException as error:
+        with suppress(AnnotatorError):
+            kept.append(end(folder))
+            if isinstance(error, AnnotatorError):
+                error.run = kept[0]
+        raise
+    for line in seen.describe(run.folder):
+        callbacks.notice(line)
+    return run
+
+
+def _hold(folder: Path) -> Run:
+    """Return the run in a directory with its annotations in memory."""
+    run = open_run(folder)
     return Run(run.manifest, None, tuple(run.annotations()))
 
 
@@ -276,7 +295,7 @@ def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
 
 def count(
     *runs: Run,
-    calibration: CalibrationSource = None,
+    calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
     by: str | None = None,
     of_labelled: bool = False,
@@ -284,8 +303,9 @@ def count(
     """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
     (``by``), as ``annotate report`` prints them.
 
-    ``calibration`` adds the shares corrected for the judge's errors; ``transfer`` lets it be of
-    another judge or of other traces. ``of_labelled``: shares of the labelled traces alone.
+    ``calibration``: calibrations, or the files they are in; adds the shares corrected for the
+    judge's errors. ``transfer`` lets it be of another judge or of other traces. ``of_labelled``:
+    shares of the labelled traces alone.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
@@ -293,153 +313,180 @@ def count(
     """
     from annotator.reports.tables import frequency
 
-    corrections = _group(calibration)
-    return list(frequency.tabulate(_count(runs, corrections, transfer, by, of_labelled)))
+    calibrations = group_calibrations(calibration)
+    return list(frequency.tabulate(_count(runs, calibrations, transfer, by, of_labelled)))
 
 
 def _count(
     runs: Sequence[Run],
-    corrections: "Calibrations | None",
+    calibrations: "Calibrations | None",
     transfer: bool,
     by: str | None,
     of_labelled: bool = False,
 ) -> "list[FrequencyTable]":
     from annotator.reports.frequency import frequency_tables, mark_runs
 
-    if len({run.id for run in runs}) < len(runs):
-        raise AnnotatorError("a run was given twice, and would count as often")
+    _check_once(runs)
     tables = [
         table
         for run in runs
         for table in frequency_tables(
-            run, corrections, transfer=transfer, by=by, of_labelled=of_labelled
+            run, calibrations, transfer=transfer, by=by, of_labelled=of_labelled
         )
     ]
     return mark_runs(tables, runs)
 
 
-def count_pairs(*runs: Run, on_notice: Callable[[str], None] | None = None) -> "list[Table]":
-    """Return how often two codes stand in the same trace, a table for each run and rubric.
+def _check_once(runs: Sequence[Run]) -> None:
+    if len({run.id for run in runs}) < len(runs):
+        raise AnnotatorError("a run was given twice, and would count as often")
 
-    ``on_notice`` is told of each rubric that allows one code alone, and has no pairs.
+
+def count_together(*runs: Run, on_notice: Callable[[str], None] | None = None) -> "list[Table]":
+    """Return how often two codes stand in one trace, a table for each run and rubric.
+    ``on_notice`` is told which rubric has no two.
 
     Raises:
-        AnnotatorError: a run is damaged.
+        AnnotatorError: a run is damaged, or given twice.
     """
     from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
     from annotator.reports.tables import co_occurrence
 
-    counts = count_co_occurrences(*runs)
-    if on_notice:
-        for line in list_uncounted(*runs):
-            on_notice(line)
-    return list(co_occurrence.tabulate(counts))
+    _check_once(runs)
+    tables = list(co_occurrence.tabulate(count_co_occurrences(*runs)))
+    for line in list_uncounted(*runs):
+        (on_notice or _ignore)(line)
+    return tables
 
 
 def compare(
     *runs: Run,
     by: str = "run",
     values: tuple[str, str] | None = None,
-    calibration: CalibrationSource = None,
+    calibration: "CalibrationSource | None" = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
     """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
     has one of two ``values``. ``on_notice`` is told which rubric cannot be compared.
 
     Raises:
-        AnnotatorError: nothing can be compared, or a calibration is not of its run.
+        AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
+            its run.
     """
     from annotator.reports.comparison import compare as compare_sides
     from annotator.reports.tables import comparison
 
-    names = tuple(name_runs(runs))
-    if values is None and (by != "run" or len(names) != 2):
+    _check_once(runs)
+    if values is None and (by != "run" or len(runs) != 2):
         raise AnnotatorError(f"{len(runs)} runs by {by}: say which two groups with values=(A, B)")
-    first, second = values or (names[0], names[1])
-    notice = on_notice or (lambda text: None)
-    compared = compare_sides(runs, by, first, second, _group(calibration), notice=notice)
+    first, second = values or name_runs(runs)
+    notice = on_notice or _ignore
+    compared = compare_sides(
+        runs, by, first, second, group_calibrations(calibration), notice=notice
+    )
     return list(comparison.tabulate(compared))
+
+
+def check_figure(out: str | Path) -> None:
+    """Find out before the work whether a figure can be drawn into ``out``.
+
+    Raises:
+        AnnotatorError: it cannot, and why.
+    """
+    from annotator.reports import figures
+
+    figures.check(Path(out))
 
 
 def draw(
     *runs: Run,
     out: str | Path,
     plot: str = "frequency",
-    calibration: CalibrationSource = None,
+    calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
     by: str | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> None:
-    """Draw the shares of codes with their intervals into a .svg, .png or .pdf, or another figure:
-    ``plot`` is ``frequency``, ``co-occurrence``, ``confusion`` or ``reliability`` (the last two
-    need a calibration). ``on_notice`` is told what the figure leaves out.
+    """Draw a figure of runs into ``out``, a .svg, .png or .pdf: ``frequency``, ``co-occurrence``,
+    or, with a calibration, ``confusion`` or ``reliability``. The other arguments are those of
+    :func:`count`; ``on_notice`` is told what the figure leaves out.
 
     Raises:
-        AnnotatorError: as :func:`count`; matplotlib is not installed, there is nothing of this kind
-            to draw, or the file cannot be written.
+        AnnotatorError: as :func:`count`; there is no such figure, nothing to draw, or more than
+            fits; or matplotlib is not installed; or the file cannot be written.
     """
     from annotator.reports import figures
     from annotator.reports.co_occurrence import count_co_occurrences, list_uncounted
 
-    file = Path(out)
-    figures.check(file)
+    if plot not in figures.PLOTS:
+        raise AnnotatorError(f"plot: expected one of {', '.join(figures.PLOTS)}, found {plot!r}")
+    figures.check(Path(out))
+    _check_once(runs)
+    calibrations, uncounted = group_calibrations(calibration), []
     if plot == "co-occurrence":
+        if by or calibrations:
+            raise AnnotatorError("a figure of co-occurrence takes no by and no calibration")
         source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
-        left_out = list_uncounted(*runs)
+        uncounted = list_uncounted(*runs)
     else:
-        corrections = _group(calibration)
-        tables = _count(runs, corrections, transfer, by)
-        source = figures.FigureSource(runs, tables, corrections)
-        left_out = []
-    for line in (*left_out, *figures.draw(plot, source, file)):
-        if on_notice:
-            on_notice(line)
+        tables = _count(runs, calibrations, transfer, by)
+        source = figures.FigureSource(runs, tables, calibrations)
+    for line in (*uncounted, *figures.draw(plot, source, Path(out))):
+        (on_notice or _ignore)(line)
 
 
-def describe(
+@dataclass(frozen=True, slots=True)
+class StatsSummary:
+    """What was counted in traces without a judge."""
+
+    stats: "Stats"
+
+    @property
+    def tables(self) -> "list[Table]":
+        """The tables that ``annotate stats`` prints."""
+        from annotator.reports.tables import stats
+
+        return list(stats.tabulate(self.stats))
+
+    def draw(self, out: str | Path) -> tuple[str, ...]:
+        """Draw success by difficulty into ``out``; return what the figure leaves out, a line each.
+
+        Raises:
+            AnnotatorError: as :func:`draw`.
+        """
+        from annotator.reports import figures
+
+        return figures.draw(figures.DIFFICULTY, figures.FigureSource(stats=self.stats), Path(out))
+
+
+def summarize(
     traces: TraceSource | Traces,
     *,
-    cluster: Collection[str] = DEFAULT_CLUSTER,
+    cluster: Sequence[str] = ("project", "task"),
     by: str | None = None,
-    figure: str | Path | None = None,
-    on_notice: Callable[[str], None] | None = None,
     on_unreadable: Callable[[Unreadable], None] | None = None,
-) -> "list[Table]":
-    """Return what can be counted in traces without a judge, as ``annotate stats`` prints it.
+) -> StatsSummary:
+    """Return what can be counted in traces without a judge: how agents talk, merge conflicts,
+    success solo and in cooperation, by difficulty.
 
-    Args:
-        traces: what :func:`load_traces` returns, or takes.
-        cluster: the attributes that together name a task; none of them: runs are independent.
-        by: tables for each value of this attribute, too.
-        figure: where to draw success by difficulty, a .svg, .png or .pdf.
-        on_notice: told what the figure leaves out.
-        on_unreadable: told of each trace that cannot be read, and is left out.
+    ``cluster``: the attributes that make a task. ``by``: tables for each value of an attribute too.
+    ``on_unreadable`` is told of each trace that cannot be read, and is left out.
 
     Raises:
-        AnnotatorError: no trace was found, none has the attribute, or the figure cannot be drawn.
+        AnnotatorError: no trace was found.
     """
-    from annotator.reports import figures
     from annotator.reports.stats import StatsCounts, statistics
-    from annotator.reports.tables import stats
 
-    if figure:
-        figures.check(Path(figure))
-    if not isinstance(traces, Traces):
-        traces = load_traces(traces)
-    counts = StatsCounts(cluster=cluster, by=by)
-    for item in traces.find():
+    loaded = traces if isinstance(traces, Traces) else load_traces(traces)
+    counts = StatsCounts(cluster=tuple(cluster), by=by)
+    for item in loaded.find():
         counts.add(item)
         if isinstance(item, Unreadable) and on_unreadable:
             on_unreadable(item)
-    described = statistics(counts)
-    if not described.groups[0].traces:
-        raise AnnotatorError(f"no traces in {', '.join(traces.places) or 'what was given'}")
-    if figure:
-        drawing = figures.FigureSource(stats=described)
-        for line in figures.draw(figures.DIFFICULTY, drawing, Path(figure)):
-            if on_notice:
-                on_notice(line)
-    return list(stats.tabulate(described))
+    stats = statistics(counts)
+    if not stats.groups[0].traces:
+        raise AnnotatorError(f"no traces in {', '.join(loaded.places) or 'what was given'}")
+    return StatsSummary(stats)
 
 
 def calibrate(
@@ -511,21 +558,26 @@ def _request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Requ
     return Request(LabelFiles(map(Path, paths)), **options)
 
 
-def read_calibrations(*files: str | Path) -> "Calibrations":
-    """Return what ``annotate calibrate`` wrote, for :func:`count` and the like; of several for one
-    rubric each run takes its own.
+def load_calibrations(*files: str | Path) -> "list[Calibration]":
+    """Return the calibrations in files that ``annotate calibrate`` wrote.
 
     Raises:
-        AnnotatorError: a file cannot be read, or is not what ``annotate calibrate`` writes.
+        AnnotatorError: one cannot be read, or is not what ``annotate calibrate`` writes.
     """
-    from annotator.calibration import model
+    from annotator.calibration.model import read_calibrations
 
-    return model.read_calibrations(map(Path, files))
+    return list(chain.from_iterable(read_calibrations(map(Path, files)).values()))
 
 
-def _group(calibration: CalibrationSource) -> "Calibrations | None":
-    if calibration is None or isinstance(calibration, Mapping):
-        return calibration
+def group_calibrations(source: "CalibrationSource | None") -> "Calibrations | None":
+    """Return calibrations, and those in files, by rubric."""
+    if source is None:
+        return None
     from annotator.calibration.model import Calibration, group_by_rubric
 
-    return group_by_rubric([calibration] if isinstance(calibration, Calibration) else calibration)
+    if isinstance(source, (str, Path, Calibration)):
+        source = [source]
+    calibrations: list[Calibration] = []
+    for item in source:
+        calibrations += [item] if isinstance(item, Calibration) else load_calibrations(item)
+    return group_by_rubric(calibrations)

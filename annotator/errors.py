@@ -6,19 +6,18 @@ from typing import Any
 class AnnotatorError(Exception):
     """Anything that stops a command: printed as one line, never as a traceback.
 
-    ``exit_code`` is the process's exit code (2: usage or unreadable input).
+    ``exit_code`` is the process's exit code (2: usage or unreadable input). ``run``: where a run
+    was stopped, what was judged until then, a :class:`~annotator.runs.run.Run`; else None.
     """
 
     exit_code = 2
+    run: Any = None
 
 
 class Interrupted(AnnotatorError):
-    """The user stopped a run; the message says what is kept and how to go on. ``run``: of one in
-    memory, what was judged, if anything was.
-    """
+    """The user stopped a run; the message says what is kept and how to go on."""
 
     exit_code = 130
-    run: Any = None
 
 
 class UnreadableTrace(AnnotatorError):

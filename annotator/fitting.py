@@ -124,20 +124,20 @@ def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
 
     A message that is longer than that is a window of its own.
     """
-    ranges: list[range] = []
+    stretches: list[range] = []
     start = 0
     while start < len(messages):
         end, used = start, 0
         while end < len(messages) and (end == start or used + messages[end].size <= room):
             used += messages[end].size
             end += 1
-        ranges.append(range(start, end))
+        stretches.append(range(start, end))
         if end == len(messages):
             break
         # What is shown again must leave room for the message that comes next.
         again = min(_OVERLAP * room, room - messages[end].size)
         start = end
-        while start - 1 > ranges[-1].start and again >= messages[start - 1].size:
+        while start - 1 > stretches[-1].start and again >= messages[start - 1].size:
             start -= 1
             again -= messages[start].size
-    return ranges
+    return stretches

@@ -193,22 +193,22 @@ class Rubric(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> "Rubric":
         ids = [code.id for code in self.codes]
-        twice = sorted({name for name in ids if ids.count(name) > 1})
+        twice = sorted({code for code in ids if ids.count(code) > 1})
         if twice:
             raise ValueError(f"codes: {', '.join(twice)} defined twice")
-        if NONE in (name.lower() for name in ids):
+        if NONE in (code.lower() for code in ids):
             raise ValueError(f"codes: {NONE!r} is the answer for no finding, not a code")
-        unknown = [name for name in self.precedence if name not in ids]
+        unknown = [code for code in self.precedence if code not in ids]
         if unknown:
             raise ValueError(f"precedence: unknown code {unknown[0]!r}{_suggest(unknown[0], ids)}")
         if len(set(self.precedence)) < len(self.precedence):
             raise ValueError("precedence: a code stands in it twice")
-        missing = [name for name in ids if name not in self.precedence]
+        missing = [code for code in ids if code not in self.precedence]
         unordered = "precedence" in self.model_fields_set and not self.precedence
         if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
         for code in self.codes:
-            stray = [source for source in code.must_quote if source not in self.quote_from]
+            stray = [author for author in code.must_quote if author not in self.quote_from]
             if stray:
                 raise ValueError(f"codes.{code.id}.must_quote: {stray[0]!r} is not in quote_from")
         return self

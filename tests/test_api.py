@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import os
+import pickle
 import re
 import signal
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 import annotator as an
 from annotator.annotations import Usage
-from annotator.errors import Interrupted
+from annotator.errors import AnnotatorError, BudgetReached, Interrupted, JudgeStopped
+from annotator.reports.formats import render
 from tests.conftest import EXAMPLES, ROOT, count_opens, run_name, write_run
 
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
@@ -139,6 +141,130 @@ def test_an_empty_reason_is_undecided_all_the_same():
     assert {annotation.status for annotation in run.annotations()} == {"undecided"}
 
 
+def talk(trace_id, text="hello there"):
+    messages = tuple(an.Message(n, "ab"[n % 2], (), text) for n in range(1, 5))
+    return an.Trace(trace_id, "own", "", messages)
+
+
+def test_a_trace_given_twice_does_not_stand_twice():
+    run = an.annotate([talk("x"), talk("y"), talk("x"), talk("x")], "comm_errors", judge=Loud())
+    statuses = {annotation.trace_id: annotation.status for annotation in run.annotations()}
+    assert statuses == {"x": "none", "y": "none", "x [3]": "failed", "x [4]": "failed"}
+    assert "x [3]: a second trace with the id 'x'" in run.manifest.problems[0]
+
+
+def test_an_id_that_no_file_can_hold_is_a_failure_of_its_trace_alone():
+    run = an.annotate([talk("x\ud800"), talk("y")], "comm_errors", judge=Loud())
+    assert sorted(run.to_pandas().status) == ["failed", "none"]
+    assert run.to_dataset()["status"] == run.to_pandas().status.tolist()
+
+
+@pytest.mark.parametrize("kind", [JudgeStopped, BudgetReached])
+@pytest.mark.parametrize("held", [True, False])
+def test_what_a_judge_that_stops_has_judged_is_kept(tmp_path, held, kind):
+    class Poor(Loud):
+        judged = 0
+
+        def judge(self, trace, rubric):
+            self.judged += 1
+            if self.judged == 3:
+                raise kind("no more")
+            return an.Verdict.none()
+
+    out = None if held else tmp_path / "run"
+    with pytest.raises(AnnotatorError, match="no more") as stop:
+        an.annotate(EXAMPLES, "comm_errors", judge=Poor(), out=out, concurrency=1)
+    assert (stop.value.run.folder, stop.value.run.manifest.status) == (out, "stopped")
+    assert len(list(stop.value.run.annotations())) == 2
+    [table] = an.count(stop.value.run)
+    assert "not finished" in " ".join(table.notes)
+
+
+def test_an_error_before_the_work_has_no_run_of_another(tmp_path):
+    an.annotate(EXAMPLES, "comm_errors", judge=Loud(), out=tmp_path / "run")
+    with pytest.raises(AnnotatorError, match="finished run") as stop:
+        an.annotate(EXAMPLES, "comm_errors", judge=Loud(), out=tmp_path / "run")
+    assert stop.value.run is None
+
+
+def test_a_run_is_resumed_by_its_own_judge_alone(tmp_path):
+    out = tmp_path / "run"
+    an.annotate(EXAMPLES, "comm_errors", judge=Loud(), out=out, limit=2)
+
+    class Other(Loud):
+        settings = {"n": 2}  # noqa: RUF012
+
+    with pytest.raises(AnnotatorError, match="n was 1, is now 2"):
+        an.annotate(EXAMPLES, "comm_errors", judge=Other(), out=out, limit=3, resume=True)
+    run = an.annotate(EXAMPLES, "comm_errors", judge=Loud(), out=out, limit=3, resume=True)
+    assert len(list(run.annotations())) == 3
+
+
+def test_rows_are_those_of_the_run_now_and_always_have_their_columns(tmp_path):
+    out = tmp_path / "run"
+    an.annotate([talk("x")], "comm_errors", judge=Loud(), out=out)
+    manifest, lines = out / "run.json", out / "annotations.jsonl"
+    manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
+    sizes = []
+    for more in ("", lines.read_text().replace('"x"', '"y"')):  # it grows while it is open
+        lines.write_text(lines.read_text() + more)
+        run = an.open_run(out)
+        sizes.append((len(run.to_dataset()), len(run.to_pandas())))
+    assert sizes == [(1, 1), (2, 2)]
+    empty = an.Run(run.manifest)
+    assert list(empty.to_pandas().columns) == empty.to_dataset().column_names
+    assert list(empty.to_pandas().columns) == list(run.to_pandas().columns)
+    assert [a.to_json() for a in pickle.loads(pickle.dumps(run)).annotations()] == [
+        a.to_json() for a in run.annotations()
+    ]
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(AnnotatorError, match="No such file"):
+        list(run.annotations())
+
+
+def test_a_forecast_is_what_a_run_would_take_and_writes_nothing(tmp_path):
+    expected = an.forecast(EXAMPLES, ROOT / "rubrics" / "comm_errors.yaml", limit=4)
+    assert (expected.traces, expected.judged + expected.skipped) == (4, 4)
+    assert expected.assumption
+    out = tmp_path / "run"
+    an.annotate(EXAMPLES, "comm_errors", out=out, limit=3)
+    assert an.forecast(EXAMPLES, "comm_errors", resume=out, limit=4).done == 3
+
+
+def test_a_run_tells_when_it_begins(tmp_path):
+    told = []
+    an.annotate(EXAMPLES, "comm_errors", out=tmp_path / "run", command="mine", on_start=told.append)
+    [run] = told
+    assert (run.folder, run.manifest.status) == (tmp_path / "run", "running")
+    assert an.open_run(run.folder).manifest.command == "mine"
+
+    def fail(run):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        an.annotate(EXAMPLES, "comm_errors", out=tmp_path / "other", on_start=fail)
+    assert not (tmp_path / "other").exists()
+
+
+def test_figures_summaries_and_pairs_are_those_of_the_command_line(annotate_cli, tmp_path):
+    run = an.annotate(EXAMPLES, ["symptoms", "comm_errors"], out=tmp_path / "run")
+    notices = []
+    for plot in ("frequency", "co-occurrence"):
+        an.draw(run, out=tmp_path / "api.svg", plot=plot, on_notice=notices.append)
+        annotate_cli("figure", "run", "--plot", plot, "--out", "cli.svg")
+        assert (tmp_path / "api.svg").read_bytes() == (tmp_path / "cli.svg").read_bytes()
+    printed = annotate_cli("report", "run", "--co-occurrence").out
+    assert "\n\n".join(map(str, an.count_together(run))) == printed.rstrip("\n")
+    summary = an.summarize(an.load_traces(EXAMPLES))
+    printed = annotate_cli("stats", EXAMPLES, "--format", "csv").out
+    assert render(summary.tables, "csv") == printed.rstrip("\n")
+    for wrong in ({"plot": "pie"}, {"plot": "co-occurrence", "by": "model"}):
+        with pytest.raises(AnnotatorError):
+            an.draw(run, out=tmp_path / "x.svg", **wrong)
+    with pytest.raises(AnnotatorError, match="twice"):
+        an.count_together(run, run)
+
+
 def test_in_a_running_loop_it_is_aannotate():
     async def notebook():
         with pytest.raises(an.AnnotatorError, match="await aannotate"):
@@ -187,6 +313,9 @@ def test_ctrl_c_keeps_what_was_judged(tmp_path, held):
         ({"rubric": "symptoms", "resume": True}, "needs out"),
         ({"rubric": "symptoms", "judge": object()}, "id"),
         ({"rubric": "message_types"}, "no rules for"),
+        ({"rubric": "symptoms", "limit": 0}, "limit: expected a number from 1, found 0"),
+        ({"rubric": "symptoms", "concurrency": 0}, "concurrency: expected"),
+        ({"rubric": "symptoms", "only": "passed"}, "only: expected one of rubric, failed, all"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(arguments, message):

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import click
 
 from annotator import api
-from annotator.api import open_run
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
 from annotator.cli.output import Number, attributes, say
@@ -135,9 +134,9 @@ def command(
         "design": design,
         "confidence": confidence,
     }
-    other_runs = tuple(map(open_run, against))
+    other_runs = tuple(map(api.open_run, against))
     if between:
-        in_run = open_run(run) if run else None
+        in_run = api.open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
         screens = (render_annotators(pair, listed=listed) for pair in pairs)
         dicts = [pair.as_dict() for pair in pairs]
@@ -149,7 +148,7 @@ def command(
     if run is None:
         raise click.UsageError("RUN is missing (or give --between A B)")
     calibrated = api.calibrate_rubrics(
-        open_run(run),
+        api.open_run(run),
         files,
         annotators=annotators,
         against=other_runs,

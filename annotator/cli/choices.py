@@ -36,6 +36,13 @@ class PluginChoice(click.Choice[str]):
         return f"{message[:-1]}, {installed}." if installed else message
 
 
+plot_option = click.option(
+    "--plot",
+    type=click.Choice(["frequency", "co-occurrence", "confusion", "reliability"]),
+    help="What to draw; confusion and reliability need --calibration.  [default: frequency]",
+)
+
+
 def reader_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return ``--format``, which says as what TRACES are read."""
     from annotator.traces import FORMATS  # reports have choices, too, and read no traces

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from annotator.api import compare, open_runs
+from annotator import api
+from annotator.cli.asked import Asked, with_calibration
 from annotator.cli.choices import PluginChoice
-from annotator.cli.drawing import say_notice
-from annotator.cli.report_options import ReportOptions, with_calibration
+from annotator.cli.output import say_notice
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
 
@@ -49,23 +49,23 @@ def command(
     annotate compare RUN_A RUN_B compares two runs, annotate compare RUN... --by model --values A B
     the traces of two models.
     """
-    opened = open_runs(runs)
+    opened = api.open_runs(runs)
     if not sides and (by != "run" or len(runs) != 2):
         raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
-    put_comparison(ReportOptions(opened, calibration_files, by=by), sides, format_, out)
+    put_comparison(Asked(opened, calibration_files, by=by), sides, format_, out)
 
 
 def put_comparison(
-    options: ReportOptions, sides: tuple[str, str] | None, format_: str, place: Path | None
+    asked: Asked, sides: tuple[str, str] | None, format_: str, place: Path | None
 ) -> None:
-    """Write or print how the traces with two values of ``options.by`` differ, and say on stderr
-    which rubrics cannot be compared.
+    """Write or print how the traces with two values of ``asked.by`` differ, and say on stderr which
+    rubrics cannot be compared.
     """
-    tables = compare(
-        *options.runs,
-        by=options.by or "run",
-        values=sides,
-        calibration=options.calibrations,
+    tables = api.compare(
+        *asked.runs,
+        by=asked.by or "run",
+        values=sides or None,
+        calibration=asked.calibrations,
         on_notice=say_notice,
     )
     put(tables, format_, place)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from annotator.api import open_runs
-from annotator.cli.drawing import plot_option
-from annotator.cli.report_options import ReportOptions, about_tables
+from annotator import api
+from annotator.cli.asked import Asked, about_tables
+from annotator.cli.choices import plot_option
 
 
 @click.command("figure", context_settings={"show_default": True})
@@ -33,4 +33,5 @@ def command(
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if plot == "co-occurrence" and (by or calibration_files):
         raise click.UsageError("--plot co-occurrence goes with --out only")
-    ReportOptions(open_runs(runs), calibration_files, transfer, by).draw(out, plot or "frequency")
+    api.check_figure(out)
+    Asked(api.open_runs(runs), calibration_files, transfer, by).draw(plot or "frequency", out)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from annotator.api import name_runs
-from annotator.cli.drawing import say_notice
-from annotator.cli.report_options import ReportOptions
+from annotator.cli.asked import Asked
+from annotator.cli.output import say_notice
 from annotator.reports import formats
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
@@ -24,7 +23,7 @@ class Format:
 
     goes_with: frozenset[str]
     name: str = ""
-    write: Callable[[ReportOptions, Path], None] | None = None
+    write: Callable[[Asked, Path], None] | None = None
 
     def check(self, format_: str, given: Given) -> None:
         """Raise :class:`click.UsageError` if an option was given that does not go with it."""
@@ -67,27 +66,28 @@ def check_together(given: Given) -> None:
         raise click.UsageError("--compare needs labels of the compared traces: no --transfer")
 
 
-def _parquet(options: ReportOptions, path: Path) -> None:
+def _parquet(asked: Asked, path: Path) -> None:
     from annotator.reports.formats import parquet
 
-    parquet.write(options.tables(), path)
+    parquet.write(asked.count(), path)
 
 
-def _dataset(options: ReportOptions, path: Path) -> None:
+def _dataset(asked: Asked, path: Path) -> None:
     from annotator.runs.dataset import write_dataset
+    from annotator.runs.run import name_runs
 
-    write_dataset(options.runs, path)
-    for run, name in zip(options.runs, name_runs(options.runs), strict=True):
+    write_dataset(asked.runs, path)
+    for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):
         if notes := " ".join(run.manifest.partial):
             say_notice(f"{name}: {notes}")
 
 
-def _html(options: ReportOptions, path: Path) -> None:
+def _html(asked: Asked, path: Path) -> None:
     from annotator.files import NewFile
     from annotator.web.file import COMFORTABLE, write_report
 
     with NewFile(path) as file, TextIOWrapper(file, "utf-8", newline="") as out:
-        total = write_report(out, options.pages())
+        total = write_report(out, asked.shown())
     if total > COMFORTABLE:
         click.echo(
             f"{total} annotations in one file open slowly; annotate view shows any number", err=True

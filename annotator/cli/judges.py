@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from annotator.api import BUILT_IN, MODES, BuiltJudge, build_judge, model_settings, read_settings
 from annotator.cli.choices import PluginChoice
 from annotator.errors import SettingsError
+from annotator.judges.base import BUILT_IN, MODES
+from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from annotator.files import explain_errors
-from annotator.text import storable
+from annotator.text import one_line, storable
 
 
 def say(text: str) -> bool:
@@ -30,6 +30,11 @@ def say(text: str) -> bool:
                 raise
             return False
     return True
+
+
+def say_notice(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(one_line(text, 2000), err=True)
 
 
 class Number(click.FloatRange):

@@ -3,8 +3,14 @@
 import sys
 from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
 
 from annotator.api import Recorded
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 
 class Progress:
@@ -12,11 +18,16 @@ class Progress:
 
     def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
         self._state = state
-        self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self._visible = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._count = count
+        self._bar: Bar | None = None
 
     def __enter__(self) -> "Progress":
-        if self._shown:
+        return self
+
+    def start(self) -> None:
+        """Show the bar from now on."""
+        if self._visible:
             from rich.console import Console
             from rich.progress import (
                 BarColumn,
@@ -47,7 +58,6 @@ class Progress:
             )
             self._task = self._bar.add_task("", total=self._count() or None)
             self._bar.start()
-        return self
 
     def __exit__(
         self,
@@ -55,20 +65,24 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._shown:
+        if self._bar:
             self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line on stderr, above the bar."""
+        if self._bar:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(text, err=True)
 
     def show(self, recorded: Recorded) -> None:
         """Show what the run has recorded so far."""
-        if not self._shown:
+        if not self._bar:
             return
         counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)
         usage = recorded.usage
         least = "at least " if usage.unreported_calls else ""
         cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
-        self._bar.update(
-            self._task,
-            completed=recorded.annotations,
-            description=counts + (tokens if usage.calls else ""),
-        )
+        description = counts + (tokens if usage.calls else "")
+        self._bar.update(self._task, completed=recorded.annotations, description=description)

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import click
 
-from annotator.api import count_pairs, open_runs
-from annotator.cli.choices import PluginChoice
+from annotator import api
+from annotator.cli.asked import Asked, about_pages, about_tables
+from annotator.cli.choices import PluginChoice, plot_option
 from annotator.cli.compare import put_comparison
-from annotator.cli.drawing import plot_option, say_notice
 from annotator.cli.formats import FORMATS, check_together, format_of
-from annotator.cli.report_options import ReportOptions, about_pages, about_tables
+from annotator.cli.output import say_notice
 from annotator.cli.tables import put, say_written
-from annotator.reports import figures
 
 _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plot now"
 
@@ -98,30 +97,30 @@ def command(
     place = form.place(runs, out)
     check_together(given)
     if figure:
-        figures.check(figure)
+        api.check_figure(figure)
+    opened = api.open_runs(runs)
     people = label_files, annotators
-    options = ReportOptions(
-        open_runs(runs), calibration_files, transfer, by, *people, traces, of_labelled
-    )
+    asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled)
     if sides and by:
-        put_comparison(options, sides, format_, place)
-        now = f"annotate compare RUNS --by {by} --values {' '.join(sides)}"
-        say_notice(f"{now} is the command for --compare now")
-    elif form.write and place:
-        form.write(options, place)
+        put_comparison(asked, sides, format_, place)
+        say_notice(
+            f"annotate compare RUNS --by {by} --values {' '.join(sides)} is the command for"
+            " --compare now"
+        )
+        return
+    if form.write and place:
+        form.write(asked, place)
         say_written(place)
         if push:
             _push(place, push)
+        return
+    if co_occurrence:  # a figure says what it leaves out itself
+        tables = api.count_together(*opened, on_notice=None if figure else say_notice)
     else:
-        if co_occurrence:  # a figure of them says the same of the runs
-            notice = None if figure else say_notice
-            tables = count_pairs(*options.runs, on_notice=notice)
-        else:
-            tables = options.tables()
-        put(tables, format_, place)
-        if figure:
-            say_notice(_FIGURE)
-            options.draw(figure, plot or ("co-occurrence" if co_occurrence else "frequency"))
+        tables = asked.count()
+    put(tables, format_, place)
+    if figure:
+        asked.draw(plot or ("co-occurrence" if co_occurrence else "frequency"), figure, _FIGURE)
 
 
 def _push(place: Path, name: str) -> None:

@@ -4,28 +4,15 @@ import json
 import resource
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.annotations import Annotation
-from annotator.api import (
-    BuiltJudge,
-    Forecast,
-    Only,
-    PaidJudge,
-    Run,
-    annotate,
-    count,
-    forecast,
-    open_run,
-)
+from annotator import api
 from annotator.cli.choices import reader_option
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import say
@@ -34,9 +21,12 @@ from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import one_line
-from annotator.traces import Traces, count_traces, exists, load_traces
+from annotator.traces import count_traces, exists
 
-_FAILURES = 10  # of each rubric that are told; annotations.jsonl has all
+if TYPE_CHECKING:
+    from annotator.judges.llm.batch import FileOutbox
+
+_FAILURES = 10  # listed for each rubric
 
 
 @click.command("run", context_settings={"show_default": True})
@@ -107,80 +97,67 @@ def command(
     Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
-    rubrics = _rubrics(rubric_names)
+    rubrics = _load_rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
-    only: Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
+    only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     built = choose_judge(judge_name, concurrency, dry_run, options, notice)
-    sources = load_traces(*traces, format=format_)
+    asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
     if dry_run:
         resumed = out if resume else None
-        expected = forecast(
-            *(sources, rubrics, built),
-            resumed=resumed,
-            limit=limit,
-            only=only,
-            on_notice=_notice,
-        )
-        _say_forecast(expected, built.judge.assumption, as_json)
+        expected = api.forecast(traces, rubrics, built, resume=resumed, on_notice=_notice, **asked)
+        _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
-    notice(_who(built.judge, folder))
-    progress = Progress(quiet, _counter(sources, rubrics, limit), lambda: built.judge.state)
-    start = partial(
-        annotate,
-        *(sources, rubrics, built),
-        out=folder,
-        resume=resume,
-        limit=limit,
-        only=only,
-        concurrency=concurrency,
-        on_progress=progress.show,
-        on_notice=notice,
-        command=shlex.join(["annotate", *sys.argv[1:]]),
-    )
-    format_of_tables = "json" if as_json else "table"
+    _more_files()
+
+    def count() -> int:
+        expected = count_traces(traces, format_)
+        return min(expected, limit or expected) * len(rubrics)
+
+    form = "json" if as_json else "table"
     try:
-        run = _execute(start, progress, folder)
+        with Progress(quiet, count, lambda: built.judge.state) as progress:
+
+            def start(run: api.Run) -> None:
+                notice(_describe_judge(run))
+                progress.start()
+
+            run = api.annotate(
+                traces,
+                rubrics,
+                built,
+                **asked,
+                out=folder,
+                resume=resume,
+                concurrency=concurrency,
+                command=shlex.join(["annotate", *sys.argv[1:]]),
+                on_start=start,
+                on_progress=progress.show,
+                on_notice=lambda text: None if quiet else progress.say(text),
+            )
     except BudgetReached as error:
-        put(count(open_run(folder)), format_of_tables)
+        put(api.count(error.run), form)
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
-    if run.manifest.status == "waiting":
-        _say_where(built, folder, notice)
+    except Interrupted as error:
+        if not error.run:
+            raise
+        kept = error.run.manifest.totals["annotations"]
+        text = f"{kept} annotations are kept; go on with: {_again(folder)}"
+        raise Interrupted(text) from None
+    if run.manifest.status == "waiting" and built.outbox:
+        _say_where(built.outbox, folder, notice)
         return
-    put(count(run), format_of_tables)
-    if run.manifest.totals.get("failed"):
-        _say_failures(run, folder)
+    put(api.count(run), form)
+    if run.manifest.totals["failed"]:
+        _list_failures(run, folder)
         raise SystemExit(1)
 
 
-def _execute(start: Callable[[], Run], progress: Progress, folder: Path) -> Run:
-    """Judge, and show how far it is; Ctrl-C becomes an error that says how to go on."""
-    _allow_more_files()
-    try:
-        with progress:
-            return start()
-    except (Interrupted, KeyboardInterrupt):
-        if not (folder / "run.json").is_file():
-            raise Interrupted("nothing was judged yet") from None
-        kept = open_run(folder).manifest.totals.get("annotations", 0)
-        raise Interrupted(f"{kept} annotations are kept; go on with: {_again(folder)}") from None
-
-
-def _counter(traces: Traces, rubrics: Sequence[Rubric], limit: int | None) -> Callable[[], int]:
-    """Return what counts the annotations that a run will have."""
-
-    def count_annotations() -> int:
-        total = count_traces(traces.places, traces.format)
-        return min(total, limit or total) * len(rubrics)
-
-    return count_annotations
-
-
-def _allow_more_files() -> None:
+def _more_files() -> None:
     """Allow this process as many open files as it may have: each call in flight is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
@@ -189,10 +166,9 @@ def _allow_more_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _say_forecast(expected: Forecast, assumption: str, as_json: bool) -> None:
-    """Print what the run would take."""
+def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
     usage = expected.usage
-    values = {
+    forecast = {
         "traces": expected.traces,
         "unreadable": expected.unreadable,
         "skipped": expected.skipped,
@@ -204,40 +180,40 @@ def _say_forecast(expected: Forecast, assumption: str, as_json: bool) -> None:
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_usd": usage.cost_usd,
-        "assumption": assumption,
+        "assumption": expected.assumption,
     }
     if as_json:
-        say(json.dumps(values, indent=2))
+        say(json.dumps(forecast, indent=2))
         return
     if expected.failing:
         _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in values.items()][:-2]
-    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{assumption}"]))
+    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-2]
+    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]))
 
 
-def _say_where(built: BuiltJudge, folder: Path, notice: Callable[[str], None]) -> None:
-    if built.outbox and built.outbox.file:
+def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
+    if outbox.file:
         notice(
-            f"{built.outbox.written} requests are in {built.outbox.file}; when they are answered,"
-            f" go on with {_again(folder)} --batch-results FILE"
+            f"{outbox.written} requests are in {outbox.file}; when they are answered, go on with"
+            f" {_again(folder)} --batch-results FILE"
         )
 
 
-def _rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
+def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
     if not names:
-        there = ", ".join(path.stem for path in list_built_in())
-        raise click.UsageError(f"--rubric is missing; built-in: {there}; or a YAML file")
+        built = ", ".join(path.stem for path in list_built_in())
+        raise click.UsageError(f"--rubric is missing; built-in: {built}; or a YAML file")
     rubrics = tuple(load_rubric(name) for name in names)
     ids = [rubric.id for rubric in rubrics]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise click.UsageError(f"--rubric: two rubrics have the id {name!r}")
+    for rubric_id in ids:
+        if ids.count(rubric_id) > 1:
+            raise click.UsageError(f"--rubric: two rubrics have the id {rubric_id!r}")
     return rubrics
 
 
 def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     name = f"{'+'.join(rubric.id for rubric in rubrics)}-{stamp}"
     folder, n = Path("runs") / name, 1
     while folder.exists():
@@ -246,33 +222,32 @@ def _new_folder(rubrics: tuple[Rubric, ...]) -> Path:
     return folder
 
 
-def _who(judge: PaidJudge, folder: Path) -> str:
+def _describe_judge(run: api.Run) -> str:
     who = {"rules": "rules (a deterministic baseline; --model NAME asks a language model)"}.get(
-        judge.id, judge.id
+        run.judge, run.judge
     )
-    if plugin := judge.settings.get("plugin"):
+    if plugin := run.manifest.judge.model_dump().get("plugin"):
         who += f" ({plugin})"
-    return f"judge: {who}; run directory: {folder}"
+    return f"judge: {who}; run directory: {run}"
 
 
 def _notice(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _say_failures(run: Run, folder: Path) -> None:
-    failed: dict[str, list[Annotation]] = {}
-    counts = Counter[str]()
+def _list_failures(run: api.Run, folder: Path) -> None:
+    failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
     for annotation in run.annotations():
         if annotation.status == "failed":
-            counts[annotation.rubric] += 1
-            if counts[annotation.rubric] <= _FAILURES:
-                failed.setdefault(annotation.rubric, []).append(annotation)
-    for rubric in filter(counts.get, run.schemes):
-        click.echo(f"\n{rubric}: {counts[rubric]} traces could not be judged:", err=True)
-        for annotation in failed[rubric]:
+            failures[annotation.rubric].append(annotation)
+    for rubric, failed in failures.items():
+        if not failed:
+            continue
+        click.echo(f"\n{rubric}: {len(failed)} traces could not be judged:", err=True)
+        for annotation in failed[:_FAILURES]:
             reason = one_line(annotation.error or "")
             click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
-        if rest := counts[rubric] - len(failed[rubric]):
+        if rest := len(failed[_FAILURES:]):
             click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
     click.echo(f"try them again with: {_again(folder)}", err=True)
 

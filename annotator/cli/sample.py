@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from annotator.api import Run, open_run
+from annotator import api
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
@@ -109,7 +109,7 @@ def command(
         format=format_,
         seed=seed,
         before=before,
-        more=tuple(_more(source) for source in more),
+        more=tuple(_more(quota) for quota in more),
     )
     if plan:
         say(str(plans.tabulate(plan_sheet(_source(sources), what))))
@@ -127,10 +127,10 @@ def command(
         click.echo(f"{sheet.left_out} traces without a judgement are not drawn from", err=True)
 
 
-def _source(sources: tuple[str, ...]) -> Run | tuple[str, ...]:
+def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
     """Return the run that is named; sources of traces as they are."""
     is_run = len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
-    return open_run(sources[0]) if is_run else sources
+    return api.open_run(sources[0]) if is_run else sources
 
 
 def _more(text: str) -> tuple[str, int]:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from annotator.api import Unreadable, describe, load_traces
+from annotator import api
 from annotator.cli.choices import PluginChoice
-from annotator.cli.drawing import say_drawn, say_notice
-from annotator.cli.output import attributes
+from annotator.cli.output import attributes, say_notice
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
 from annotator.text import one_line
+from annotator.traces import Unreadable
 
 
 @click.command("stats", context_settings={"show_default": True})
@@ -32,23 +32,22 @@ def command(
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """
-    unreadable: list[Unreadable] = []
+    if figure:
+        api.check_figure(figure)
+    unreadable = []
 
-    def note(trace: Unreadable) -> None:
-        unreadable.append(trace)
+    def list_unreadable(trace: Unreadable) -> None:
+        unreadable.append(trace.id)
         reason = f"{one_line(trace.id, 200)}: {one_line(trace.reason)}"
         click.echo(f"unreadable  {reason}", err=True)
 
-    tables = describe(
-        load_traces(*traces),
-        cluster=attributes(cluster),
-        by=by,
-        figure=figure,
-        on_notice=say_notice,
-        on_unreadable=note,
+    summary = api.summarize(
+        traces, cluster=attributes(cluster), by=by, on_unreadable=list_unreadable
     )
-    put(tables, format_)
+    put(summary.tables, format_)
     if figure:
-        say_drawn(figure)
+        for line in summary.draw(figure):
+            say_notice(line)
+        say_notice(f"figure written to {one_line(str(figure))}")
     if unreadable:
         raise SystemExit(1)

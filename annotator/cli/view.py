@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from annotator.api import open_runs
+from annotator import api
+from annotator.cli.asked import Asked, about_pages, about_tables
 from annotator.cli.pages import local_page, need_web, where_served
-from annotator.cli.report_options import ReportOptions, about_pages, about_tables
 
 
 @click.command("view", context_settings={"show_default": True})
@@ -33,7 +33,6 @@ def command(
     need_web()
     from annotator.web.view import view
 
-    options = ReportOptions(
-        open_runs(runs), calibration_files, transfer, by, label_files, annotators, traces
-    )
-    view(options.pages(), port, local_page(open_))
+    opened = api.open_runs(runs)
+    asked = Asked(opened, calibration_files, transfer, by, label_files, annotators, traces)
+    view(asked.shown(), port, local_page(open_))

@@ -44,7 +44,9 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
     if codes and rubric.choice != "many":
         primary = verdict.primary if verdict.primary in codes else codes[0]
     if primary and rubric.choice == "one":
-        rejected += [_surplus(finding, primary) for finding in findings if finding.code != primary]
+        rejected += [
+            _reject_surplus(finding, primary) for finding in findings if finding.code != primary
+        ]
         findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
     undecided = None if codes else verdict.undecided
@@ -64,17 +66,17 @@ def _blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
     return Annotation(trace.id, rubric.id, rubric.sha256, judge, "none", attributes=attributes)
 
 
-def _surplus(finding: Finding, primary: str) -> Rejected:
+def _reject_surplus(finding: Finding, primary: str) -> Rejected:
     reason = f"the rubric allows one code, and {primary} is it"
     return Rejected(finding.code, reason, tuple(quote.quote for quote in finding.evidence))
 
 
-def conclude_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
+def annotate_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> Annotation:
     """Return the annotation of a trace that the rubric is not for."""
     return replace(_blank(trace, rubric, judge), status="skipped", reason=reason)
 
 
-def conclude_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
+def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
     """Return the annotation of a trace that could not be read."""
     error = f"unreadable: {trace.reason}"
     return replace(_blank(trace, rubric, judge), status="failed", error=error)

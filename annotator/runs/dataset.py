@@ -21,6 +21,13 @@ _COUNTS = (
     *("calls", "retries", "unreported_calls", "cache_hits"),
 )
 
+COLUMNS = (
+    *("run", "run_status", "limit", "rubric", "rubric_version", "rubric_sha256"),
+    *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
+    *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
+    *("cost_usd", "seconds", "reason", "error", "truncated", "agreement", "tie", "votes"),
+)
+
 
 def write_dataset(runs: Sequence[Run], folder: Path) -> None:
     """Save the annotations of all ``runs`` so that ``datasets.load_from_disk(folder)`` reads them.
@@ -36,14 +43,27 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
 
     with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
         try:
-            made = make_dataset(runs, cache)
+            made = _generate_dataset(runs, cache)
             made.save_to_disk(part, num_shards=None if len(made) else 1)
         except datasets.exceptions.DatasetGenerationError as error:
-            raise _explain(f"cannot write {folder}", error.__cause__ or error) from error
+            raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 
 
-def make_dataset(runs: Sequence[Run], cache: str | None = None) -> Any:
-    """Return the annotations of ``runs`` as a ``datasets.Dataset``, kept below ``cache``."""
+def hold_dataset(runs: Sequence[Run]) -> Any:
+    """Return the annotations of ``runs`` as a ``datasets.Dataset`` in memory.
+
+    The library's own cache goes by the arguments, and would give what a run held when it was last
+    asked: it knows nothing of annotations that came since.
+    """
+    import datasets
+
+    rows = list(rows_of(runs))
+    columns = {name: [row[name] for row in rows] for name in COLUMNS}
+    return datasets.Dataset.from_dict(columns, _features())
+
+
+def _generate_dataset(runs: Sequence[Run], cache: str) -> Any:
+    """Return the same, on the disk below ``cache``, which has to be empty."""
     import datasets
 
     features = _features()
@@ -73,10 +93,12 @@ def push_dataset(folder: Path, name: str) -> None:
                 raise ValueError("it is there already, and public; name another or make it private")
             datasets.load_from_disk(folder).push_to_hub(name, private=True)
         except Exception as error:  # of a dozen libraries
-            raise _explain(f"{folder} is written, but not pushed to {name}", error) from error
+            raise _explain_failure(
+                f"{folder} is written, but not pushed to {name}", error
+            ) from error
 
 
-def _explain(what: str, error: BaseException) -> AnnotatorError:
+def _explain_failure(what: str, error: BaseException) -> AnnotatorError:
     if isinstance(error, AnnotatorError):
         return error
     return AnnotatorError(f"{what}: {one_line(str(error) or type(error).__name__)}")
@@ -143,20 +165,22 @@ def rows_of(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             "judge_sha256": run.judge_sha256,
         }
         for annotation in run.annotations():
-            yield common | _row(annotation, versions)
+            row = common | _row(annotation, versions)
+            yield {name: row[name] for name in COLUMNS}
 
 
 def _row(annotation: Annotation, versions: Mapping[str, int]) -> dict[str, Any]:
-    given, fields = annotation.attributes, asdict(annotation)
+    attributes, fields = annotation.attributes, asdict(annotation)
     strings = {
-        name: None if given.get(name) is None else value_of(given, name) for name in ATTRIBUTES
+        name: None if attributes.get(name) is None else value_of(attributes, name)
+        for name in ATTRIBUTES
     }
     return {
         **fields.pop("usage"),
         **fields,
         **strings,
         "rubric_version": versions[annotation.rubric],
-        "passed": given["passed"] if isinstance(given.get("passed"), bool) else None,
+        "passed": attributes["passed"] if isinstance(attributes.get("passed"), bool) else None,
         "attributes": json.dumps(fields["attributes"], ensure_ascii=False),
         "truncated": [
             {"source": source, "characters": n} for source, n in annotation.truncated.items()

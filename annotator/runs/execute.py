@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
-from annotator.runs.annotate import annotate, conclude, conclude_skipped, conclude_unreadable
+from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.manifest import now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line, storable
@@ -25,7 +26,8 @@ class Plan:
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
 
     Raises:
-        AnnotatorError: the judge cannot judge by one of the rubrics.
+        AnnotatorError: the judge cannot judge by one of the rubrics, or a number or ``only`` is
+            none that can be meant.
     """
 
     traces: Traces
@@ -36,6 +38,12 @@ class Plan:
     concurrency: int = 8
 
     def __post_init__(self) -> None:
+        if self.only not in get_args(Only):
+            names = ", ".join(get_args(Only))
+            raise AnnotatorError(f"only: expected one of {names}, found {self.only!r}")
+        for name, number in (("limit", self.limit), ("concurrency", self.concurrency)):
+            if number is not None and number < 1:
+                raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
         for rubric in self.rubrics:
             self.judge.codes(rubric)
 
@@ -51,24 +59,24 @@ class Seen:
     pending: int = 0  # judgements whose answers come later
     examples: list[str] = field(default_factory=list)  # the first hundred problems, in words
 
-    def add(self, trace: Trace | Unreadable) -> None:
+    def add(self, item: Trace | Unreadable) -> None:
         """Count a trace, and keep its problems."""
         self.traces += 1
-        if isinstance(trace, Unreadable):
+        if isinstance(item, Unreadable):
             self.unreadable += 1
-            self._note(f"{trace.path}: {trace.reason}")
+            self._note(f"{item.path or item.id}: {item.reason}")
             return
-        for problem in trace.problems:
+        for problem in item.problems:
             self.problems += 1
-            self._note(f"{trace.id}: {problem}")
+            self._note(f"{item.id}: {problem}")
 
     def ignore(self, item: Ignored) -> None:
         """Count what is no trace."""
         self.ignored += 1
         self._note(f"{item.path}: {item.reason}")
 
-    def describe(self) -> Iterator[str]:
-        """Yield what the user should know of it, a line each."""
+    def describe(self, folder: Path | None) -> Iterator[str]:
+        """Yield what the user should know of it, a line each; ``folder``: the run's."""
         if self.ignored:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
@@ -76,7 +84,8 @@ class Seen:
         for example in self.examples[:5]:
             yield f"  {one_line(example)}"
         if len(self.examples) > 5:
-            yield "  and more: see problems in run.json, or annotate traces"
+            place = folder / "run.json" if folder else "the manifest"
+            yield f"  and more: see problems in {place}, or annotate traces"
 
     def _note(self, text: str) -> None:
         if len(self.examples) < 100:
@@ -96,7 +105,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
     room = asyncio.Semaphore(plan.concurrency)
     spent: list[BudgetReached] = []
 
-    async def judge_trace(trace: Trace, rubric: Rubric) -> None:
+    async def judge(trace: Trace, rubric: Rubric) -> None:
         try:
             annotation = await annotate(trace, rubric, plan.judge)
         except Pending:
@@ -123,26 +132,26 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         await plan.judge.open()
         run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
-            for trace in plan.traces.find():
+            for item in plan.traces.find():
                 await asyncio.sleep(0)  # so that Ctrl-C is heard where nothing else waits
                 if spent:
                     break
-                if isinstance(trace, Ignored):
-                    seen.ignore(trace)
+                if isinstance(item, Ignored):
+                    seen.ignore(item)
                     continue
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
-                seen.add(trace)
+                seen.add(item)
                 for rubric in plan.rubrics:
-                    if run.is_done(trace.id, rubric.id):
+                    if run.is_done(item.id, rubric.id):
                         continue
-                    if isinstance(trace, Unreadable):
-                        record(conclude_unreadable(trace, rubric, plan.judge.id))
-                    elif reason := _not_for(trace, rubric, plan.only):
-                        record(conclude_skipped(trace, rubric, plan.judge.id, reason))
+                    if isinstance(item, Unreadable):
+                        record(annotate_unreadable(item, rubric, plan.judge.id))
+                    elif reason := _not_for(item, rubric, plan.only):
+                        record(annotate_skipped(item, rubric, plan.judge.id, reason))
                     else:
                         await room.acquire()
-                        tasks.create_task(judge_trace(trace, rubric))
+                        tasks.create_task(judge(item, rubric))
     except BaseExceptionGroup as group:
         raise _first(group, AnnotatorError) from group
     finally:
@@ -168,7 +177,7 @@ async def execute_in_batches(
     first time, for those that a stopped process was waiting for.
     """
     while True:
-        await asyncio.gather(*(settle_model() for settle_model in settle))
+        await asyncio.gather(*(step() for step in settle))
         seen = await execute(plan, run, recorded)
         if not (seen.pending and settle):
             return seen
@@ -180,15 +189,18 @@ async def carry_out(
     built: BuiltJudge,
     recorded: Callable[[Annotation], None],
     notice: Callable[[str], None],
+    begin: Callable[[], None],
 ) -> Seen:
     """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
 
-    ``recorded`` is told of every annotation, ``notice`` what the user should know. Raises as
+    ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
+    that the work begins. Raises as
     :func:`execute` does; a run that is cancelled, or stopped by Ctrl-C, keeps what was judged.
     """
     ended: dict[str, Any] = {"status": "stopped"}
     keep = False
     try:
+        begin()
         built.begin(run, notice)
         seen = await execute_in_batches(plan, run, recorded, built.settle)
         if built.outbox:
@@ -229,15 +241,16 @@ class Forecast:
     failing: int = 0
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
+    assumption: str = ""  # what the usage rests on
 
 
-def forecast_plan(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
+def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
     """Return what executing ``plan`` is expected to use; nothing is asked and nothing written.
 
     Raises:
         AnnotatorError: a source does not exist.
     """
-    expected = Forecast()
+    expected = Forecast(assumption=plan.judge.assumption)
     for item in plan.traces.find():
         if isinstance(item, Ignored):
             continue
@@ -284,8 +297,9 @@ def _nothing(traces: Traces, seen: Seen) -> str:
 def _first(group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]) -> BaseException:
     """Return the first error of a kind in a group of errors, else the first one."""
     for error in group.exceptions:
-        candidate = _first(error, kind) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(candidate, kind):
-            return candidate
+        if isinstance(error, BaseExceptionGroup):
+            error = _first(error, kind)
+        if isinstance(error, kind):
+            return error
     first = group.exceptions[0]
     return _first(first, kind) if isinstance(first, BaseExceptionGroup) else first

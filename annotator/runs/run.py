@@ -85,15 +85,15 @@ class Run:
         """
         import pandas as pd
 
-        from annotator.runs.dataset import rows_of
+        from annotator.runs.dataset import COLUMNS, rows_of
 
-        return pd.DataFrame(list(rows_of([self])))
+        return pd.DataFrame(list(rows_of([self])), columns=list(COLUMNS))
 
     def to_dataset(self) -> "Dataset":
-        """Return the same rows as a data set. Raises as :meth:`annotations` does."""
-        from annotator.runs.dataset import make_dataset
+        """Return the same rows as a data set in memory. Raises as :meth:`annotations` does."""
+        from annotator.runs.dataset import hold_dataset
 
-        return make_dataset([self])
+        return hold_dataset([self])
 
     def save(self, path: Path | str) -> "Run":
         """Write the run into a new directory, and return the one that is there.

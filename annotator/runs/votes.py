@@ -34,15 +34,8 @@ def elect(
     takes its evidence from the first voter whose finding it is.
     """
     votes = tuple(
-        Vote(
-            annotation.judge,
-            sample,
-            annotation.status,
-            annotation.primary,
-            annotation.secondary,
-            annotation.error,
-        )
-        for sample, annotation in ballots
+        Vote(vote.judge, sample, vote.status, vote.primary, vote.secondary, vote.error)
+        for sample, vote in ballots
     )
     failed = [vote for vote in votes if vote.status == "failed"]
     counted = [vote for vote in votes if vote.status in ("labelled", "none")]
@@ -58,7 +51,7 @@ def elect(
         words = f"{len(votes) - len(counted)} of {len(votes)} votes failed or are undecided"
         return replace(blank, status="undecided", reason=words)
     many = rubric.choice == "many"
-    elected = _elect_many(counted) if many else _elect_one(counted, rubric)
+    elected = _elect_codes(counted) if many else _elect_label(counted, rubric)
     primary = None if many or not elected.codes else elected.codes[0]
     return replace(
         blank,
@@ -69,29 +62,29 @@ def elect(
         primary=primary,
         secondary=tuple(code for code in elected.codes if code != primary),
         findings=tuple(_finding(code, ballots) for code in elected.codes),
-        rejected=tuple(_collect_rejected(ballots)),
+        rejected=tuple(_merge_rejected(ballots)),
         agreement=_agreement(counted, elected, rubric),
         tie=elected.tie,
     )
 
 
-def _elect_one(votes: Sequence[Vote], rubric: Rubric) -> _Elected:
+def _elect_label(votes: Sequence[Vote], rubric: Rubric) -> _Elected:
     labels = Counter(vote.primary or NONE for vote in votes)
     label, most = labels.most_common(1)[0]
     if 2 * most <= len(votes):
-        tie = tuple(sorted(label for label, n in labels.items() if n == most))
+        tie = tuple(sorted(name for name, n in labels.items() if n == most))
         return _Elected("undecided", (), tie)
     if label == NONE:
         return _Elected("none", (), ())
-    counts = Counter(code for vote in votes for code in vote.codes)
-    others = [code for code, n in counts.items() if code != label and 2 * n > len(votes)]
+    numbers = Counter(code for vote in votes for code in vote.codes)
+    others = [code for code, n in numbers.items() if code != label and 2 * n > len(votes)]
     return _Elected("labelled", (label, *sorted(others, key=rubric.rank)), ())
 
 
-def _elect_many(votes: Sequence[Vote]) -> _Elected:
-    counts = Counter(code for vote in votes for code in vote.codes)
-    codes = tuple(sorted(code for code, n in counts.items() if 2 * n > len(votes)))
-    tie = tuple(sorted(code for code, n in counts.items() if 2 * n == len(votes)))
+def _elect_codes(votes: Sequence[Vote]) -> _Elected:
+    numbers = Counter(code for vote in votes for code in vote.codes)
+    codes = tuple(sorted(code for code, n in numbers.items() if 2 * n > len(votes)))
+    tie = tuple(sorted(code for code, n in numbers.items() if 2 * n == len(votes)))
     return _Elected("labelled" if codes else "undecided" if tie else "none", codes, tie)
 
 
@@ -108,14 +101,14 @@ def _agreement(votes: Sequence[Vote], elected: _Elected, rubric: Rubric) -> floa
 
 
 def _finding(code: str, ballots: Sequence[tuple[int, Annotation]]) -> Finding:
-    given = [
+    findings = [
         finding
         for _, annotation in ballots
         for finding in annotation.findings
         if finding.code == code
     ]
-    return replace(given[0], votes=len(given))
+    return replace(findings[0], votes=len(findings))
 
 
-def _collect_rejected(ballots: Sequence[tuple[int, Annotation]]) -> dict[Rejected, None]:
+def _merge_rejected(ballots: Sequence[tuple[int, Annotation]]) -> dict[Rejected, None]:
     return dict.fromkeys(rejected for _, annotation in ballots for rejected in annotation.rejected)

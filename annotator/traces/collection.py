@@ -7,8 +7,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
+from annotator.text import storable
 from annotator.traces.model import Trace, check_numbers
-from annotator.traces.places import Unreadable
+from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, exists, read_traces
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
@@ -41,19 +42,27 @@ class Traces:
             yield from read_traces(self.places, self.format)
             return
         seen: set[str] = set()
-        for item in self._find_in_sources():
-            if isinstance(item, Trace) and item.id in seen:
-                yield Unreadable(item.id, item.path, "a second trace with this id")
-            else:
+        for n, item in enumerate(self._find_in_sources(), 1):
+            if isinstance(item, Ignored):
                 yield item
-            if isinstance(item, Trace):
-                seen.add(item.id)
+                continue
+            trace_id = item.id
+            while trace_id in seen:  # as a file's, it has an id of its own: nothing stands twice
+                trace_id = f"{trace_id} [{n}]"
+            seen.add(trace_id)
+            if trace_id == item.id:
+                yield item
+            else:
+                reason = f"a second trace with the id {item.id!r}; give each its own"
+                yield Unreadable(trace_id, item.path, reason)
 
     def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:
             if isinstance(source, Trace):
-                problem = check_numbers(source)
-                yield Unreadable(source.id, source.path, problem) if problem else source
+                trace_id, problem = storable(source.id), check_numbers(source)
+                if trace_id != source.id:
+                    problem = "its id holds half a character, which no file can hold"
+                yield Unreadable(trace_id, source.path, problem) if problem else source
             else:
                 yield from read_traces([source], self.format)
 
@@ -101,7 +110,8 @@ class Traces:
             if isinstance(item, Trace):
                 count += 1
             else:
-                problems.append(f"{item.path}: {item.reason}")
+                where = item.path or getattr(item, "id", "")
+                problems.append(f"{where}: {item.reason}")
         return count, problems
 
 

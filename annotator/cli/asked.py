@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from annotator.api import Run, count, draw, read_calibrations
-from annotator.cli.drawing import say_drawn, say_notice
+from annotator import api
+from annotator.cli.output import say_notice
+from annotator.text import one_line
 
 if TYPE_CHECKING:
-    from annotator.calibration.model import Calibrations
+    from annotator import Calibration, Run
     from annotator.reports.table import Table
     from annotator.web.reading import Shown
 
@@ -78,12 +79,12 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 
 @dataclass(frozen=True)
-class ReportOptions:
+class Asked:
     """The runs, what corrects and divides their tables, and for pages the labels of people and
     where the traces are now. ``of_labelled``: shares of the labelled traces alone.
     """
 
-    runs: Sequence[Run]
+    runs: "Sequence[Run]"
     calibration_files: Sequence[Path] = ()
     transfer: bool = False
     by: str | None = None
@@ -99,34 +100,24 @@ class ReportOptions:
             raise click.UsageError("--annotator needs --labels FILE")
 
     @cached_property
-    def calibrations(self) -> "Calibrations | None":
+    def calibrations(self) -> "Sequence[Calibration] | None":
         """The calibrations in the files; None if none was given."""
-        return read_calibrations(*self.calibration_files) if self.calibration_files else None
+        return api.load_calibrations(*self.calibration_files) if self.calibration_files else None
 
-    def tables(self) -> "list[Table]":
+    def count(self) -> "list[Table]":
         """Return the frequency tables of all runs."""
-        return count(
-            *self.runs,
-            calibration=self.calibrations,
-            transfer=self.transfer,
-            by=self.by,
-            of_labelled=self.of_labelled,
-        )
+        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
+        return api.count(*self.runs, **options, by=self.by, of_labelled=self.of_labelled)
 
-    def draw(self, out: Path, plot: str) -> None:
-        """Draw a figure of all runs."""
-        draw(
-            *self.runs,
-            out=out,
-            plot=plot,
-            calibration=self.calibrations,
-            transfer=self.transfer,
-            by=self.by,
-            on_notice=say_notice,
-        )
-        say_drawn(out)
+    def draw(self, plot: str, out: Path, *notices: str) -> None:
+        """Draw a figure of the runs, and say on stderr where it is and what it lacks."""
+        for line in notices:
+            say_notice(line)
+        options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
+        api.draw(*self.runs, out=out, plot=plot, **options, by=self.by, on_notice=say_notice)
+        say_notice(f"figure written to {one_line(str(out))}")
 
-    def pages(self) -> "Shown":
+    def shown(self) -> "Shown":
         """Return what pages show."""
         from annotator.web.people import read_person_labels
         from annotator.web.reading import Shown
@@ -134,4 +125,5 @@ class ReportOptions:
         labels = {}
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
-        return Shown(self.runs, self.calibrations, self.transfer, self.by, labels, self.traces)
+        calibrations = api.group_calibrations(self.calibrations)
+        return Shown(self.runs, calibrations, self.transfer, self.by, labels, self.traces)
