@@ -1,0 +1,58 @@
+"""The way in from Python: a value in, a value out. The command line is a thin layer over it.
+
+Nothing here prints or reads the command line; progress and notices come through callbacks, and the
+errors are those of the command line (:class:`~annotator.errors.AnnotatorError`).
+"""
+
+from annotator.annotations import Annotation
+from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
+from annotator.api.judging import (
+    JudgeSource,
+    Recorded,
+    RubricSource,
+    aannotate,
+    annotate,
+    forecast,
+    llm,
+)
+from annotator.api.reporting import (
+    StatsSummary,
+    check_figure,
+    compare,
+    count,
+    count_together,
+    draw,
+    group_calibrations,
+    load_calibrations,
+    summarize,
+)
+from annotator.runs.execute import Forecast, Only
+from annotator.runs.run import Run, open_run, open_runs
+
+__all__ = [
+    "Annotation",
+    "Forecast",
+    "JudgeSource",
+    "Only",
+    "Recorded",
+    "RubricSource",
+    "Run",
+    "StatsSummary",
+    "aannotate",
+    "annotate",
+    "calibrate",
+    "calibrate_rubrics",
+    "check_figure",
+    "compare",
+    "compare_annotators",
+    "count",
+    "count_together",
+    "draw",
+    "forecast",
+    "group_calibrations",
+    "llm",
+    "load_calibrations",
+    "open_run",
+    "open_runs",
+    "summarize",
+]

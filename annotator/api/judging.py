@@ -1,0 +1,251 @@
+"""Judging traces: at once, in an event loop, or as a forecast."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from annotator.annotations import Annotation, Usage
+from annotator.errors import AnnotatorError, Interrupted
+from annotator.judges.base import Judge
+from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
+from annotator.rubrics import Rubric, load_rubric
+from annotator.runs.execute import Forecast, Only, Plan, carry_out
+from annotator.runs.execute import forecast as forecast_plan
+from annotator.runs.manifest import Manifest, new_manifest, read_manifest
+from annotator.runs.run import Run, open_run
+from annotator.runs.store import RunDirectory, read_done
+from annotator.traces import Traces, TraceSource, load_traces
+
+JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
+"""What :func:`annotator.judges.build.build_judge` takes."""
+RubricSource = str | os.PathLike[str] | Rubric
+"""A rubric, the name of a built-in one, or a YAML file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How far a run is: how many annotations there are, by status, and what they used."""
+
+    annotations: int
+    counts: Mapping[str, int]
+    usage: Usage
+
+
+def annotate(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource = "rules",
+    **options: Any,
+) -> Run:
+    """Judge traces by a rubric or several, and return the run. ``options`` as in :func:`aannotate`.
+
+    Raises:
+        AnnotatorError: as :func:`aannotate`; or an event loop is running here, as in a notebook:
+            there it is ``await aannotate(...)``.
+        Interrupted: Ctrl-C. What was judged is kept: in ``out``, and as the error's ``run``.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise AnnotatorError("an event loop is running here: await aannotate(...) instead")
+    kept: list[Run] = []
+    try:
+        return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
+    except KeyboardInterrupt:
+        where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
+        error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
+        error.run = kept[0] if kept else None
+        raise error from None
+
+
+async def aannotate(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource = "rules",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    concurrency: int = 8,
+    command: str = "annotator.annotate(...)",
+    on_start: Callable[[Run], None] | None = None,
+    on_progress: Callable[[Recorded], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
+    _kept: list[Run] | None = None,
+) -> Run:
+    """Judge traces by a rubric or several, inside a running event loop, and return the run.
+
+    Args:
+        traces: what :func:`load_traces` returns, or takes.
+        rubric: a rubric, the name of a built-in one, a YAML file, or several of them.
+        judge: ``rules``, a model's name, a plug-in, a judge file, settings (:func:`llm`), or an
+            object with the members of :class:`~annotator.judges.base.Judge`.
+        out: the run directory; None: the run is in memory alone (on disk while it is made).
+        resume: go on with the unfinished run in ``out``; what failed is judged again.
+        format: as what paths are read; see :func:`load_traces`.
+        limit: only the first so many traces.
+        only: ``rubric`` leaves it to each rubric which traces it is for, ``failed`` skips passed
+            runs too, ``all`` judges passed and failed ones alike.
+        concurrency: the most calls in flight.
+        command: what the manifest says that the run was started by.
+        on_start: told when the run has begun, with the run as it then is.
+        on_progress: told after every annotation.
+        on_notice: told what the user should know.
+
+    Raises:
+        AnnotatorError: a source, rubric or judge is wrong, no trace was found, the judge had to
+            stop, or the run cannot be written. What was judged until then is the error's ``run``,
+            and kept in ``out``.
+    """
+    if resume and not out:
+        raise AnnotatorError("resume=True needs out, the run directory to go on with")
+    folder = Path(out) if out else None
+    options = (format, limit, only, concurrency)
+    plan, built = _make_plan(traces, rubric, judge, *options, folder if resume else None)
+    manifest = new_manifest(
+        rubrics=plan.rubrics,
+        judge=plan.judge,
+        sources=plan.traces.places,
+        format=plan.traces.format,
+        only=plan.only,
+        limit=plan.limit,
+        concurrency=plan.concurrency,
+        command=command,
+    )
+    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
+    kept = [] if _kept is None else _kept
+    if folder:
+        return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
+    with TemporaryDirectory(prefix="annotator-") as name:
+        return await _execute(plan, built, manifest, Path(name), False, callbacks, _hold, kept)
+
+
+def forecast(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource = "rules",
+    *,
+    resume: str | Path | None = None,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    on_notice: Callable[[str], None] | None = None,
+) -> Forecast:
+    """Return how many calls, tokens and dollars :func:`annotate` is expected to take; nothing is
+    asked and nothing written. ``resume``: the run directory that it would go on with.
+
+    Raises:
+        AnnotatorError: as :func:`aannotate`.
+    """
+    folder = Path(resume) if resume else None
+    options = (format, limit, only, 8)
+    plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
+    built.preview()
+    try:
+        return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
+    finally:
+        built.end(on_notice or _ignore)
+
+
+@dataclass(frozen=True, slots=True)
+class _Callbacks:
+    start: Callable[[Run], None] | None
+    progress: Callable[[Recorded], None] | None
+    notice: Callable[[str], None]
+
+
+def _ignore(text: str) -> None:
+    """Be told nothing."""
+
+
+def _make_plan(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource,
+    format: str,
+    limit: int | None,
+    only: Only,
+    concurrency: int,
+    resumed: Path | None,
+    offline: bool = False,
+) -> tuple[Plan, BuiltJudge]:
+    sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
+    rubrics = tuple(
+        source if isinstance(source, Rubric) else load_rubric(os.fspath(source))
+        for source in sources
+    )
+    if not rubrics or len({rubric.id for rubric in rubrics}) < len(rubrics):
+        raise AnnotatorError("rubric: name one, or several with different ids")
+    if not isinstance(traces, Traces):
+        traces = load_traces(traces, format=format)
+    built = build_judge(judge, concurrency=concurrency, offline=offline)
+    if resumed:
+        built.judge.recall(read_manifest(resumed).learned)
+    return Plan(traces, rubrics, built.judge, limit, only, concurrency), built
+
+
+async def _execute(
+    plan: Plan,
+    built: BuiltJudge,
+    manifest: Manifest,
+    folder: Path,
+    resume: bool,
+    callbacks: _Callbacks,
+    end: Callable[[Path], Run],
+    kept: list[Run],
+) -> Run:
+    """Carry out a plan in a run directory, and return what ``end`` makes of that; where it stops,
+    that is ``kept``, unless nothing was judged.
+    """
+    directory = (RunDirectory.resume if resume else RunDirectory.create)(folder, manifest)
+
+    def report(_: Annotation) -> None:
+        if callbacks.progress:
+            counts = dict(directory.counts)
+            callbacks.progress(Recorded(sum(counts.values()), counts, directory.usage))
+
+    def begin() -> None:
+        if callbacks.start:
+            callbacks.start(end(folder))
+
+    try:
+        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin)
+        run = end(folder)
+    except BaseException as error:
+        with suppress(AnnotatorError):
+            kept.append(end(folder))
+            if isinstance(error, AnnotatorError):
+                error.run = kept[0]
+        raise
+    for line in seen.describe(run.folder):
+        callbacks.notice(line)
+    return run
+
+
+def _hold(folder: Path) -> Run:
+    """Return the run in a directory with its annotations in memory."""
+    run = open_run(folder)
+    return Run(run.manifest, None, tuple(run.annotations()))
+
+
+def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:
+    """Return a judge that asks a model, or several that vote, for :func:`annotate`.
+
+    ``settings`` have the names of a judge file (``base_url``, ``samples``, ``temperature`` ...) and
+    of :class:`~annotator.judges.build.ModelSettings` (``max_cost``, ``rpm`` ...).
+
+    Raises:
+        AnnotatorError: a setting is unknown or wrong.
+    """
+    if isinstance(model, str):
+        return model_settings({"model": model, **settings})
+    return model_settings({"models": [{"model": name} for name in model], **settings})
