@@ -1,4 +1,9 @@
-"""A temporary SQLite file that one thread fills while others read it."""
+"""A temporary SQLite file that one thread fills while others read it.
+
+A database, because memory does not grow with the run as it does with plain arrays and one file of
+texts: measured on bench/view.py, 8 MB above the start for 10,000 annotations and 18 MB for 100,000,
+against 5 MB and 48 MB. The arrays count faster (.01 s against .27 s at 100,000).
+"""
 
 import sqlite3
 import tempfile
