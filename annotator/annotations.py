@@ -23,12 +23,33 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """A verified quote: ``source_text[start:end] == quote``, offsets in characters.
+
+    ``match`` is ``exact`` if the judge gave these very characters, ``typography`` if its text
+    differed in nothing but white space, case, quotation marks, dashes, emphasis, escapes or
+    punctuation at the ends.
+    """
+
+    quote: str
+    source: str
+    start: int
+    end: int
+    match: Literal["exact", "typography"]
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """A finding as a judge makes it, before its quotes are checked."""
+    """A finding as a judge makes it, before its quotes are checked.
+
+    ``evidence`` are the places of its quotes, one for each, where the judge has had them found
+    (:func:`annotator.evidence.verify`): they are held against the trace and not looked for again.
+    """
 
     code: str
     rationale: str
     quotes: tuple[Quote, ...]
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +124,6 @@ class Ballot:
     judge: str
     sample: int
     verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A verified quote: ``source_text[start:end] == quote``, offsets in characters.
-
-    ``match`` is ``exact`` if the judge gave these very characters, ``typography`` if its text
-    differed in nothing but white space, case, quotation marks, dashes, emphasis, escapes or
-    punctuation at the ends.
-    """
-
-    quote: str
-    source: str
-    start: int
-    end: int
-    match: Literal["exact", "typography"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def _exact(quote: str, source: Source) -> list[Span]:
         start, end = _whole_words(text, at, at + len(quote))
         cut = (start, end) != (at, at + len(quote))
         enough = not cut or len(text[start:end].split()) >= _WHOLE
-        crossed = max((place for place in source.breaks if start <= place < end), default=None)
+        crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
         if enough and crossed is None:
             match: Literal["exact", "typography"] = "typography" if cut else "exact"
             spans.append(Span(source.id, start, end, text[start:end], match, source.origin))
@@ -188,7 +188,7 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
             for match in _pattern(variant, emphasis, underscores, unsigned).finditer(source.text):
                 start, end = match.span()
                 whole = not _inside_word(source.text, start) and not _inside_word(source.text, end)
-                balanced = not underscores or _is_emphasis(match.groups())
+                balanced = not underscores or _pair_up(match.groups())
                 if whole and balanced and not _crosses(source, start, end):
                     passage = match.group()
                     span = Span(source.id, start, end, passage, "typography", source.origin)
@@ -244,7 +244,7 @@ def _is_word(token: str) -> bool:
     return token[0].isalnum() or token[0] == "_"
 
 
-def _is_emphasis(groups: Iterable[str | None]) -> bool:
+def _pair_up(groups: Iterable[str | None]) -> bool:
     """Whether underscores before and after words pair up as emphasis: ``_never_``, ``_a b_``."""
     open_marks: list[str] = []
     for n, mark in enumerate(groups):
@@ -295,17 +295,18 @@ def verify(
     """
     if claim.code not in {code.id for code in rubric.codes}:
         return [], [f"{one_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
-    spans: dict[int, Span] = {}
+    spans = _recheck(claim, trace, rubric)
     reasons: dict[int, str] = {}
     # The longest first, so that a short one that stands in several places leaves it room.
-    for n, quote in sorted(enumerate(claim.quotes), key=lambda pair: -len(pair[1].text)):
+    missing = [] if spans else list(enumerate(claim.quotes))
+    for n, quote in sorted(missing, key=lambda pair: -len(pair[1].text)):
         span, reason = _resolve(quote, trace, rubric, spans.values())
         if span:
             spans[n] = span
         else:
             wanted = hints and len(reasons) < _MOST_HINTS and reason.startswith("not found")
             hint = _near(quote, trace, rubric) if wanted else ""
-            reasons[n] = f"quote {_quote_words(quote.text)}: {reason}{hint}"
+            reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}{hint}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
         Evidence(span.quote, span.source, span.start, span.end, span.match)
@@ -321,7 +322,33 @@ def verify(
     return evidence, wrong
 
 
-def _quote_words(quote: str) -> str:
+def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
+    """Return the passages of a claim whose quotes were found before, by the number of the quote.
+
+    They are held to all that a search holds them to, but that words which differ in typography are
+    the judge's. None at all if one does not stand: then every quote is looked for.
+    """
+    spans: dict[int, Span] = {}
+    if len(claim.evidence) != len(claim.quotes):
+        return spans
+    for n, (evidence, quote) in enumerate(zip(claim.evidence, claim.quotes, strict=True)):
+        source, _ = _find_named(evidence.source, trace, rubric)
+        start, end = evidence.start, evidence.end
+        if source is None or not 0 <= start < end or source.text[start:end] != evidence.quote:
+            return {}
+        span = Span(source.id, start, end, evidence.quote, evidence.match, source.origin)
+        cut = _whole_words(source.text, start, end) != (start, end)
+        taken = any(_overlap(span, other) for other in spans.values())
+        if cut or taken or not _WORD.search(span.quote) or _crosses(source, start, end):
+            return {}
+        reworded = evidence.match == "exact" and quote.text.strip() != evidence.quote
+        if reworded or not _identifies(span, source.text):
+            return {}
+        spans[n] = span
+    return spans
+
+
+def _quote_for_reason(quote: str) -> str:
     return f'"{one_line(quote, 120)}"'
 
 
@@ -329,7 +356,7 @@ def _resolve(
     quote: Quote, trace: Trace, rubric: Rubric, taken: Iterable[Span]
 ) -> tuple[Span | None, str]:
     """Return the passage a quote stands for, or None and the reason."""
-    source, closed = _find_source(quote.source, trace, rubric)
+    source, closed = _find_named(quote.source, trace, rubric)
     if closed:
         return None, f"{closed} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
@@ -347,7 +374,7 @@ def _resolve(
     return None, f"not found in {named}, nor anywhere else"
 
 
-def _find_source(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
+def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
     """Return the source that a judge names, or the id of one that the rubric does not accept.
 
     Steps are not even read where the rubric accepts none.
@@ -384,7 +411,7 @@ def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
 
     best_score, best = 75.0, ""
     room = _NEAR_LIMIT
-    named, _ = _find_source(quote.source, trace, rubric)
+    named, _ = _find_named(quote.source, trace, rubric)
     for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
         text = source.text[:room]
         room -= len(text)

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import signal
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -550,6 +551,41 @@ def test_claim_with_two_passages_is_a_finding():
         Evidence("I take the parser", "message:1", 0, 17, "exact"),
         Evidence("Fine, I take the printer", "message:2", 0, 24, "typography"),
     )
+
+
+AGAIN = talk("go on with it, go on with it, go on within")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "start"),
+    [
+        pytest.param(("go on with it", "message:1", 15, 28, "exact"), 15, id="stands-there"),
+        pytest.param(("go on with it", "message:1", 14, 27, "exact"), 0, id="not-there"),
+        pytest.param(("go on with it", "message:2", 15, 28, "exact"), 0, id="no-such-source"),
+        pytest.param(("go on with it", "message:1", -28, -15, "exact"), 0, id="no-place"),
+        pytest.param(("go on with", "message:1", 30, 40, "typography"), 0, id="cuts-a-word"),
+        pytest.param((" ", "message:1", 14, 15, "typography"), 0, id="no-words"),
+        pytest.param(("go", "message:1", 15, 17, "typography"), 0, id="identifies-nothing"),
+        pytest.param(("go on", "message:1", 15, 20, "exact"), 0, id="not-the-judges-words"),
+    ],
+)
+def test_a_place_that_was_found_before_is_kept_if_it_stands(evidence, start):
+    """Where it does not, the quote is looked for, and stands first at 0."""
+    before = replace(claim("free", ("go on with it", "message:1")), evidence=(Evidence(*evidence),))
+    (finding,), rejected = check(Verdict((before,)), AGAIN, RUBRIC)
+    assert rejected == []
+    assert [(passage.quote, passage.start) for passage in finding.evidence] == [
+        ("go on with it", start)
+    ]
+
+
+def test_places_found_before_must_be_as_many_and_apart():
+    quotes = [("go on with it", "message:1")] * 2
+    first = Evidence("go on with it", "message:1", 0, 13, "exact")
+    for evidence in ((first,), (first, first)):
+        before = replace(claim("pair", *quotes), evidence=evidence)
+        passages, wrong = verify(before, AGAIN, RUBRIC)
+        assert ([passage.start for passage in passages], wrong) == ([0, 15], [])
 
 
 def test_two_passages_of_one_source_will_do():

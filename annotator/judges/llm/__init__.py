@@ -9,7 +9,7 @@ from annotator.annotations import Claim, Usage, Verdict
 from annotator.errors import Pending, UnreadableTrace
 from annotator.evidence import verify
 from annotator.judges.base import Mode
-from annotator.judges.llm.answer import Answer, Wrong, answer_schema, answer_text, read_answer
+from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import (
     LEAST,
@@ -199,15 +199,15 @@ class LLMJudge(Model):
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
             try:
-                return self._read(reply, judgement).verdict()
+                return self._read(reply, judgement)
             except Wrong as error:
                 wrong = error
                 question = question.again(reply, error)
-        if wrong.answer is not None:
-            return wrong.answer.verdict()
+        if wrong.verdict is not None:
+            return wrong.verdict
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
 
-    def _read(self, reply: Reply, judgement: Judgement) -> Answer:
+    def _read(self, reply: Reply, judgement: Judgement) -> Verdict:
         text = answer_text(reply, self.mode)
         if text is None:
             what = "call the function exactly once" if self.mode == "tools" else "one JSON object"

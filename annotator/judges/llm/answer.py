@@ -6,6 +6,7 @@ the end of its context.
 
 import json
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -67,16 +68,18 @@ class Answer(BaseModel):
 class Wrong(Exception):
     """An answer that is not accepted; the message is for the model to answer again.
 
-    ``answer``: it has the right form, and only its quotes do not stand.
+    ``verdict``: what it says, where it has the right form and only its quotes do not stand.
     """
 
-    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+    def __init__(self, reason: str, verdict: Verdict | None = None) -> None:
         super().__init__(reason)
-        self.answer = answer
+        self.verdict = verdict
 
 
-def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
-    """Return the answer in a JSON text, if its form is right and its quotes stand in the trace.
+def read_answer(text: str, trace: Trace, rubric: Rubric) -> Verdict:
+    """Return the verdict in a JSON text, if its form is right and its quotes stand in the trace.
+
+    The claims have the places of their quotes: they are looked for here, and nowhere again.
 
     Raises:
         Wrong: everything that is wrong with it.
@@ -90,11 +93,15 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Answer:
     wrong = _contradictions(answer, rubric)
     if wrong:
         raise Wrong("; ".join(wrong))
-    for claim in answer.verdict().claims:
-        wrong += verify(claim, trace, rubric, hints=True)[1]
+    verdict, claims = answer.verdict(), []
+    for claim in verdict.claims:
+        evidence, reasons = verify(claim, trace, rubric, hints=True)
+        claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
+        wrong += reasons
+    verdict = replace(verdict, claims=tuple(claims))
     if wrong:
-        raise Wrong("; ".join(wrong), answer)
-    return answer
+        raise Wrong("; ".join(wrong), verdict)
+    return verdict
 
 
 def _describe(error: Any) -> str:

@@ -40,7 +40,7 @@ class Question:
 
     def again(self, reply: Reply, wrong: Wrong) -> "Question":
         """Return the question after a wrong answer."""
-        words = ask_again(str(wrong), quotes=wrong.answer is not None)
+        words = ask_again(str(wrong), quotes=wrong.verdict is not None)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
 
     def key(self, options: Options) -> str:
