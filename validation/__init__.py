@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from validation.agreement import (
         Agreement,
+        ImpliedAgreement,
         RaterAgreement,
         agreement_of,
         cohen_kappa,
         confusion,
+        implied_by_shares,
         kappa_ase,
     )
     from validation.clusters import clustered_share, flag_design_effect
@@ -28,29 +30,48 @@ if TYPE_CHECKING:
         paired_difference,
     )
     from validation.estimate import Estimate
-    from validation.intervals import Interval, goodman, wilson, wilson_effective
+    from validation.intervals import Interval, goodman, sison_glaz, wilson, wilson_effective
     from validation.misclassification import lang_reiczigel, rogan_gladen
-    from validation.planning import expected_half_widths
+    from validation.planning import (
+        SampleSize,
+        ZeroCount,
+        expected_half_widths,
+        probability_at_least,
+        sample_size,
+        sample_size_at_least,
+        zero_count_upper,
+    )
     from validation.prevalence import Cell, cell, poststratify, ppi_mean, recall_estimate
-    from validation.published import auc, retention
-    from validation.reliability import Flips, Retest, krippendorff_alpha, retest
+    from validation.published import (
+        auc,
+        matches_printed,
+        percent_difference,
+        possible_counts,
+        retention,
+        round_half_up,
+        row_means,
+    )
+    from validation.reliability import Flips, Retest, gwet_ac1_raters, krippendorff_alpha, retest
     from validation.resampling import BootstrapInterval, cluster_bootstrap, cluster_mean
-    from validation.sets import SetAgreement, set_agreement
+    from validation.sets import PrimaryAgreement, SetAgreement, primary_agreement, set_agreement
 
 _MODULES = {
-    "agreement": "Agreement RaterAgreement agreement_of cohen_kappa confusion kappa_ase",
+    "agreement": "Agreement ImpliedAgreement RaterAgreement agreement_of cohen_kappa"
+    " confusion implied_by_shares kappa_ase",
     "clusters": "clustered_share flag_design_effect",
     "codes": "Averages CodeReport CodeScore code_report confusion_matrix",
     "comparison": "Test adjust difference fisher mcnemar mover paired_difference",
     "estimate": "Estimate",
-    "intervals": "Interval goodman wilson wilson_effective",
+    "intervals": "Interval goodman sison_glaz wilson wilson_effective",
     "misclassification": "lang_reiczigel rogan_gladen",
-    "planning": "expected_half_widths",
+    "planning": "SampleSize ZeroCount expected_half_widths probability_at_least"
+    " sample_size sample_size_at_least zero_count_upper",
     "prevalence": "Cell cell poststratify ppi_mean recall_estimate",
-    "published": "auc retention",
-    "reliability": "Flips Retest krippendorff_alpha retest",
+    "published": "auc matches_printed percent_difference possible_counts"
+    " retention round_half_up row_means",
+    "reliability": "Flips Retest gwet_ac1_raters krippendorff_alpha retest",
     "resampling": "BootstrapInterval cluster_bootstrap cluster_mean",
-    "sets": "SetAgreement set_agreement",
+    "sets": "PrimaryAgreement SetAgreement primary_agreement set_agreement",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -63,11 +84,15 @@ __all__ = [
     "CodeScore",
     "Estimate",
     "Flips",
+    "ImpliedAgreement",
     "Interval",
+    "PrimaryAgreement",
     "RaterAgreement",
     "Retest",
+    "SampleSize",
     "SetAgreement",
     "Test",
+    "ZeroCount",
     "adjust",
     "agreement_of",
     "auc",
@@ -84,21 +109,34 @@ __all__ = [
     "fisher",
     "flag_design_effect",
     "goodman",
+    "gwet_ac1_raters",
+    "implied_by_shares",
     "kappa_ase",
     "krippendorff_alpha",
     "lang_reiczigel",
+    "matches_printed",
     "mcnemar",
     "mover",
     "paired_difference",
+    "percent_difference",
+    "possible_counts",
     "poststratify",
     "ppi_mean",
+    "primary_agreement",
+    "probability_at_least",
     "recall_estimate",
     "retention",
     "retest",
     "rogan_gladen",
+    "round_half_up",
+    "row_means",
+    "sample_size",
+    "sample_size_at_least",
     "set_agreement",
+    "sison_glaz",
     "wilson",
     "wilson_effective",
+    "zero_count_upper",
 ]
 
 

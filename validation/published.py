@@ -1,11 +1,94 @@
-"""Columns of printed tables: the area under a curve, and how much of it is kept."""
+"""Checks of printed tables: can these percentages be, do these columns belong together?"""
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from itertools import pairwise
 
+from validation.checks import whole
 from validation.estimate import Estimate
+
+
+def possible_counts(percent: float, n: int, decimals: int) -> list[int]:
+    """Return all counts out of n that are this percentage, rounded to so many decimals.
+
+    A count whose percentage lies exactly between two printed ones is possible for both. No count
+    at all means that the base is not n, or that the number is no share of items.
+
+    Args:
+        percent: as printed, at least 0.
+        n: the base, at least 1.
+        decimals: decimals of the printed percentage, at least 0.
+
+    Raises:
+        ValueError: an argument is not in its range, or ``percent`` has more decimals.
+
+    Source: the GRIM test, N. J. L. Brown and J. A. J. Heathers, Soc. Psychol. Personal. Sci. 8
+    (2017) 363-369. Own code: exact arithmetic in three lines.
+    """
+    base, places = whole("n", n), whole("decimals", decimals)
+    if base < 1 or places < 0:
+        raise ValueError(f"n must be at least 1 and decimals at least 0, not {base} and {places}")
+    printed = Fraction(_decimal("percent", percent))
+    unit = Fraction(1, 10**places)
+    if printed < 0 or printed % unit:
+        raise ValueError(f"percent must be at least 0 and have {places} decimals, not {percent!r}")
+    least = math.ceil((printed - unit / 2) * base / 100)
+    most = math.floor((printed + unit / 2) * base / 100)
+    return list(range(max(0, least), min(base, most) + 1))
+
+
+def percent_difference(first: float, second: float) -> float:
+    """Return first - second of two printed numbers, exact in their decimals: 0.3 - 0.1 is 0.2.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    # Adding 0 makes 0 of -0.
+    return float(_decimal("first", first) - _decimal("second", second)) + 0.0
+
+
+def round_half_up(value: float, decimals: int) -> float:
+    """Return a number rounded as tables are, halves away from zero, and never -0.
+
+    Raises:
+        ValueError: the number is not finite.
+    """
+    unit = Decimal(1).scaleb(-whole("decimals", decimals))
+    return float(_decimal("value", value).quantize(unit, rounding=ROUND_HALF_UP)) + 0.0
+
+
+def matches_printed(value: float, printed: float, decimals: int) -> bool:
+    """Return whether a number can have been printed so with so many decimals.
+
+    It may be half a unit of the last decimal off, whichever way halves were rounded; a rounding
+    error of the value itself is allowed for.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    unit = Decimal(1).scaleb(-whole("decimals", decimals))
+    gap = abs(_decimal("value", value) - _decimal("printed", printed))
+    return gap <= unit / 2 + Decimal("1e-12")
+
+
+def row_means(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Return the plain mean of each column over all rows, as the last row of a table has it.
+
+    Args:
+        rows: one or more, all of the same length, of finite numbers.
+
+    Raises:
+        ValueError: no rows, rows of different lengths, or a number is not finite.
+    """
+    if not rows:
+        raise ValueError("no rows, so no means")
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        raise ValueError(f"all rows must be of the same length, not {sorted(lengths)}")
+    exact = [[_decimal("a number of the table", number) for number in row] for row in rows]
+    return [float(sum(column) / len(rows)) for column in zip(*exact, strict=True)]
 
 
 def auc(midpoints: Sequence[float], rates: Sequence[float | None]) -> Estimate:

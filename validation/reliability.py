@@ -6,7 +6,7 @@ codes.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from validation.checks import whole
 from validation.clusters import clustered_share
 from validation.distances import jaccard_distance, masi_distance
 from validation.estimate import Estimate
@@ -136,6 +137,57 @@ def alpha_of_sets(
         resamples=resamples,
         seed=seed,
         weights=weight / weight.mean() if len(weight) else weight,
+    )
+
+
+def gwet_ac1_raters(
+    ratings: Sequence[Sequence[Any]],
+    categories: int | Collection[Hashable],
+    confidence: float = 0.95,
+) -> Estimate:
+    """Return Gwet's AC1 of any number of raters, without an interval.
+
+    The observed agreement is the mean over units with at least two ratings, the shares of the
+    labels behind the expected one are means over all units with a rating.
+
+    Args:
+        ratings: see the module.
+        categories: all labels that could have been given, or their number; AC1 depends on it.
+        confidence: only passed on.
+
+    Returns:
+        Undefined, with a reason, if no unit has two ratings, or there is one category only.
+
+    Raises:
+        ValueError: a label is outside the categories, there are more labels than categories, or
+            the ratings are as for ``krippendorff_alpha``.
+
+    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
+    pins an old scipy and rounds to 5 digits.
+    """
+    units = [unit for unit in _units(ratings, "nominal") if unit]
+    used = {label for unit in units for label in unit}
+    number = _number_of_categories(used, categories)
+    shares: Counter[Hashable] = Counter()
+    for unit in units:
+        for label, count in unit.items():
+            shares[label] += Fraction(count, unit.total() * len(units))  # type: ignore[assignment]
+    agreements = [_agreement(unit) for unit in units if unit.total() > 1]
+    observed = sum(agreements) / len(agreements) if agreements else None
+    expected = (
+        sum(share * (1 - share) for share in shares.values()) / (number - 1)
+        if number > 1 and units
+        else None
+    )
+    reason = None
+    if observed is None:
+        reason = _NO_PAIRS
+    elif expected is None:
+        reason = "one category only: raters cannot but agree"
+    return _correct(
+        "gwet_ac1",
+        *(observed, expected, reason, len(agreements), confidence),
+        {"n_categories": number},
     )
 
 
@@ -393,3 +445,15 @@ def _correct(
     return Estimate(
         measure, value, None, None, n, confidence, "none", reason, shares | dict(inputs)
     )
+
+
+def _number_of_categories(used: set[Hashable], categories: int | Collection[Hashable]) -> int:
+    if isinstance(categories, Collection):
+        outside = sorted(map(repr, used.difference(categories)))
+        if outside:
+            raise ValueError(f"labels outside the categories: {', '.join(outside)}")
+        return len(set(categories))
+    number = whole("the number of categories", categories)
+    if number < max(1, len(used)):
+        raise ValueError(f"there are {len(used)} labels, more than {number} categories")
+    return number

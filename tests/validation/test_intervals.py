@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, poisson
 
 import validation
 from tests.conftest import ROOT
+from validation import sison_glaz
 from validation.intervals import goodman, wilson, wilson_effective
 
 
@@ -195,3 +197,30 @@ def test_more_confidence_is_never_narrower(counts, one, other):
     narrow, wide = wilson(*counts, min(one, other)), wilson(*counts, max(one, other))
     assert wide.low <= narrow.low + 1e-12
     assert wide.high >= narrow.high - 1e-12
+
+
+def exact_sison_glaz(counts, confidence=0.95):
+    """Return c by exact convolution of the truncated Poisson numbers."""
+    n = sum(counts)
+
+    def within(c):
+        total = np.array([1.0])
+        for k in counts:
+            part = np.zeros(n + 1)
+            inside = np.arange(max(k - c, 0), min(k + c, n) + 1)
+            part[inside] = poisson.pmf(inside, k)
+            total = np.convolve(total, part)[: n + 1]
+        return total[n] / poisson.pmf(n, n)
+
+    c = 0
+    while within(c + 1) <= confidence:
+        c += 1
+    return c
+
+
+def test_sison_glaz_has_the_exact_lower_distance():
+    # The sum of the truncated Poisson numbers is convolved here, not approximated.
+    counts = [56, 72, 73, 59, 62, 87, 58]
+    for one, k in zip(sison_glaz(counts), counts, strict=True):
+        assert k - one.low * 467 == pytest.approx(exact_sison_glaz(counts), abs=0)
+        assert one.low < one.value < one.high

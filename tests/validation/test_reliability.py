@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
+from validation import agreement_of, gwet_ac1_raters
 from validation.distances import jaccard_distance, masi_distance
 from validation.reliability import krippendorff_alpha, retest
 
@@ -218,3 +219,43 @@ def test_retest_of_a_steady_judge():
 def test_retest_refuses():
     with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
         retest([["a"], ["a", 3]])
+
+
+def test_ac1_of_raters():
+    # irrCAC's data set raw4raters: .77544.
+    found = gwet_ac1_raters(FOUR_OBSERVERS, 5)
+    assert found.value == pytest.approx(0.77544, abs=5e-6)
+    assert found == gwet_ac1_raters(FOUR_OBSERVERS, [1, 2, 3, 4, 5])
+    assert found.n == 11
+    assert gwet_ac1_raters(FOUR_OBSERVERS, 6).value > found.value
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
+def test_ac1_of_two_raters(pairs):
+    ratings = [list(rater) for rater in zip(*pairs, strict=True)]
+    of_two = agreement_of(*ratings, categories="abc").ac1.value
+    assert gwet_ac1_raters(ratings, 3).value == pytest.approx(of_two)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "categories", "reason"),
+    [
+        ([], 2, "no unit"),
+        ([["a"], [None]], 2, "no unit"),
+        ([["a"], ["a"]], 1, "one category only"),
+        ([["a"], ["a"]], ["a"], "one category only"),
+    ],
+)
+def test_ac1_of_raters_undefined(ratings, categories, reason):
+    found = gwet_ac1_raters(ratings, categories)
+    assert found.value is None
+    assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [(1, "2 labels, more than 1 cat"), (["a"], "outside the categories: 'b'"), (0, "more than 0")],
+)
+def test_ac1_of_raters_refuses(categories, message):
+    with pytest.raises(ValueError, match=message):
+        gwet_ac1_raters([["a"], ["b"]], categories)
