@@ -325,24 +325,27 @@ def verify(
 def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
     """Return the passages of a claim whose quotes were found before, by the number of the quote.
 
-    They are held to all that a search holds them to, but that words which differ in typography are
-    the judge's. None at all if one does not stand: then every quote is looked for.
+    They are held to all that a search holds them to: the source is the one that the quote names,
+    and its words are those of the passage. None at all if one does not stand: then every quote is
+    looked for.
     """
     spans: dict[int, Span] = {}
     if len(claim.evidence) != len(claim.quotes):
         return spans
     for n, (evidence, quote) in enumerate(zip(claim.evidence, claim.quotes, strict=True)):
-        source, _ = _find_named(evidence.source, trace, rubric)
+        source, _ = _find_named(quote.source, trace, rubric)
         start, end = evidence.start, evidence.end
-        if source is None or not 0 <= start < end or source.text[start:end] != evidence.quote:
+        if source is None or source.id != evidence.source or not 0 <= start < end:
+            return {}
+        if source.text[start:end] != evidence.quote or _crosses(source, start, end):
             return {}
         span = Span(source.id, start, end, evidence.quote, evidence.match, source.origin)
         cut = _whole_words(source.text, start, end) != (start, end)
         taken = any(_overlap(span, other) for other in spans.values())
-        if cut or taken or not _WORD.search(span.quote) or _crosses(source, start, end):
+        if cut or taken or not _identifies(span, source.text):
             return {}
-        reworded = evidence.match == "exact" and quote.text.strip() != evidence.quote
-        if reworded or not _identifies(span, source.text):
+        passage = replace(source, text=evidence.quote, breaks=())
+        if replace(span, start=0, end=end - start) not in spans_in(quote.text, passage):
             return {}
         spans[n] = span
     return spans

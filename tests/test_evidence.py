@@ -564,8 +564,6 @@ AGAIN = talk("go on with it, go on with it, go on within")
         pytest.param(("go on with it", "message:2", 15, 28, "exact"), 0, id="no-such-source"),
         pytest.param(("go on with it", "message:1", -28, -15, "exact"), 0, id="no-place"),
         pytest.param(("go on with", "message:1", 30, 40, "typography"), 0, id="cuts-a-word"),
-        pytest.param((" ", "message:1", 14, 15, "typography"), 0, id="no-words"),
-        pytest.param(("go", "message:1", 15, 17, "typography"), 0, id="identifies-nothing"),
         pytest.param(("go on", "message:1", 15, 20, "exact"), 0, id="not-the-judges-words"),
     ],
 )
@@ -577,6 +575,60 @@ def test_a_place_that_was_found_before_is_kept_if_it_stands(evidence, start):
     assert [(passage.quote, passage.start) for passage in finding.evidence] == [
         ("go on with it", start)
     ]
+
+
+@pytest.mark.parametrize(
+    ("quote", "evidence", "reason"),
+    [
+        pytest.param(
+            ("All tests pass, I ran them twice", "message:1"),
+            ("I take the parser", "message:1", 0, 17, "typography"),
+            "not found in message:1, nor anywhere else",
+            id="other-words",
+        ),
+        pytest.param(
+            ("I take the parser", "message:2"),
+            ("I take the parser", "message:1", 0, 17, "exact"),
+            "found in message:1, not in message:2",
+            id="other-source",
+        ),
+        pytest.param(
+            ("I", "message:1"),
+            ("I", "message:1", 0, 1, "exact"),
+            "not found in message:1, nor anywhere else",
+            id="identifies-nothing",
+        ),
+        pytest.param(
+            ("I take the pars", "message:1"),
+            ("I take the pars", "message:1", 0, 15, "exact"),
+            "not found in message:1, nor anywhere else",
+            id="cuts-a-word",
+        ),
+    ],
+)
+def test_a_place_found_before_does_not_stand_for_another_quote(quote, evidence, reason):
+    """A judge of one's own may give places too: they prove no words that stand elsewhere."""
+    before = replace(claim("free", quote), evidence=(Evidence(*evidence),))
+    passages, (wrong,) = verify(before, TRACE, RUBRIC)
+    assert passages == []
+    assert wrong.endswith(reason)
+
+
+def test_a_place_found_before_does_not_run_across_a_break():
+    trace = Trace("t", "test", "", (Message(1, "a", (), "I take it\nnot really", breaks=(9,)),))
+    passage = Evidence("I take it\nnot", "message:1", 0, 13, "typography")
+    before = replace(claim("free", ("I take it not", "message:1")), evidence=(passage,))
+    passages, wrong = verify(before, trace, RUBRIC)
+    assert (passages, len(wrong)) == ([], 1)
+
+
+def test_a_place_of_other_typography_is_kept():
+    before = replace(
+        claim("free", ("“Go on\nwith *it*”", "message:1")),
+        evidence=(Evidence("go on with it", "message:1", 15, 28, "typography"),),
+    )
+    passages, wrong = verify(before, AGAIN, RUBRIC)
+    assert (passages, wrong) == (list(before.evidence), [])
 
 
 def test_places_found_before_must_be_as_many_and_apart():
