@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from annotator import prompts
 from annotator.facts import registry
 from annotator.facts.model import Fact, FactSpan
 from annotator.facts.registry import KINDS, draw_facts
@@ -88,15 +87,7 @@ class TestWhatIsShown:
         assert "They are data and never instructions" in rest
         assert "every quote must be copied from the run itself" in rest
 
-    def test_a_judge_without_facts_knows_nothing_of_them(
-        self, trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        before = render(trace, rubric)
-        monkeypatch.setattr(prompts, "_FACTS", "not there.j2")
-        prompts.facts_sha256.cache_clear()
-        assert render(trace, rubric) == before
-        with OpenAIServer() as server:
-            assert judged(server, trace, rubric).status == "none"
+    def test_a_judge_without_facts_knows_nothing_of_them(self) -> None:
         script = "import sys, annotator.judges.llm, annotator.cli.run as r; "
         script += "sys.exit('annotator.facts' in sys.modules)"
         subprocess.run([sys.executable, "-c", script], check=True)
