@@ -14,6 +14,9 @@ Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
 
 
+Match = Literal["exact", "typography", "moved"]
+
+
 @dataclass(frozen=True, slots=True)
 class Quote:
     """A passage as a judge gives it: its text, and the id of the source it says it comes from."""
@@ -28,14 +31,15 @@ class Evidence:
 
     ``match`` is ``exact`` if the judge gave these very characters, ``typography`` if its text
     differed in nothing but white space, case, quotation marks, dashes, emphasis, escapes or
-    punctuation at the ends.
+    punctuation at the ends, and ``moved`` if it gave these very characters and named another
+    source, in which they do not stand; ``source`` is the only one in which they do.
     """
 
     quote: str
     source: str
     start: int
     end: int
-    match: Literal["exact", "typography"]
+    match: Match
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ ellipsis at either end. What is accepted is always the source's own text with it
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from itertools import permutations
 
-from annotator.annotations import Claim, Evidence, Finding, Quote, Rejected, Verdict
-from annotator.rubrics import Rubric
+from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
+from annotator.rubrics import Code, Rubric
 from annotator.text import one_line
 from annotator.traces import ORIGINS, Origin, Source, Trace
 
@@ -58,14 +58,15 @@ _WHOLE = 6  # whole words that must be left of a quote whose ends cut words
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A passage of a source: ``source_text[start:end] == quote``."""
+    """A passage of a source: ``source_text[start:end] == quote``. ``agent``: its author."""
 
     source: str
     start: int
     end: int
     quote: str
-    match: Literal["exact", "typography"]
+    match: Match
     origin: Origin
+    agent: str | None = None
 
 
 def locate(quote: str, trace: Trace, origins: tuple[Origin, ...] = ORIGINS) -> list[Span]:
@@ -106,8 +107,9 @@ def _exact(quote: str, source: Source) -> list[Span]:
         enough = not cut or len(text[start:end].split()) >= _WHOLE
         crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
         if enough and crossed is None:
-            match: Literal["exact", "typography"] = "typography" if cut else "exact"
-            spans.append(Span(source.id, start, end, text[start:end], match, source.origin))
+            match: Match = "typography" if cut else "exact"
+            passage = text[start:end]
+            spans.append(Span(source.id, start, end, passage, match, source.origin, source.agent))
         # What repeats itself may stand once more right after the break that it crosses here.
         at = text.find(quote, at + len(quote) if crossed is None else crossed + 1)
     return spans
@@ -191,8 +193,8 @@ def _tolerant(quote: str, source: Source) -> list[Span]:
                 balanced = not underscores or _pair_up(match.groups())
                 if whole and balanced and not _crosses(source, start, end):
                     passage = match.group()
-                    span = Span(source.id, start, end, passage, "typography", source.origin)
-                    spans.append(span)
+                    where = (source.id, start, end, passage)
+                    spans.append(Span(*where, "typography", source.origin, source.agent))
                 if len(spans) == _MOST_SPANS:
                     break
             if spans:
@@ -268,9 +270,10 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
 def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding], list[Rejected]]:
     """Return the verdict's claims as findings with verified evidence, and those not accepted.
 
-    A claim is accepted if every one of its quotes stands in the source it names, if that source is
-    of an origin the rubric allows, and if there are as many separate passages as the rubric asks
-    for. Nothing else is ever a finding.
+    A claim is accepted if every one of its quotes stands in the source it names (or, word for word,
+    in exactly one other: then it is marked as ``moved``), if that source is of an origin the rubric
+    allows, and if there are as many separate passages as the rubric asks for, from the places and
+    authors that it asks for. Nothing else is ever a finding.
     """
     findings: list[Finding] = []
     rejected: list[Rejected] = []
@@ -315,11 +318,31 @@ def verify(
     needed = rubric.quotes_needed(claim.code)
     if not wrong and len(evidence) < needed:
         wrong.append(f"{claim.code}: {len(evidence)} quote(s), {needed} separate passages needed")
-    must = rubric.code(claim.code).must_quote
-    origins = {span.origin for span in spans.values()}
-    if not wrong and must and not origins & set(must):
-        wrong.append(f"{claim.code}: at least one quote must come from the {' or '.join(must)}")
+    if not wrong and not _fills(rubric.code(claim.code), spans.values()):
+        wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
     return evidence, wrong
+
+
+def _fills(code: Code, spans: Collection[Span]) -> bool:
+    """Whether the quotes of a finding come from where the code asks for."""
+    if code.must_quote and not any(span.origin in code.must_quote for span in spans):
+        return False
+    return any(
+        all(span.origin in place for span, place in zip(chosen, code.places, strict=True))
+        and _suits(code, chosen)
+        for chosen in permutations(spans, len(code.places))
+    )
+
+
+def _suits(code: Code, chosen: Sequence[Span]) -> bool:
+    """Whether the quotes in the places of a code are by the agents it asks for."""
+    agents = {span.agent for span in chosen}
+    if code.authors == "same" and (len(agents) > 1 or None in agents):
+        return False
+    if code.authors == "different" and len(agents - {None}) < 2:
+        return False
+    messages = [span.source for span in chosen if span.source.startswith("message:")]
+    return not code.separate_messages or len(set(messages)) == len(messages)
 
 
 def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
@@ -339,7 +362,8 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
             return {}
         if source.text[start:end] != evidence.quote or _crosses(source, start, end):
             return {}
-        span = Span(source.id, start, end, evidence.quote, evidence.match, source.origin)
+        where = (source.id, start, end, evidence.quote)
+        span = Span(*where, evidence.match, source.origin, source.agent)
         cut = _whole_words(source.text, start, end) != (start, end)
         taken = any(_overlap(span, other) for other in spans.values())
         if cut or taken or not _identifies(span, source.text):
@@ -371,6 +395,10 @@ def _resolve(
     named = one_line(source.id if source else f"{quote.source!r} (no such source)", 80)
     anywhere = locate(quote.text, trace, rubric.quote_from)
     elsewhere = list(dict.fromkeys(one_line(span.source, 80) for span in anywhere))
+    if len(elsewhere) == 1 and anywhere[0].match == "exact":
+        free = [span for span in anywhere if not any(_overlap(span, other) for other in taken)]
+        if free:
+            return replace(free[0], match="moved"), ""
     if elsewhere:
         more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
         return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"

@@ -1,22 +1,40 @@
 """What of a trace is shown where a model cannot read all of it."""
 
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 _FRAME = 40  # characters around a header and a text: brackets, tag, line ends
 _MARK = 76  # characters of the line that says what was left out
 _SHORTEST = 400  # characters to which a part is cut before whole parts are left out
 _OVERLAP = 0.2  # of a window that the next one shows again
 
+# What of a long report is shown.
+_SHORT_REPORT = 6_000  # characters of a report that is shown in full
+_AROUND = 2  # lines before and after a telling one
+_LONGEST_LINE = 1_000  # characters of a line
+_SHORTEST_GAP = 300  # characters that are worth leaving out
+_MOST_REPORT = 24_000  # characters of all that is telling
+_TELLING = re.compile(
+    r"conflict|\bfail|\berror|\w(?:error|exception|failure)\b|traceback|panic|^E\s|^>\s|\bassert"
+    r"|\b\d+ (?:passed|failed|errors?|skipped|ok)\b|test result|^={5,}|✗|×",
+    re.IGNORECASE,
+)
+
 # Who is served first where there is not room for all.
 KINDS = ("facts", "messages", "patches", "outcome", "steps", "task")
 
 
+Gap = tuple[int, int]
+"""A passage of a text that is not shown: where it begins and ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """One part of a prompt: its header and its text, of which ``left_out`` characters are missing
-    before ``tail``. ``closed`` parts are not to be quoted.
+    """One part of a prompt: its header, and its text without the ``gaps``, which are in order and
+    apart from each other. ``closed`` parts are not to be quoted.
     """
 
     id: str
@@ -24,8 +42,7 @@ class PromptPart:
     text: str
     more: str = ""
     closed: bool = False
-    left_out: int = 0
-    tail: str = ""
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def header(self) -> str:
@@ -33,10 +50,23 @@ class PromptPart:
         return self.id + self.more + (" (context, not to be quoted)" if self.closed else "")
 
     @property
+    def pieces(self) -> list[tuple[str, int]]:
+        """The text that is shown, each piece with the number of characters left out after it."""
+        starts = (0, *(end for _, end in self.gaps))
+        ends = (*(start for start, _ in self.gaps), len(self.text))
+        lengths = (*(end - start for start, end in self.gaps), 0)
+        pieces = [self.text[start:end] for start, end in zip(starts, ends, strict=True)]
+        return list(zip(pieces, lengths, strict=True))
+
+    @property
+    def left_out(self) -> int:
+        """The characters of the text that are not shown."""
+        return sum(end - start for start, end in self.gaps)
+
+    @property
     def size(self) -> int:
         """The characters that the part takes in a prompt."""
-        mark = _MARK if self.left_out else 0
-        return self.frame + len(self.text) + mark + len(self.tail)
+        return self.frame + len(self.text) - self.left_out + _MARK * len(self.gaps)
 
     @property
     def frame(self) -> int:
@@ -46,17 +76,27 @@ class PromptPart:
 
     def cut(self, most: int) -> "PromptPart":
         """Return the part with at most ``most`` characters of its text, the first and the last."""
-        if len(self.text) <= most:
+        shown = len(self.text) - self.left_out
+        if shown <= most:
             return self
-        head = most - most // 2
-        tail = self.text[len(self.text) - most // 2 :]
-        return replace(self, text=self.text[:head], tail=tail, left_out=len(self.text) - most)
+        start, end = self._offset(most - most // 2), self._offset(shown - most // 2, after=True)
+        before = [gap for gap in self.gaps if gap[1] <= start]
+        after = [gap for gap in self.gaps if gap[0] >= end]
+        return replace(self, gaps=(*before, (start, end), *after))
+
+    def _offset(self, shown: int, after: bool = False) -> int:
+        """Return where in the text so many of its characters are shown; ``after`` a gap there."""
+        offset = shown
+        for start, end in self.gaps:
+            if start < offset or (after and start == offset):
+                offset += end - start
+        return offset
 
     def cut_to(self, room: int) -> "PromptPart":
         """Return the part, cut where it would take more than ``room`` characters of a prompt."""
         if self.size <= room:
             return self
-        return self.cut(max(room - self.frame - _MARK, 0))
+        return self.cut(max(room - self.frame - _MARK * (1 + len(self.gaps)), 0))
 
 
 def fit(parts: Sequence[PromptPart], room: int) -> tuple[list[PromptPart], dict[str, int]]:
@@ -74,11 +114,10 @@ def fit(parts: Sequence[PromptPart], room: int) -> tuple[list[PromptPart], dict[
         room -= sum(part.size for part in chosen.values())
         kept |= chosen
     missing = {
-        part.id: kept[n].left_out if n in kept else len(part.text)
+        part.id: (kept[n].left_out if n in kept else len(part.text)) - part.left_out
         for n, part in enumerate(parts)
-        if (n not in kept and part.text) or (n in kept and kept[n].left_out)
     }
-    return [kept[n] for n in sorted(kept)], missing
+    return [kept[n] for n in sorted(kept)], {name: n for name, n in missing.items() if n}
 
 
 def _share(group: Mapping[int, PromptPart], room: int) -> dict[int, PromptPart]:
@@ -101,10 +140,7 @@ def _level(parts: Collection[PromptPart], room: int) -> int:
     """Return the greatest length to which the longest can be cut for all to fit; 0 if none is."""
 
     def needed(most: int) -> int:
-        return sum(
-            part.frame + (len(part.text) if len(part.text) <= most else most + _MARK)
-            for part in parts
-        )
+        return sum(part.cut(most).size for part in parts)
 
     lengths = range(max(len(part.text) for part in parts) + 1)
     return max(bisect_right(lengths, room, key=needed) - 1, 0)
@@ -141,3 +177,29 @@ def windows(messages: Sequence[PromptPart], room: int) -> list[range]:
             start -= 1
             again -= messages[start].size
     return stretches
+
+
+def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
+    """Return a long report of merge and tests without all but its conflicts, failures and
+    summaries: the lines that tell of them with those around them, and the first and the last of
+    each of the reports that ``breaks`` divide. One of at most 6,000 characters is left as it is.
+    """
+    if len(part.text) <= _SHORT_REPORT:
+        return part
+    lines = part.text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
+    shown: set[int] = set()
+    for n, line in enumerate(lines):
+        around = _AROUND if _TELLING.search(line[:_LONGEST_LINE]) else 0
+        if around or {n, n + 1} & edges:
+            shown.update(range(n - around, n + around + 1))
+    gaps: list[Gap] = []
+    for n, (start, end) in enumerate(pairwise(starts)):
+        start = start if n not in shown else min(end, start + _LONGEST_LINE)
+        if gaps and gaps[-1][1] == start:
+            gaps[-1] = (gaps[-1][0], end)
+        elif start < end:
+            gaps.append((start, end))
+    worthy = (gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP)
+    return replace(part, gaps=tuple(worthy)).cut(_MOST_REPORT)

@@ -1,21 +1,27 @@
 """What a model is asked: the templates in /prompts, filled with a rubric and a trace."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from annotator.fitting import PromptPart, fit, windows
+from annotator.fitting import PromptPart, excerpt, fit, windows
 from annotator.resources import folder
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Feature, Origin, Trace
 
-_FILES = ("system.j2", "trace.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2")
+_FILES = (
+    *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
+    *("json.j2", "json_end.j2", "reask.j2", "probe.j2"),
+)
 _FACTS = "facts.j2"
 _WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
+_LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
 _NOTE = 200  # characters of a note in the facts, with a margin
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
@@ -43,41 +49,76 @@ class Observations:
 NO_OBSERVATIONS = Observations()
 
 
+Considered = Literal["codes", "groups", "none"]
+"""What an answer goes through before it decides: the codes of a rubric, their groups, nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a prompt is laid out: what the answer has to consider, and whether the rubric stands
+    after the trace, where a provider cannot cache it, and not before.
+    """
+
+    considered: Considered = "codes"
+    rubric_last: bool = False
+
+
 @dataclass(frozen=True)
 class Prompt:
     """``system`` is the same for every trace of a rubric, so that providers can cache it;
-    ``user`` holds the trace between its markers, without the characters of ``truncated``, and after
-    it the ``observations`` between theirs, if there are any.
+    ``user`` holds the trace between its markers, without the characters of ``truncated``, after
+    it the ``observations`` between theirs, if there are any, and a reminder.
 
     ``tag`` stands in the markers: the keyed hash of templates, rubric and all that is shown. Equal
-    tags mean equal prompts.
+    tags mean equal prompts. An answer repeats ``first_tag`` and ``last_tag``, with which the
+    system's message begins and the user's ends, so that a prompt that was cut does not go unseen.
     """
 
-    system: str
+    rubric: Rubric = field(repr=False)
     tag: str
     parts: tuple[PromptPart, ...] = field(repr=False)
     truncated: Mapping[str, int] = field(default_factory=dict)
     observations: Observations = NO_OBSERVATIONS
+    layout: Layout = Layout()
+
+    @property
+    def system(self) -> str:
+        """The system's message."""
+        return _system(self.rubric, self.layout)
+
+    @property
+    def first_tag(self) -> str:
+        """The tag in the first line of ``system``."""
+        return _first_tag(self.rubric, self.layout)
+
+    @property
+    def last_tag(self) -> str:
+        """The tag in the last line of ``user``."""
+        return _short_hash(f"last {self.tag}")
 
     @property
     def at_most(self) -> int:
         """A bound of the length of ``user`` for which it need not be written."""
-        return _WRAPPER + sum(part.size for part in self.parts) + len(self.aside)
+        return _WRAPPER + sum(part.size for part in self.parts) + len(self.aside + self.end)
 
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""
+        return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside + self.end
+
+    @cached_property
+    def end(self) -> str:
+        """What stands at the end of ``user``: a reminder, and the rubric if it comes last."""
         closed = [part.id for part in self.parts if part.closed]
-        template = _environment().get_template("trace.j2")
-        return template.render(nonce=self.tag, parts=self.parts, closed=closed) + self.aside
+        last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
+        return _fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
 
     @cached_property
     def aside(self) -> str:
         """What of ``user`` is not the trace: the section of the observations, or ""."""
         if not self.observations.lines:
             return ""
-        template = _environment().get_template(_FACTS)
-        return template.render(nonce=self.tag, lines=self.observations.shown)
+        return _fill_in(_FACTS, nonce=self.tag, lines=self.observations.shown)
 
 
 @lru_cache(maxsize=1)
@@ -122,6 +163,7 @@ def render(
     rubric: Rubric,
     most: int | None = None,
     observations: Observations = NO_OBSERVATIONS,
+    layout: Layout = Layout(),
 ) -> Prompt:
     """Return the prompt that judges ``trace`` by ``rubric``.
 
@@ -136,14 +178,16 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    prompt = _fit_parts(list(_parts(trace, rubric)), rubric, most)
-    if not observations.lines:
-        return prompt
-    tag = _tag(prompt.parts, rubric, observations)
-    return replace(prompt, tag=tag, observations=observations)
+    shown, missing = _fit_parts(list(_parts(trace, rubric)), most)
+    return _assemble(shown, rubric, missing, layout, observations)
 
 
-def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
+def render_windows(
+    trace: Trace,
+    rubric: Rubric,
+    most: int,
+    layout: Layout = Layout(),
+) -> list[Prompt]:
     """Return prompts of at most ``most`` characters that together show the whole conversation.
 
     Each shows the facts, a stretch of the conversation that overlaps with the next, and, in at most
@@ -157,7 +201,7 @@ def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
     talk = [part for part in parts if part.kind == "messages"]
     others = [part for part in parts if part.kind != "messages"]
     if sum(part.size for part in parts) <= room:
-        return [_fit_parts(parts, rubric, most)]
+        return [_assemble(parts, rubric, {}, layout)]
     rest, missing = fit(others, min(sum(part.size for part in others), room // 2))
     gone = len(others) - len(rest)
     talk_room = room - sum(part.size for part in rest) - _NOTE
@@ -169,28 +213,39 @@ def render_windows(trace: Trace, rubric: Rubric, most: int) -> list[Prompt]:
         note = f"window {n} of {len(stretches)}: {shown[0].id} to {shown[-1].id} of {len(talk)}"
         parts = _add_note([*rest, *shown], note + _describe_missing(gone))
         cut = {part.id: part.left_out for part in shown if part.left_out}
-        prompts.append(_assemble(parts, rubric, missing | cut))
-    return prompts or [_fit_parts(parts, rubric, most)]
+        prompts.append(_assemble(parts, rubric, missing | cut, layout))
+    return prompts or [render(trace, rubric, most, layout=layout)]
 
 
-def _fit_parts(parts: list[PromptPart], rubric: Rubric, most: int | None) -> Prompt:
+def _fit_parts(
+    parts: list[PromptPart], most: int | None
+) -> tuple[list[PromptPart], Mapping[str, int]]:
     if most is None or sum(part.size for part in parts) <= most - _WRAPPER:
-        return _assemble(parts, rubric, {})
+        return parts, {}
     kept, missing = fit(parts, most - _WRAPPER - _NOTE)
-    return _assemble(_add_note(kept, _describe_missing(len(parts) - len(kept))), rubric, missing)
+    return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
-def _assemble(parts: list[PromptPart], rubric: Rubric, missing: Mapping[str, int]) -> Prompt:
-    return Prompt(_system(rubric), _tag(parts, rubric), tuple(parts), missing)
+def _assemble(
+    parts: list[PromptPart],
+    rubric: Rubric,
+    missing: Mapping[str, int],
+    layout: Layout,
+    observations: Observations = NO_OBSERVATIONS,
+) -> Prompt:
+    tag = _tag(parts, rubric, layout, observations)
+    return Prompt(rubric, tag, tuple(parts), missing, observations, layout)
 
 
 def _tag(
-    parts: Sequence[PromptPart], rubric: Rubric, observations: Observations = NO_OBSERVATIONS
+    parts: Sequence[PromptPart], rubric: Rubric, layout: Layout, observations: Observations
 ) -> str:
-    templates = prompt_sha256()
-    texts = [text for part in parts for text in (part.header, part.text, part.tail)]
+    templates = f"{prompt_sha256()} {layout}"
+    texts = [part.header for part in parts]
+    texts += [piece for part in parts for piece, _ in part.pieces]
     # With the sizes no two lists of texts give the same bytes.
-    sizes = [*(len(text) for text in texts), *(part.left_out for part in parts)]
+    sizes = [len(text) for text in texts]
+    sizes += [left_out for part in parts for _, left_out in part.pieces]
     if lines := observations.lines:
         templates += facts_sha256()
         sizes += [len(line) for line in lines] + [len(lines), observations.more]
@@ -225,15 +280,60 @@ def _environment() -> Environment:
 
 
 @lru_cache(maxsize=16)
-def _system(rubric: Rubric) -> str:
-    return _environment().get_template("system.j2").render(rubric=rubric)
+def _system(rubric: Rubric, layout: Layout) -> str:
+    return _fill_in(
+        "system.j2",
+        rubric=rubric,
+        first_tag=_first_tag(rubric, layout),
+        considered=layout.considered,
+        rubric_last=layout.rubric_last,
+        worked=_work_example(rubric, layout),
+    )
+
+
+def _first_tag(rubric: Rubric, layout: Layout) -> str:
+    return _short_hash(f"first {prompt_sha256()} {rubric.sha256} {layout}")
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
+
+
+def _work_example(rubric: Rubric, layout: Layout) -> str:
+    """Return an answer in full, made of the first example that has as many quotes as its code
+    needs; "" if none has.
+    """
+    for code in rubric.codes:
+        if code.example and len(code.example.quotes) >= rubric.quotes_needed(code.id):
+            break
+    else:
+        return ""
+    origins = [place[0] for place in code.places]
+    origins += [(code.must_quote or rubric.quote_from)[0]] * len(code.example.quotes)
+    sources = {"messages": "message:{}", "patches": "patch:agent1", "outcome": "outcome"}
+    quotes = [
+        {"source": sources.get(origin, "step:agent1:{}").format(2 + 3 * n), "text": quote}
+        for n, (quote, origin) in enumerate(zip(code.example.quotes, origins, strict=False), 1)
+    ]
+    why = code.example.why
+    met = {"code": (layout.considered == "groups" and code.group) or code.id, "met": "yes"}
+    answer = {
+        "first_tag": _first_tag(rubric, layout),
+        "last_tag": "(that of the message)",
+        "considered": [met | {"because": why}],
+        "findings": [{"rationale": why, "quotes": quotes, "code": code.id}],
+        "label": "some" if rubric.choice == "many" else code.id,
+    }
+    if layout.considered == "none":
+        del answer["considered"]
+    return json.dumps(answer, ensure_ascii=False)
 
 
 def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
-    """Yield the parts of the prompt in reading order: facts, tasks, then every source to quote."""
+    """Yield the parts of the prompt in reading order: facts, the conversation, the tasks, then
+    every other source to quote.
+    """
     yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
-    for agent, task in trace.tasks.items():
-        yield PromptPart(f"task:{one_line(agent, 60)}", "task", task, closed=True)
     origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
     if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
         rubric.quote_from
@@ -241,6 +341,8 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
         origins += ("steps", "tools")
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
+    begun = next((message.time for message in trace.messages if message.time is not None), None)
+    tasks = list(_tasks(trace))
     for source in trace.sources(origins):
         if source.id.startswith("step:") and source.origin not in wanted:
             continue
@@ -249,11 +351,43 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             to = ", ".join(message.recipients) or "everybody"
             more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
             more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
+            if message.time is not None and begun is not None:
+                more += f", {_describe_time(message.time - begun)}"
+        else:
+            yield from tasks
+            tasks = []
         if source.origin == "patches" and not source.text.strip():
             more += ", empty"
         shown = one_line(source.id, 120)
         kind = _KINDS[shown.partition(":")[0]]
-        yield PromptPart(shown, kind, source.text, more, source.origin not in wanted)
+        part = PromptPart(shown, kind, source.text, more, source.origin not in wanted)
+        yield excerpt(part, source.breaks) if kind == "outcome" else part
+    yield from tasks
+
+
+def _tasks(trace: Trace) -> Iterator[PromptPart]:
+    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
+    paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
+    first = next(iter(paragraphs.values()), [])
+    common = [text for text in first if all(text in told for told in paragraphs.values())]
+    if len(paragraphs) > 1 and sum(map(len, common)) >= _LEAST_COMMON:
+        yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
+    else:
+        common = []
+    for agent, told in paragraphs.items():
+        text = "\n\n".join(paragraph for paragraph in told if paragraph not in common)
+        yield PromptPart(f"task:{one_line(agent, 60)}", "task", text, closed=True)
+
+
+def _describe_time(seconds: float) -> str:
+    """Return a time after the first message as ``+0:25`` or ``+1:02:03``."""
+    sign, whole = "-" if seconds < 0 else "+", int(abs(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return (
+        f"{sign}{hours}:{minutes:02}:{whole % 60:02}"
+        if hours
+        else f"{sign}{minutes}:{whole % 60:02}"
+    )
 
 
 def _facts(trace: Trace) -> Iterator[str]:

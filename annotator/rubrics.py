@@ -37,11 +37,21 @@ class Example(_Strict):
     why: Text
 
 
+_AUTHORS = {"same": "the same agent", "different": "different agents"}
+Place = Annotated[tuple[Origin, ...], Field(min_length=1)]
+
+
 class Code(_Strict):
     """One code of a rubric.
 
     ``not_`` (in YAML: ``not``) lists near misses. ``must_quote``: at least one quote has to come
     from one of these origins. ``min_quotes`` overrides the rubric's.
+
+    ``places`` says where the quotes of a finding come from: each entry is filled by a quote of its
+    own from one of its origins. ``authors``: the quotes in the places are all by the ``same``
+    agent, or by ``different`` ones. ``separate_messages``: no two of them are from one message.
+    ``shows_absence``: the code says that something is missing from the conversation, so that a part
+    of the conversation does not prove it.
     """
 
     id: Name
@@ -52,7 +62,12 @@ class Code(_Strict):
     not_: Text | None = Field(default=None, alias="not")
     must_quote: tuple[Origin, ...] = ()
     min_quotes: Annotated[int, Field(ge=1, le=8)] | None = None
+    places: Annotated[tuple[Place, ...], Field(max_length=4)] = ()
+    authors: Literal["same", "different"] | None = None
+    separate_messages: bool = False
+    shows_absence: bool = False
     example: Example | None = None
+    near_misses: Annotated[tuple[Example, ...], Field(max_length=4)] = ()
 
 
 class AppliesTo(_Strict):
@@ -208,9 +223,13 @@ class Rubric(_Strict):
         if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
         for code in self.codes:
-            stray = [author for author in code.must_quote if author not in self.quote_from]
-            if stray:
-                raise ValueError(f"codes.{code.id}.must_quote: {stray[0]!r} is not in quote_from")
+            asked = {"must_quote": code.must_quote, "places": sum(code.places, start=())}
+            for field, origins in asked.items():
+                stray = [origin for origin in origins if origin not in self.quote_from]
+                if stray:
+                    raise ValueError(f"codes.{code.id}.{field}: {stray[0]!r} is not in quote_from")
+            if len(code.places) < 2 and (code.authors or code.separate_messages):
+                raise ValueError(f"codes.{code.id}: authors and separate_messages need two places")
         return self
 
     def __hash__(self) -> int:
@@ -225,7 +244,23 @@ class Rubric(_Strict):
 
     def quotes_needed(self, code_id: str) -> int:
         """Return how many separate quotes a finding of this code must have."""
-        return self.code(code_id).min_quotes or self.min_quotes
+        code = self.code(code_id)
+        return max(code.min_quotes or self.min_quotes, len(code.places))
+
+    def describe_quotes(self, code_id: str) -> str:
+        """Return in words which quotes a finding of this code must have."""
+        code = self.code(code_id)
+        words = [f"at least {self.quotes_needed(code_id)}"]
+        if code.must_quote:
+            words.append(f"one of them from the {' or '.join(code.must_quote)}")
+        if code.places:
+            places = [f"one from the {' or '.join(place)}" for place in code.places]
+            words.append(" and ".join(places))
+        if code.authors:
+            words.append(f"by {_AUTHORS[code.authors]}")
+        if code.separate_messages:
+            words.append("from different messages")
+        return ", ".join(words)
 
     def rank(self, code_id: str) -> int:
         """Return the code's place in the precedence, or in the file where there is none."""

@@ -62,6 +62,12 @@ class Request:
         return next(one["content"] for one in self.messages if one["role"] == "user")
 
     @property
+    def tags(self) -> dict[str, str]:
+        """The tags that an answer has to repeat."""
+        lines = self.system.splitlines()[:1] + self.user.splitlines()
+        return dict(line.split(": ") for line in lines if re.match("(first|last)_tag: ", line))
+
+    @property
     def reask(self) -> str | None:
         """What we told the model to correct, if this is a re-ask."""
         last = self.messages[-1]
@@ -237,7 +243,10 @@ class OpenAIServer:
     def _completion(self, request: Request, reply: Reply, supported: bool) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         finish = "stop"
-        answer = reply.answer if reply.answer is None else json.dumps(reply.answer)
+        answer = reply.answer
+        if isinstance(answer, dict) and "findings" in answer and not request.is_probe:
+            answer = request.tags | {"considered": []} | answer
+        answer = answer if answer is None else json.dumps(answer)
         if reply.refusal is not None:
             message["refusal"] = reply.refusal
         elif reply.text is not None:

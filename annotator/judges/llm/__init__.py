@@ -71,6 +71,7 @@ class LLMJudge(Model):
         """What decides the answers; the key is not among it."""
         options = self.options
         # Named only where they are asked for, so that runs from before there were any go on.
+        layout = {"considered": options.considered, "rubric_last": options.rubric_last}
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
         headers = {"headers_sha256": digest} if (digest := headers_sha256()) else {}
         return {
@@ -81,6 +82,7 @@ class LLMJudge(Model):
             "parameters": options.parameters(1),
             "context": self._reader.context,
             "windows": options.windows,
+            **layout,
             **facts,
             **headers,
             "in_batches": self.session.in_batches,
@@ -182,9 +184,9 @@ class LLMJudge(Model):
         return verdict
 
     async def _dialogue(self, judgement: Judgement, prompt: Prompt, asked: list[str]) -> Verdict:
-        question = Question(judgement.rubric, prompt, self.mode, judgement.sample)
-        wrong = Wrong("no answer")
-        for _ in range(1 + self.options.reasks):
+        question = Question(prompt, self.mode, judgement.sample)
+        wrong, answer = Wrong("no answer"), None
+        for turn in range(1 + self.options.reasks):
             try:
                 asked.append(question.key(self.options))
                 reply = await self._answered(judgement, question, asked[-1])
@@ -198,21 +200,25 @@ class LLMJudge(Model):
                 raise self._reader.refused(reply, prompt)
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
+            before, answer = answer, answer_text(reply, self.mode)
+            if answer and answer == before:
+                break  # it repeats itself, and would go on
             try:
-                return self._read(reply, judgement)
+                return self._read(answer, judgement.trace, prompt)
             except Wrong as error:
+                if error.unread and (turn or not self.options.reasks):
+                    raise self._reader.cut(prompt) from error
                 wrong = error
                 question = question.again(reply, error)
         if wrong.verdict is not None:
             return wrong.verdict
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
 
-    def _read(self, reply: Reply, judgement: Judgement) -> Verdict:
-        text = answer_text(reply, self.mode)
+    def _read(self, text: str | None, trace: Trace, prompt: Prompt) -> Verdict:
         if text is None:
             what = "call the function exactly once" if self.mode == "tools" else "one JSON object"
             raise Wrong(f"there is not one answer in it: {what}")
-        return read_answer(text, judgement.trace, judgement.rubric)
+        return read_answer(text, trace, prompt)
 
     def _no_judgement(self, reply: Reply) -> str | None:
         """Return why a reply is no judgement, if it is none; asking again would not help."""
@@ -268,13 +274,16 @@ class LLMJudge(Model):
         mode: Mode = (self._recall_mode() or "tools") if auto else self.mode
         expected = Usage()
         for prompt in self._reader.prompts(trace, rubric):
-            key = Question(rubric, prompt, mode, sample).key(self.options)
+            key = Question(prompt, mode, sample).key(self.options)
             kept = self.session.cache and self.session.cache.get(key, "")
             if kept and kept.reply:
                 expected += Usage(cache_hits=1)
                 continue
-            count = self._reader.tokens.count
-            tokens = count(prompt.user) + count(prompt.system + answer_schema(rubric))
+            count, schema = (
+                self._reader.tokens.count,
+                answer_schema(rubric, self.options.considered),
+            )
+            tokens = count(prompt.user) + count(prompt.system + schema)
             answer = min(TYPICAL_ANSWER, self.options.max_output_tokens or TYPICAL_ANSWER)
             usage = Usage(input_tokens=tokens, output_tokens=answer, calls=1)
             expected += replace(usage, cost_usd=self.price.of(usage) if self.price else None)

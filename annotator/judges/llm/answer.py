@@ -16,6 +16,7 @@ from annotator.annotations import Claim, Quote, Verdict
 from annotator.evidence import verify
 from annotator.judges.base import Mode
 from annotator.judges.llm.reply import Reply
+from annotator.prompts import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
@@ -27,9 +28,9 @@ Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
 
-def _text(most: int, description: str) -> Any:
+def _text(most: int, description: str, **more: str) -> Any:
     """Return a text type: the schema says ``most`` characters, a little more is no error."""
-    shown: Any = {"maxLength": most}
+    shown: Any = {"maxLength": most, **more}
     field = Field(max_length=20_000, description=description, json_schema_extra=shown)
     return Annotated[str, field]
 
@@ -37,12 +38,13 @@ def _text(most: int, description: str) -> Any:
 _CONFIG = ConfigDict(hide_input_in_errors=True, json_schema_extra={"additionalProperties": False})
 
 
-class AnswerQuote(BaseModel):
-    """A passage of the run."""
-
-    model_config = _CONFIG
-    source: _text(120, "id in the part's header")  # type: ignore[valid-type]
-    text: _text(600, "copied word for word")  # type: ignore[valid-type]
+_SOURCES = {
+    "messages": "message:[0-9]+",
+    "patches": "patch:.+",
+    "outcome": "outcome",
+    "steps": "step:.+",
+    "tools": "(message:[0-9]+|step:.+)",
+}
 
 
 class Answer(BaseModel):
@@ -69,30 +71,34 @@ class Wrong(Exception):
     """An answer that is not accepted; the message is for the model to answer again.
 
     ``verdict``: what it says, where it has the right form and only its quotes do not stand.
+    ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems.
     """
 
-    def __init__(self, reason: str, verdict: Verdict | None = None) -> None:
+    def __init__(self, reason: str, verdict: Verdict | None = None, unread: bool = False) -> None:
         super().__init__(reason)
         self.verdict = verdict
+        self.unread = unread
 
 
-def read_answer(text: str, trace: Trace, rubric: Rubric) -> Verdict:
-    """Return the verdict in a JSON text, if its form is right and its quotes stand in the trace.
+def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
+    """Return the verdict in a JSON text, if its form is right, if it repeats the tags of the
+    prompt, and if its quotes stand in the trace.
 
     The claims have the places of their quotes: they are looked for here, and nowhere again.
 
     Raises:
         Wrong: everything that is wrong with it.
     """
+    rubric = prompt.rubric
     try:
-        answer = answer_model(rubric).model_validate_json(text)
+        answer = answer_model(rubric, prompt.layout.considered).model_validate_json(text)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         shown = "; ".join(_describe(problem) for problem in errors[:5])
         raise Wrong(f"{shown}; and more" if len(errors) > 5 else shown) from error
-    wrong = _contradictions(answer, rubric)
-    if wrong:
-        raise Wrong("; ".join(wrong))
+    unread = _missed_tags(answer, prompt)
+    wrong = [*unread, *_contradictions(answer, rubric)]
+    consistent = not wrong
     verdict, claims = answer.verdict(), []
     for claim in verdict.claims:
         evidence, reasons = verify(claim, trace, rubric, hints=True)
@@ -100,8 +106,19 @@ def read_answer(text: str, trace: Trace, rubric: Rubric) -> Verdict:
         wrong += reasons
     verdict = replace(verdict, claims=tuple(claims))
     if wrong:
-        raise Wrong("; ".join(wrong), verdict)
+        raise Wrong("; ".join(wrong), verdict if consistent else None, unread=bool(unread))
     return verdict
+
+
+def _missed_tags(answer: Answer, prompt: Prompt) -> list[str]:
+    """Return which tags of the prompt an answer does not repeat."""
+    tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
+    wrong = []
+    for name, tag in tags.items():
+        if tag not in getattr(answer, name).lower():
+            where = "first line of the instructions" if name == "first_tag" else "last line"
+            wrong.append(f"{name} is not the tag in the {where}")
+    return wrong
 
 
 def _describe(error: Any) -> str:
@@ -120,44 +137,78 @@ def _contradictions(answer: Answer, rubric: Rubric) -> list[str]:
         wrong.append(f'label is "{given.label}" but there is no finding')
     elif codes and rubric.choice != "many" and given.label not in codes:
         wrong.append(f'label "{given.label}" is not the code of any finding')
+    met = {item.code: item.met for item in getattr(given, "considered", ())}
+    groups = {code.id: code.group for code in rubric.codes}
+    denied = [code for code in codes if "no" in (met.get(code), met.get(groups[code]))]
+    wrong += [f'{code} is a finding, and "considered" says that it is not met' for code in denied]
+    if not codes:
+        told = [code for code, answer in met.items() if answer == "yes"]
+        wrong += [f'"considered" says that {code} is met, but there is no finding' for code in told]
     return wrong
 
 
 @lru_cache(maxsize=16)
-def answer_model(rubric: Rubric) -> type[Answer]:
+def answer_model(rubric: Rubric, considered: Considered = "codes") -> type[Answer]:
     """Return the model of an answer by ``rubric``: its codes as an enum, and an explicit "none".
 
     One class per rubric, because building one takes longer than reading an answer.
     """
-    return _model(tuple(code.id for code in rubric.codes), rubric.choice)
+    codes = tuple(code.id for code in rubric.codes)
+    groups = tuple(dict.fromkeys(code.group or code.id for code in rubric.codes))
+    thought = {"codes": codes, "groups": groups, "none": ()}[considered]
+    sources = "|".join(dict.fromkeys(_SOURCES[origin] for origin in rubric.quote_from))
+    least = min(rubric.quotes_needed(code) for code in codes)
+    return _model(codes, rubric.choice, thought, f"^({sources})$", least)
 
 
-def _model(codes: tuple[str, ...], choice: Choice) -> type[Answer]:
-    code_type: Any = Literal[codes]
-    finding = create_model(
+def _model(
+    codes: tuple[str, ...], choice: Choice, thought: tuple[str, ...], sources: str, least: int
+) -> type[Answer]:
+    """Return the model of an answer. What the schema says more than it checks (where a quote comes
+    from, how many there are) is checked with the quotes, where a wrong one can be put right.
+    """
+    quote = _create(
+        "Quote",
+        source=_text(120, "id in the part's header", pattern=sources),
+        text=_text(600, "copied word for word"),
+    )
+    bounds: Any = {"minItems": least}
+    quotes: Any = Field(min_length=1, max_length=MOST_QUOTES, json_schema_extra=bounds)
+    finding = _create(
         "Finding",
-        __config__=_CONFIG,
-        code=(code_type, ...),
-        quotes=(Annotated[list[AnswerQuote], Field(min_length=1, max_length=MOST_QUOTES)], ...),
-        rationale=(_text(800, "what the quotes show"), ...),
+        rationale=_text(800, "what the quotes show"),
+        quotes=Annotated[list[quote], quotes],  # type: ignore[valid-type]
+        code=Literal[codes],
     )
     most = 1 if choice == "one" else len(codes)
-    findings: Any = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
-    label_type: Any = Literal[labels]
-    return create_model(
-        "Annotation",
-        __base__=Answer,
-        __doc__=Answer.__doc__,
-        findings=(findings, ...),
-        label=(label_type, ...),
-    )
+    answer: dict[str, Any] = {
+        "first_tag": _text(40, "the tag in the first line of the instructions"),
+        "last_tag": _text(40, "the tag in the last line of the message"),
+    }
+    if thought:
+        item = _create(
+            "Considered",
+            code=Literal[thought],
+            met=Literal["yes", "no", "unclear"],
+            because=_text(200, "one short line"),
+        )
+        answer["considered"] = Annotated[list[item], Field(max_length=2 * len(thought))]  # type: ignore[valid-type]
+    answer["findings"] = Annotated[list[finding], Field(max_length=most)]  # type: ignore[valid-type]
+    answer["label"] = Literal[labels]
+    fields: Any = {name: (kind, ...) for name, kind in answer.items()}
+    return create_model("Annotation", __base__=Answer, __doc__=Answer.__doc__, **fields)
+
+
+def _create(name: str, **kinds: Any) -> type[BaseModel]:
+    fields: Any = {field: (kind, ...) for field, kind in kinds.items()}
+    return create_model(name, __config__=_CONFIG, **fields)
 
 
 @lru_cache(maxsize=16)
-def answer_schema(rubric: Rubric) -> str:
+def answer_schema(rubric: Rubric, considered: Considered = "codes") -> str:
     """Return the JSON schema of :func:`answer_model` as one text."""
-    return json.dumps(answer_model(rubric).model_json_schema(), sort_keys=True)
+    return json.dumps(answer_model(rubric, considered).model_json_schema(), sort_keys=True)
 
 
 def schema_outlines() -> list[dict[str, Any]]:
@@ -165,7 +216,9 @@ def schema_outlines() -> list[dict[str, Any]]:
     says besides the codes.
     """
     choices: tuple[Choice, ...] = get_args(Choice)
-    return [_model(("code",), choice).model_json_schema() for choice in choices]
+    return [
+        _model(("code",), choice, ("code",), "", 1).model_json_schema() for choice in choices
+    ] + [_SOURCES]
 
 
 class Probe(BaseModel):

@@ -72,6 +72,7 @@ class Reader:
         self.tokens = Tokens(options.model)
         self._windows = options.windows
         self._facts = options.facts
+        self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
@@ -105,15 +106,15 @@ class Reader:
         """Return the prompt with all of the trace and the facts that fit, or None if it does not
         fit even without them.
         """
-        prompt = render(trace, rubric, observations=facts)
-        room = self._room(prompt, rubric)
+        prompt = render(trace, rubric, observations=facts, layout=self._layout)
+        room = self._room(prompt)
 
         def too_long(prompt: Prompt) -> bool:
             longer = most is not None and len(prompt.user) > most
             return longer or (room is not None and not self.tokens.fits(prompt.user, room))
 
         def with_first(lines: int) -> Prompt:
-            return render(trace, rubric, observations=facts.first(lines))
+            return render(trace, rubric, observations=facts.first(lines), layout=self._layout)
 
         if not too_long(prompt):
             return prompt
@@ -123,8 +124,8 @@ class Reader:
 
     def _bare(self, trace: Trace, rubric: Rubric, most: int | None) -> list[Prompt]:
         """Return the prompts without facts: the whole trace, as much as fits, or windows."""
-        prompt = render(trace, rubric)
-        room = self._room(prompt, rubric)
+        prompt = render(trace, rubric, layout=self._layout)
+        room = self._room(prompt)
         if most is None:
             if room is None or self.tokens.fits(prompt.user, room):
                 return [prompt]
@@ -133,9 +134,9 @@ class Reader:
             if most < LEAST:
                 break
             prompts = (
-                render_windows(trace, rubric, most)
+                render_windows(trace, rubric, most, self._layout)
                 if self._windows
-                else [render(trace, rubric, most)]
+                else [render(trace, rubric, most, layout=self._layout)]
             )
             long = [
                 prompt for prompt in prompts if room and not self.tokens.fits(prompt.user, room)
@@ -145,6 +146,11 @@ class Reader:
             most = min(self._shorter(prompt, room) for prompt in long)
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace")
+
+    def cut(self, prompt: Prompt) -> TooLong:
+        """Return how much shorter a prompt must be of whose end the model did not know."""
+        words = "the answer does not repeat the tags of the prompt: the server cut it, it seems"
+        return TooLong(words, int(len(prompt.user) * 0.7))
 
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
@@ -159,11 +165,12 @@ class Reader:
             most = max(most, size - aside)
         return TooLong(reply.text, most)
 
-    def _room(self, prompt: Prompt, rubric: Rubric) -> int | None:
+    def _room(self, prompt: Prompt) -> int | None:
         """Return the tokens that are left for a trace, or None if the context is not known."""
         if self.context is None:
             return None
-        fixed = self._fixed(prompt.system, answer_schema(rubric))
+        schema = answer_schema(prompt.rubric, prompt.layout.considered)
+        fixed = self._fixed(prompt.system, schema)
         return max(self.context - fixed - self._answer_room(self.context), 1)
 
     def _counted(self, system: str, schema: str) -> int:

@@ -180,7 +180,7 @@ class Model:
         if self.outbox:
             return self.outbox.ask(key, body, most)
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
-        async with FirstAlone(self._first, question.rubric.sha256, self._warms):
+        async with FirstAlone(self._first, question.prompt.rubric.sha256, self._warms):
             try:
                 return await self._endpoint.complete(data, tokens, most, count)
             except Unavailable:

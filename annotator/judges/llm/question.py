@@ -14,10 +14,10 @@ from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_model, answer_schema, schema_outlines
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.settings import Options
-from annotator.prompts import Prompt, ask_again, ask_for_json
+from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
 
-_VERSION = 2  # of how a request is put together; another one makes all cached answers unknown
+_VERSION = 3  # of how a request is put together; another one makes all cached answers unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ class Turn:
 class Question:
     """One request of a judgement; ``turns`` are the answers before it. ``mode`` is not ``auto``."""
 
-    rubric: Rubric
     prompt: Prompt
     mode: Mode
     sample: int = 1
@@ -45,24 +44,24 @@ class Question:
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
-        asked = _hash_form(
-            self.rubric, self.mode, options.identity(self.sample), self.prompt.system
-        )
+        rubric, considered = self.prompt.rubric, self.prompt.layout.considered
+        identity = options.identity(self.sample)
+        asked = _hash_form(rubric, considered, self.mode, identity, self.prompt.system)
         turns = [(turn.reply.to_json(), turn.words) for turn in self.turns]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
-        more, end = _form_words(self.rubric, self.mode)
+        asked = (self.prompt.rubric, self.prompt.layout.considered, self.mode)
+        more, end = _form_words(*asked)
         messages = [
             {"role": "system", "content": self.prompt.system + more},
             {"role": "user", "content": self.prompt.user + end},
         ]
         for turn in self.turns:
             messages += _messages(turn, self.mode)
-        form = _form(self.rubric, self.mode)
-        common = {"model": options.model, "messages": messages, **form}
+        common = {"model": options.model, "messages": messages, **_form(*asked)}
         return common | options.parameters(self.sample)
 
 
@@ -82,13 +81,15 @@ def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=64)
-def _hash_form(rubric: Rubric, mode: Mode, identity: str, system: str) -> str:
+def _hash_form(
+    rubric: Rubric, considered: Considered, mode: Mode, identity: str, system: str
+) -> str:
     """Return the hash of what decides an answer besides the trace, the sample and the turns.
 
     The words of the templates are in the tag of the prompt, too. What instructor makes of the
     schema follows from its version, so that it need not be loaded where the answer is known.
     """
-    decides = [_VERSION, libraries(), identity, mode, answer_schema(rubric), system]
+    decides = [_VERSION, libraries(), identity, mode, answer_schema(rubric, considered), system]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
 
 
@@ -107,16 +108,17 @@ def form_sha256() -> str:
 
 
 @lru_cache(maxsize=16)
-def _form_words(rubric: Rubric, mode: Mode) -> tuple[str, str]:
+def _form_words(rubric: Rubric, considered: Considered, mode: Mode) -> tuple[str, str]:
     """Return what is added to the system's and the user's message."""
     if mode != "json":
         return "", ""
-    return ask_for_json(json.dumps(answer_model(rubric).model_json_schema(), indent=2))
+    schema = answer_model(rubric, considered).model_json_schema()
+    return ask_for_json(json.dumps(schema, indent=2))
 
 
 @lru_cache(maxsize=64)
-def _form(rubric: Rubric, mode: Mode) -> Mapping[str, Any]:
-    return form_of(answer_model(rubric), mode)
+def _form(rubric: Rubric, considered: Considered, mode: Mode) -> Mapping[str, Any]:
+    return form_of(answer_model(rubric, considered), mode)
 
 
 def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
+from annotator.prompts import Considered, Layout
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -39,7 +40,8 @@ class Options:
     ``reasoning_effort``, ``max_output_tokens`` and ``extra_body`` are sent as they are; None is not
     sent. ``context``: the longest input in tokens; None is not known. ``windows``: show a
     conversation that is too long in several overlapping windows. ``facts``: show what a program
-    observed in the trace, apart from it. ``price_in``, ``price_cached``,
+    observed in the trace, apart from it. ``considered``: what an answer goes through before it
+    decides; ``rubric_last``: the rubric stands after the trace. ``price_in``, ``price_cached``,
     ``price_out``: dollars per million tokens; None is as listed. ``warm``: send the first call
     alone, so that the others find the provider's cache warm; None is for URLs of other machines.
     """
@@ -60,6 +62,8 @@ class Options:
     context: Annotated[int | None, Field(ge=512)] = None
     windows: bool = False
     facts: bool = False
+    considered: Considered = "codes"
+    rubric_last: bool = False
     price_in: Annotated[float | None, Field(ge=0)] = None
     price_cached: Annotated[float | None, Field(ge=0)] = None
     price_out: Annotated[float | None, Field(ge=0)] = None
@@ -92,6 +96,11 @@ class Options:
         return {key: value for key, value in given.items() if value is not None} | dict(
             self.extra_body
         )
+
+    @property
+    def layout(self) -> Layout:
+        """How its prompts are laid out."""
+        return Layout(self.considered, self.rubric_last)
 
     def identity(self, sample: int) -> str:
         """Return what decides the model's answers besides what it is asked, as one text."""
