@@ -254,8 +254,8 @@ class Rubric(_Strict):
         if code.must_quote:
             words.append(f"one of them from the {' or '.join(code.must_quote)}")
         if code.places:
-            places = [f"one from the {' or '.join(place)}" for place in code.places]
-            words.append(" and ".join(places))
+            places = [f"from the {' or '.join(place)}" for place in code.places]
+            words.append("one " + " and another ".join(places))
         if code.authors:
             words.append(f"by {_AUTHORS[code.authors]}")
         if code.separate_messages:
