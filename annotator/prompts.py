@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from annotator.fitting import PromptPart, excerpt, fit, windows
 from annotator.resources import folder
-from annotator.rubrics import Rubric
+from annotator.rubrics import Code, Rubric
 from annotator.text import one_line
 from annotator.traces import Feature, Origin, Trace
 
@@ -301,32 +301,42 @@ def _short_hash(text: str) -> str:
 
 def _work_example(rubric: Rubric, layout: Layout) -> str:
     """Return an answer in full, made of the first example that has as many quotes as its code
-    needs; "" if none has.
+    needs and tells where they come from; "" if there is none.
     """
     for code in rubric.codes:
-        if code.example and len(code.example.quotes) >= rubric.quotes_needed(code.id):
+        quotes = _place_quotes(rubric, code)
+        if code.example and len(quotes) >= rubric.quotes_needed(code.id):
             break
     else:
         return ""
-    origins = [place[0] for place in code.places]
-    origins += [(code.must_quote or rubric.quote_from)[0]] * len(code.example.quotes)
-    sources = {"messages": "message:{}", "patches": "patch:agent1", "outcome": "outcome"}
-    quotes = [
-        {"source": sources.get(origin, "step:agent1:{}").format(2 + 3 * n), "text": quote}
-        for n, (quote, origin) in enumerate(zip(code.example.quotes, origins, strict=False), 1)
-    ]
     why = code.example.why
-    met = {"code": (layout.considered == "groups" and code.group) or code.id, "met": "yes"}
+    item = (layout.considered == "groups" and code.group) or code.id
+    considered = [{"code": item, "met": "yes", "because": why}]
     answer = {
         "first_tag": _first_tag(rubric, layout),
         "last_tag": "(that of the message)",
-        "considered": [met | {"because": why}],
+        **({"considered": considered} if layout.considered != "none" else {}),
         "findings": [{"rationale": why, "quotes": quotes, "code": code.id}],
         "label": "some" if rubric.choice == "many" else code.id,
     }
-    if layout.considered == "none":
-        del answer["considered"]
     return json.dumps(answer, ensure_ascii=False)
+
+
+def _place_quotes(rubric: Rubric, code: Code) -> list[dict[str, str]]:
+    """Return the quotes of a code's example, each with a source, if they tell where they are from:
+    a line with a sign is of a patch, and any other of the one origin that is left.
+    """
+    sources = {"messages": "message:{}", "patches": "patch:agent1", "outcome": "outcome"}
+    placed = []
+    for n, quote in enumerate(code.example.quotes if code.example else ()):
+        place = code.places[n] if n < len(code.places) else code.must_quote or rubric.quote_from
+        rest = [origin for origin in place if origin != "patches"]
+        signed = quote.startswith(("+", "-")) and "patches" in place
+        if not signed and len(rest) != 1:
+            return []
+        source = sources.get("patches" if signed else rest[0], "step:agent1:{}")
+        placed.append({"source": source.format(3 * n + 1), "text": quote})
+    return placed
 
 
 def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
