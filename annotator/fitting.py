@@ -24,7 +24,10 @@ _TELLING = re.compile(
 )
 
 # Who is served first where there is not room for all.
-KINDS = ("facts", "messages", "patches", "outcome", "steps", "task")
+KINDS = ("facts", "quoted", "messages", "patches", "outcome", "steps", "task")
+_NEAR = 2  # messages before and after one that is quoted
+_NEAR_TEXT = 1_500  # characters before and after a passage of any other part
+_NAME = re.compile(r"[A-Za-z]\w*(?:[._(]\w*)+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
 
 
 Gap = tuple[int, int]
@@ -203,3 +206,49 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
             gaps.append((start, end))
     worthy = (gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP)
     return replace(part, gaps=tuple(worthy)).cut(_MOST_REPORT)
+
+
+def focus(
+    parts: Sequence[PromptPart], passages: Collection[tuple[str, int, int]]
+) -> list[PromptPart]:
+    """Return the parts with those put first, where there is not room for all, that show passages.
+
+    Passages are (id of the part, start, end). Put first are the messages that hold one, those
+    around them, later ones in which a name stands that a passage holds, and of any other part what
+    surrounds a passage.
+    """
+    places: dict[str, list[Gap]] = {}
+    for name, start, end in passages:
+        places.setdefault(name, []).append((start, end))
+    talk = [n for n, part in enumerate(parts) if part.kind == "messages"]
+    quoted = [at for at, n in enumerate(talk) if parts[n].id in places]
+    near = {talk[at] for at in range(len(talk)) if any(abs(at - q) <= _NEAR for q in quoted)}
+    texts = {part.id: part.text for part in parts}
+    names = {
+        name
+        for part, spans in places.items()
+        for start, end in spans
+        for name in _NAME.findall(texts.get(part, "")[start:end])
+    }
+    later = [n for at, n in enumerate(talk) if quoted and at > quoted[0]]
+    near |= {n for n in later if any(name in parts[n].text for name in names)}
+    return [
+        replace(part, kind="quoted")
+        if n in near
+        else _around(part, places[part.id])
+        if part.id in places
+        else part
+        for n, part in enumerate(parts)
+    ]
+
+
+def _around(part: PromptPart, passages: Sequence[Gap]) -> PromptPart:
+    """Return a part of which only what surrounds the passages is shown."""
+    gaps, end = [], 0
+    for start, stop in sorted(passages):
+        if start - _NEAR_TEXT > end:
+            gaps.append((end, start - _NEAR_TEXT))
+        end = max(end, min(stop + _NEAR_TEXT, len(part.text)))
+    if end < len(part.text):
+        gaps.append((end, len(part.text)))
+    return replace(part, kind="quoted", gaps=tuple(gaps))

@@ -2,40 +2,44 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from annotator.fitting import PromptPart, excerpt, fit, windows
+from annotator.annotations import Claim
+from annotator.fitting import PromptPart, fit, focus, windows
+from annotator.prompt_parts import split_trace
 from annotator.resources import folder
 from annotator.rubrics import Code, Rubric
 from annotator.text import one_line
-from annotator.traces import Feature, Origin, Trace
+from annotator.traces import Trace
 
 _FILES = (
     *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
-    *("json.j2", "json_end.j2", "reask.j2", "probe.j2"),
+    *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
 )
 _FACTS = "facts.j2"
 _WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
-_LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
+_LONGEST_CLAIM = 2_000  # characters of a finding that is to be confirmed
 _NOTE = 200  # characters of a note in the facts, with a margin
-_KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What a program observed in a trace: a line each, and how many more it made."""
+    """What is told of a trace beside it, a line each, in the words of a ``template``, and how many
+    more lines there are: facts that a program observed, or findings that are to be confirmed.
+    """
 
     lines: tuple[str, ...] = ()
     more: int = 0
+    template: str = "facts.j2"
 
     def first(self, n: int) -> "Observations":
         """Return the first ``n`` of them."""
-        return Observations(self.lines[:n], self.more + len(self.lines[n:]))
+        return replace(self, lines=self.lines[:n], more=self.more + len(self.lines[n:]))
 
     @property
     def shown(self) -> list[str]:
@@ -118,7 +122,8 @@ class Prompt:
         """What of ``user`` is not the trace: the section of the observations, or ""."""
         if not self.observations.lines:
             return ""
-        return _fill_in(_FACTS, nonce=self.tag, lines=self.observations.shown)
+        shown = self.observations.shown
+        return _fill_in(self.observations.template, nonce=self.tag, lines=shown)
 
 
 @lru_cache(maxsize=1)
@@ -178,7 +183,7 @@ def render(
     Raises:
         UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
     """
-    shown, missing = _fit_parts(list(_parts(trace, rubric)), most)
+    shown, missing = _fit_parts(list(split_trace(trace, rubric)), most)
     return _assemble(shown, rubric, missing, layout, observations)
 
 
@@ -196,7 +201,7 @@ def render_windows(
     Raises:
         UnreadableTrace: as :func:`render`.
     """
-    parts = list(_parts(trace, rubric))
+    parts = list(split_trace(trace, rubric))
     room = most - _WRAPPER
     talk = [part for part in parts if part.kind == "messages"]
     others = [part for part in parts if part.kind != "messages"]
@@ -215,6 +220,31 @@ def render_windows(
         cut = {part.id: part.left_out for part in shown if part.left_out}
         prompts.append(_assemble(parts, rubric, missing | cut, layout))
     return prompts or [render(trace, rubric, most, layout=layout)]
+
+
+def render_confirmation(
+    trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None, layout: Layout
+) -> Prompt:
+    """Return the prompt that decides about claims that were made from parts of a trace.
+
+    It shows the whole trace; where there is no room for all of it, first the quoted passages with
+    what surrounds them and the later messages that touch the same names.
+
+    Raises:
+        UnreadableTrace: as :func:`render`.
+    """
+    evidence = [item for claim in claims for item in claim.evidence]
+    passages = [(item.source, item.start, item.end) for item in evidence]
+    parts = focus(list(split_trace(trace, rubric)), passages)
+    shown, missing = _fit_parts(parts, most)
+    lines = [one_line(_describe_claim(claim), _LONGEST_CLAIM) for claim in claims]
+    proposals = Observations(tuple(lines), template="confirm.j2")
+    return _assemble(shown, rubric, missing, layout, proposals)
+
+
+def _describe_claim(claim: Claim) -> str:
+    quotes = "; ".join(f'{item.source} "{item.quote}"' for item in claim.evidence)
+    return f"{claim.code}: {quotes}"
 
 
 def _fit_parts(
@@ -247,7 +277,7 @@ def _tag(
     sizes = [len(text) for text in texts]
     sizes += [left_out for part in parts for _, left_out in part.pieces]
     if lines := observations.lines:
-        templates += facts_sha256()
+        templates += facts_sha256() + observations.template
         sizes += [len(line) for line in lines] + [len(lines), observations.more]
         texts += lines
     key = hashlib.sha256(f"{templates} {rubric.sha256}".encode()).digest()
@@ -337,89 +367,3 @@ def _place_quotes(rubric: Rubric, code: Code) -> list[dict[str, str]]:
         source = sources.get("patches" if signed else rest[0], "step:agent1:{}")
         placed.append({"source": source.format(3 * n + 1), "text": quote})
     return placed
-
-
-def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
-    """Yield the parts of the prompt in reading order: facts, the conversation, the tasks, then
-    every other source to quote.
-    """
-    yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
-    origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
-    if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
-        rubric.quote_from
-    ):
-        origins += ("steps", "tools")
-    wanted = set(rubric.quote_from)
-    messages = {f"message:{message.n}": message for message in trace.messages}
-    begun = next((message.time for message in trace.messages if message.time is not None), None)
-    tasks = list(_tasks(trace))
-    for source in trace.sources(origins):
-        if source.id.startswith("step:") and source.origin not in wanted:
-            continue
-        more = ""
-        if message := messages.get(source.id):
-            to = ", ".join(message.recipients) or "everybody"
-            more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
-            more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
-            if message.time is not None and begun is not None:
-                more += f", {_describe_time(message.time - begun)}"
-        else:
-            yield from tasks
-            tasks = []
-        if source.origin == "patches" and not source.text.strip():
-            more += ", empty"
-        shown = one_line(source.id, 120)
-        kind = _KINDS[shown.partition(":")[0]]
-        part = PromptPart(shown, kind, source.text, more, source.origin not in wanted)
-        yield excerpt(part, source.breaks) if kind == "outcome" else part
-    yield from tasks
-
-
-def _tasks(trace: Trace) -> Iterator[PromptPart]:
-    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
-    paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
-    first = next(iter(paragraphs.values()), [])
-    common = [text for text in first if all(text in told for told in paragraphs.values())]
-    if len(paragraphs) > 1 and sum(map(len, common)) >= _LEAST_COMMON:
-        yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
-    else:
-        common = []
-    for agent, told in paragraphs.items():
-        text = "\n\n".join(paragraph for paragraph in told if paragraph not in common)
-        yield PromptPart(f"task:{one_line(agent, 60)}", "task", text, closed=True)
-
-
-def _describe_time(seconds: float) -> str:
-    """Return a time after the first message as ``+0:25`` or ``+1:02:03``."""
-    sign, whole = "-" if seconds < 0 else "+", int(abs(seconds))
-    hours, minutes = divmod(whole // 60, 60)
-    return (
-        f"{sign}{hours}:{minutes:02}:{whole % 60:02}"
-        if hours
-        else f"{sign}{minutes}:{whole % 60:02}"
-    )
-
-
-def _facts(trace: Trace) -> Iterator[str]:
-    outcome = trace.outcome
-    yield f"agents: {', '.join(one_line(agent, 60) for agent in trace.agents) or 'unknown'}"
-    words = {True: "passed", False: "failed", None: "not known"}
-    yield f"run: {words[outcome.passed]}"
-    if outcome.merge:
-        yield f"merge of the patches: {one_line(outcome.merge, 60)}"
-    for feature in outcome.features:
-        yield _feature_fact(feature, words)
-    for end in outcome.agents:
-        if end.crashed:
-            status = one_line(end.status or "unknown", 60)
-            yield f"{one_line(end.agent, 60)} did not finish: status {status}"
-    if not trace.messages:
-        yield "messages: none were sent"
-
-
-def _feature_fact(feature: Feature, words: dict[bool | None, str]) -> str:
-    owner = f" ({one_line(feature.agent, 60)})" if feature.agent else ""
-    alone = f", its patch alone: {words[feature.passed_alone]}"
-    reason = f" ({one_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
-    merged = f"after the merge {words[feature.passed]}"
-    return f"feature {one_line(feature.name, 60)}{owner}: {merged}{alone}{reason}"

@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+from annotator.prompts import render
+from annotator.rubrics import Rubric
+from annotator.traces import Trace
 from tests.openai_batches import Batches
 
 Form = Literal["tools", "json_schema", "plain"]
@@ -120,6 +123,13 @@ def finding(code: str, *quotes: tuple[str, str], label: str | None = None) -> Re
         "rationale": "as the quotes show",
     }
     return Reply(answer={"findings": [one], "label": label or code})
+
+
+def complete(answer: Any, trace: Trace, rubric: Rubric) -> dict[str, Any]:
+    """Return an answer with what it has to have besides: the tags of the prompt."""
+    prompt = render(trace, rubric)
+    tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
+    return {**tags, "considered": [], **answer}
 
 
 NOTHING = Reply(answer={"findings": [], "label": "none"})

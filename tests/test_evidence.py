@@ -587,8 +587,8 @@ def test_a_place_that_was_found_before_is_kept_if_it_stands(evidence, start):
             id="other-words",
         ),
         pytest.param(
-            ("I take the parser", "message:2"),
-            ("I take the parser", "message:1", 0, 17, "exact"),
+            ("i take the parser", "message:2"),
+            ("I take the parser", "message:1", 0, 17, "typography"),
             "found in message:1, not in message:2",
             id="other-source",
         ),
@@ -646,7 +646,7 @@ def test_two_passages_of_one_source_will_do():
 
 
 def test_wrong_source_is_refused_and_the_right_one_named():
-    reason = refusal("free", ("I take the parser", "message:2"))
+    reason = refusal("free", ("i take the parser", "message:2"))
     assert "found in message:1, not in message:2" in reason
 
 
@@ -657,7 +657,7 @@ def test_all_right_sources_are_named_up_to_three():
 
 
 def test_no_such_source_is_refused_and_the_right_one_named():
-    reason = refusal("free", ("I take the parser", "message:99"))
+    reason = refusal("free", ("i take the parser", "message:99"))
     assert "found in message:1, not in 'message:99' (no such source)" in reason
 
 
@@ -719,7 +719,8 @@ def test_one_bad_quote_among_good_ones_refuses_the_claim():
 
 def test_must_quote_refuses_a_claim_without_such_a_quote():
     reason = refusal("coded", *GOOD)
-    assert reason == "coded: at least one quote must come from the patches or outcome"
+    needed = "at least 1, one of them from the patches or outcome"
+    assert reason == f"coded: quotes needed: {needed}"
 
 
 @pytest.mark.parametrize(

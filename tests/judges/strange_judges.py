@@ -11,7 +11,7 @@ from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
 from annotator.judges.rules import RulesJudge
 
 
-def echo(trace, code="C4a"):
+def echo(trace, code="C3a"):
     """A claim with two quotes that stand in the trace."""
     quotes = tuple(Quote(one.text, f"message:{one.n}") for one in trace.messages[:2])
     return Claim(code, "", quotes)
@@ -22,7 +22,7 @@ class Good:
     settings = {"least": (1, 2)}
 
     def codes(self, rubric):
-        return {"C4a"}
+        return {"C3a"}
 
     def judge(self, trace, rubric):
         return Verdict((echo(trace),))
@@ -50,7 +50,7 @@ class Full(Good):
     calls: list[object] = []
 
     def screens(self, rubric):
-        return ["C4a"]
+        return ["C3a"]
 
     def expects(self, trace, rubric):
         return Usage(input_tokens=10, calls=1, cost_usd=0.25)
@@ -117,12 +117,12 @@ class TakenName(Good):
 
 class StrayCode(Good):
     def codes(self, rubric):
-        return {"C4a", "Z9"}
+        return {"C3a", "Z9"}
 
 
 class OneText(Good):
     def codes(self, rubric):
-        return "C4a"
+        return "C3a"
 
 
 class Nothing(Good):
@@ -214,12 +214,12 @@ class Unread(Good):
 
 class NoVerdict(Good):
     def judge(self, trace, rubric):
-        return {"C4a"}
+        return {"C3a"}
 
 
 class NoRationale(Good):
     def judge(self, trace, rubric):
-        return Verdict((Claim("C4a", None, ()),))
+        return Verdict((Claim("C3a", None, ()),))
 
 
 class NoCost(Good):
@@ -239,7 +239,7 @@ class OtherCode(Good):
 
 class PrimaryAlone(Good):
     def judge(self, trace, rubric):
-        return Verdict(primary="C4a")
+        return Verdict(primary="C3a")
 
 
 class Overlap(Good):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from jinja2 import Environment, FileSystemLoader
 
 from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.answer import Wrong, read_answer
 from annotator.judges.llm.settings import Options
 from annotator.prompts import render
 from annotator.rubrics import Rubric, load_rubric
@@ -42,7 +44,7 @@ def schema_in(body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def without_title(schema: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in schema.items() if name != "title"}
+    return {name: value for name, value in schema.items() if name not in ("title", "required")}
 
 
 @pytest.mark.parametrize("name", ["comm_errors", "symptoms", "emergent"])
@@ -53,12 +55,20 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
         judged(server, trace, rubric, mode="json")
         judged(server, trace, rubric, mode=mode)
         plain, request = server.seen[0], server.seen[-1]
-    told = plain.system.removeprefix(filled("system.j2", rubric=rubric))
+    prompt = render(trace, rubric)
+    [example] = re.findall(r"^\{.*\}$", prompt.system, re.MULTILINE)
+    layout = {"considered": "codes", "rubric_last": False}
+    system = filled(
+        "system.j2", rubric=rubric, first_tag=prompt.first_tag, worked=example, **layout
+    )
+    told = plain.system.removeprefix(system)
     schema = json.loads(told[told.index("{") :])
     assert told == filled("json.j2", schema=json.dumps(schema, indent=2))
 
-    prompt = render(trace, rubric)
-    system, user = filled("system.j2", rubric=rubric), prompt.user
+    closed = [part.id for part in prompt.parts if part.closed]
+    end = {"rubric_last": False, "last_tag": prompt.last_tag}
+    user = filled("trace.j2", nonce=prompt.tag, parts=prompt.parts)
+    user += filled("end.j2", rubric=rubric, closed=closed, **end)
     if mode == "json":
         system, user = system + told, user + filled("json_end.j2")
         assert set(request.body) == {"model", "messages"}
@@ -66,13 +76,17 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
         asked = schema_in(request.body)
         assert asked is not None
         assert without_title(asked) == without_title(schema)
+        assert list(asked["properties"]) == list(schema["properties"])  # it thinks first
+        assert sorted(asked["required"]) == sorted(schema["required"])
     assert request.messages == [
         {"role": "system", "content": system},
         {"role": "user", "content": user},
     ]
-    shown = [{"header": part.header, "text": part.text} for part in prompt.parts]
-    closed = [part.id for part in prompt.parts if part.closed]
-    assert prompt.user == filled("trace.j2", nonce=prompt.tag, parts=shown, closed=closed)
+    whole = json.loads(example) | {"last_tag": prompt.last_tag}
+    quotes = [quote["text"] for item in whole["findings"] for quote in item["quotes"]]
+    with pytest.raises(Wrong) as wrong:  # in form, and nothing of it stands in this run
+        read_answer(json.dumps(whole), trace, prompt)
+    assert str(wrong.value).count("not found") == len(quotes) > 0
 
 
 REASKS = {

@@ -35,14 +35,14 @@ class TestAJudgeFromElsewhere:
         runs(2)
         done = annotate_cli(*ARGS, "--judge", f"{HERE}:{name}")
         assert done.code == 0, done.err
-        assert {one.primary for one in annotations(Path("out")).values()} == {"C4a"}
+        assert {one.primary for one in annotations(Path("out")).values()} == {"C3a"}
         judge = manifest()["judge"]
         origin = judge.pop("plugin")
         assert judge == {"id": "good", "least": [1, 2]}
         assert origin.startswith(f"{HERE} ")
         assert f"judge: good ({origin})" in done.err
         codes = {code["id"]: code["judged"] for code in manifest()["rubrics"][0]["codes"]}
-        assert [code for code, judged in codes.items() if judged] == ["C4a"]
+        assert [code for code, judged in codes.items() if judged] == ["C3a"]
 
     def test_all_that_a_run_can_ask_is_asked(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(2)
@@ -54,7 +54,7 @@ class TestAJudgeFromElsewhere:
         assert annotate_cli(*args).code == 0
         run = manifest()
         assert (run["overhead"]["cost_usd"], run["learned"]) == (0.5, {"seen": 3})
-        assert [code["id"] for code in run["rubrics"][0]["codes"] if code["screen"]] == ["C4a"]
+        assert [code["id"] for code in run["rubrics"][0]["codes"] if code["screen"]] == ["C3a"]
         assert annotate_cli(*args, "--resume").code == 0
         assert strange_judges.Full.calls == ["open", "close", {"seen": 3}, "open", "close"]
 
@@ -155,7 +155,7 @@ NO_VERDICTS = {
     "NoCost": "returned a wrong Verdict: usage.cost_usd: Input should be a finite number",
     "UnknownCode": "the judge 'good' found 'Z9', which the rubric comm_errors does not have",
     "OtherCode": "found 'C1a', which is not among its codes for comm_errors",
-    "PrimaryAlone": "calls 'C4a' primary and has no claim of it",
+    "PrimaryAlone": "calls 'C3a' primary and has no claim of it",
 }
 
 

@@ -140,7 +140,7 @@ class TestAgain:
     ) -> None:
         runs(2)
         text = next(path for path in list_built_in() if path.stem == "comm_errors").read_text()
-        (tmp_path / "other.yaml").write_text(text.replace("version: 1", "version: 2", 1))
+        (tmp_path / "other.yaml").write_text(text.replace("version: 2", "version: 3", 1))
         asked = {}
         with OpenAIServer(scripted(RIGHT)) as server:
             annotate_cli(*ARGS, *llm(server, "--mode", "tools"), "--out", "first")

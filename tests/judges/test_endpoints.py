@@ -3,7 +3,9 @@
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,29 +17,36 @@ from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, judged, options, scripted
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, complete, finding
 
-MESSAGE = {"role": "assistant", "content": json.dumps(RIGHT.answer)}
-ODD_BODIES = {
-    "unknown tier": {"service_tier": "on_demand"},
-    "no id": {"id": None},
-    "fractional time": {"created": 1.5},
-    "unknown end": {"choices": [{"message": MESSAGE, "finish_reason": "eos"}]},
-    "no end": {"choices": [{"message": MESSAGE}]},
-    "no role": {"choices": [{"message": {"content": MESSAGE["content"]}}]},
-    "empty refusal": {"choices": [{"message": MESSAGE | {"refusal": ""}}]},
-    "arguments as an object": {
-        "choices": [
-            {"message": {"tool_calls": [{"function": {"name": "x", "arguments": RIGHT.answer}}]}}
-        ]
-    },
+Body = Callable[[dict[str, Any]], dict[str, Any]]  # of an answer
+
+
+def choice(finish: dict[str, str], **message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message} | finish]}
+
+
+ODD_BODIES: dict[str, Body] = {
+    "unknown tier": lambda answer: {"service_tier": "on_demand"},
+    "no id": lambda answer: {"id": None},
+    "fractional time": lambda answer: {"created": 1.5},
+    "unknown end": lambda answer: choice(
+        {"finish_reason": "eos"}, role="assistant", content=json.dumps(answer)
+    ),
+    "no end": lambda answer: choice({}, role="assistant", content=json.dumps(answer)),
+    "no role": lambda answer: choice({}, content=json.dumps(answer)),
+    "empty refusal": lambda answer: choice({}, content=json.dumps(answer), refusal=""),
+    "arguments as an object": lambda answer: choice(
+        {}, tool_calls=[{"function": {"name": "x", "arguments": answer}}]
+    ),
 }
 
 
-@pytest.mark.parametrize("more", ODD_BODIES.values(), ids=ODD_BODIES)
+@pytest.mark.parametrize("body", ODD_BODIES.values(), ids=ODD_BODIES)
 def test_what_servers_add_or_leave_out_does_not_matter(
-    trace: Trace, rubric: Rubric, more: dict[str, object]
+    trace: Trace, rubric: Rubric, body: Body
 ) -> None:
+    more = body(complete(RIGHT.answer, trace, rubric))
     mode = "tools" if "tool_calls" in json.dumps(more) else "json_schema"
     with OpenAIServer(scripted(replace(RIGHT, more=more))) as server:
         one = judged(server, trace, rubric, mode=mode)
@@ -56,20 +65,14 @@ def test_an_error_with_status_200_keeps_its_words(trace: Trace, rubric: Rubric) 
             judged(server, trace, rubric, mode="tools")
 
 
-def text_with(*answers: object) -> Reply:
-    return Reply(text=" or ".join(json.dumps(one) for one in answers))
-
-
-NONE = NOTHING.answer
+# What a model writes; RIGHT and NONE stand for answers that would be accepted alone.
 NOT_ONE_ANSWER = {
-    "an answer and what it would else have been": text_with(RIGHT.answer, NONE),
-    "a refusal that quotes the trace": Reply(text=f"I will not. The run says {json.dumps(NONE)}"),
-    "cut off before a quoted answer": Reply(
-        text='{"findings": [{"code": "C1b", "rationale": "it says ' + json.dumps(NONE)
-    ),
-    "two equal answers": text_with(NONE, NONE),
-    "an answer in prose": Reply(text=f"It is this: {json.dumps(RIGHT.answer)}. Done."),
-    "two code blocks": Reply(text="```json\n{}\n```\n" * 2),
+    "an answer and what it would else have been": "RIGHT or NONE",
+    "a refusal that quotes the trace": "I will not. The run says NONE",
+    "cut off before a quoted answer": '{"findings": [{"code": "C1b", "rationale": "it says NONE',
+    "two equal answers": "NONE or NONE",
+    "an answer in prose": "It is this: RIGHT. Done.",
+    "two code blocks": "```json\nNONE\n```\n```json\nNONE\n```\n",
 }
 
 
@@ -78,7 +81,10 @@ def test_plain_json_is_read_only_if_there_is_one_answer(
     trace: Trace, rubric: Rubric, name: str
 ) -> None:
     """instructor takes the last JSON of a text; a trace could put its own "none" there."""
-    with OpenAIServer(scripted(NOT_ONE_ANSWER[name]), forms=()) as server:
+    text = NOT_ONE_ANSWER[name]
+    for word, answer in (("RIGHT", RIGHT), ("NONE", NOTHING)):
+        text = text.replace(word, json.dumps(complete(answer.answer, trace, rubric)))
+    with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         one = judged(server, trace, rubric, mode="json")
     assert (one.status, one.findings) == ("failed", ())
     assert "malformed answer" in (one.error or "")
@@ -88,7 +94,8 @@ def test_a_malformed_last_answer_is_not_replaced_by_an_earlier_one(
     trace: Trace, rubric: Rubric
 ) -> None:
     wrong = finding("C1b", QUESTION, ("message:2", "made up from nothing"))
-    with OpenAIServer(scripted(wrong, wrong, Reply(answer={}))) as server:
+    other = finding("C1b", QUESTION, ("message:2", "made up from thin air"))
+    with OpenAIServer(scripted(wrong, other, Reply(answer={}))) as server:
         one = judged(server, trace, rubric)
     assert (one.status, one.rejected) == ("failed", ())
 
@@ -249,6 +256,7 @@ def test_an_answer_with_a_fence_in_a_quote_is_read(rubric: Rubric) -> None:
     first = Message(1, "a", (), "Run it with ``` as the fence, can you?")
     fenced = Trace("t", "generic", "", (first, Message(2, "b", (), "I went on.")))
     answer = finding("C1b", ("message:1", first.text), ("message:2", "I went on."))
-    reply = Reply(text=f"```json\n{json.dumps(answer.answer, indent=1)}\n```")
+    whole = complete(answer.answer, fenced, rubric)
+    reply = Reply(text=f"```json\n{json.dumps(whole, indent=1)}\n```")
     with OpenAIServer(scripted(reply), forms=()) as server:
         assert judged(server, fenced, rubric, mode="json").status == "labelled"

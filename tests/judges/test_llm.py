@@ -14,7 +14,15 @@ from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace
 from tests.conftest import TALK
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
+from tests.openai_server import (
+    NOTHING,
+    OpenAIServer,
+    Reply,
+    Request,
+    Responder,
+    complete,
+    finding,
+)
 
 QUESTION = ("message:1", "Which field holds the unit?")
 IGNORED = ("message:2", "I am adding the printer now")
@@ -66,8 +74,8 @@ WRONG_QUOTES = {
     "paraphrase": (("message:1", "In which field is the unit held?"), "not found"),
     "word added": (("message:1", "Which other field holds the unit?"), "not found"),
     "word left out": (("message:1", "Which field holds unit?"), "not found"),
-    "wrong message": (("message:3", "Which field holds the unit?"), "found in message:1, not in m"),
-    "no such message": (("message:9", "Which field holds the unit?"), "found in message:1"),
+    "wrong message": (("message:3", "which field holds the unit?"), "found in message:1, not in m"),
+    "no such message": (("message:9", "which field holds the unit?"), "found in message:1"),
     "our own prompt": (("message:1", "You label runs of software agents"), "not found"),
     "our own rubric": (("outcome", "a wrong label is worse than a missing one"), "not found"),
     "our own facts": (("facts", "merge of the patches: conflicts"), "not found"),
@@ -88,7 +96,7 @@ def test_a_wrong_quote_goes_back_and_is_never_accepted(
     assert (one.status, one.primary, one.findings) == ("none", None, ())
     assert [rejected.code for rejected in one.rejected] == ["C1b"]
     assert reason in one.rejected[0].reason
-    assert (one.usage.calls, one.usage.retries) == (4, 3)  # the first answer and three re-asks
+    assert (one.usage.calls, one.usage.retries) == (2, 1)  # it repeats itself: that is the end
     assert all(reason in (text or "") for text in asked_again)
 
 
@@ -112,7 +120,7 @@ def test_a_stolen_primary_falls_to_the_strongest_code_that_stands(trace: Trace) 
     stands = {
         "code": "work_overlap",
         "quotes": [
-            {"source": "message:4", "text": "There is no overlap with your parser."},
+            {"source": "message:1", "text": "I take the parser module."},
             {"source": "patch:agent2", "text": "+UNIT = 'lb'"},
         ],
         "rationale": "both set it",
@@ -286,7 +294,7 @@ def test_auto_finds_the_form_once_and_stays_with_it(
     ],
 )
 def test_plain_mode_reads_bare_and_fenced_json(trace: Trace, rubric: Rubric, fence: str) -> None:
-    text = fence.replace("{}", json.dumps(RIGHT.answer))
+    text = fence.replace("{}", json.dumps(complete(RIGHT.answer, trace, rubric)))
     with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         assert judged(server, trace, rubric, mode="json").primary == "C1b"
 
@@ -390,7 +398,7 @@ def test_an_order_of_codes_is_told_where_the_rubric_has_one(
         judged(server, replace_outcome(trace), load_rubric(name))
         [request] = server.seen
     system = request.body["messages"][0]["content"]
-    assert ("strongest first" in system, "by the precedence" in system) == (told, told)
+    assert ("strongest first" in system, "as the rubric says" in system) == (told, told)
 
 
 def test_a_rubric_of_many_codes_has_no_primary(trace: Trace) -> None:

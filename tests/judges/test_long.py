@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,8 +191,8 @@ def reads(limit: int, name: str, answer: Responder) -> Responder:
 
 @pytest.mark.parametrize("name", WORDINGS)
 def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(rubric: Rubric, name: str) -> None:
-    """9,000 tokens are read, 18,000 sent: with the numbers, the second prompt fits."""
-    with OpenAIServer(reads(9_000, name, scripted(RIGHT))) as server:
+    """12,000 tokens are read, 19,000 sent: with the numbers, the second prompt fits."""
+    with OpenAIServer(reads(12_000, name, scripted(RIGHT))) as server:
         one = judged(server, LONG, rubric, mode="json")
         sizes = [sent(request) for request in server.seen]
     assert (one.status, one.usage.calls) == ("labelled", len(sizes)), one.error
@@ -222,8 +223,8 @@ def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it(rubric: Rubric
         across = " ".join(head.split()[-4:] + tail.split()[:4])
         if request.reask:
             assert "not found" in request.reask
-            return finding("C1b", ("message:1", " ".join(first)), ("message:1", " ".join(second)))
-        return finding("C1b", ("message:1", " ".join(first)), ("message:1", across))
+            return finding("C3a", ("message:1", " ".join(first)), ("message:1", " ".join(second)))
+        return finding("C3a", ("message:1", " ".join(first)), ("message:1", across))
 
     with OpenAIServer(responder) as server:
         one = judged(server, trace, rubric, mode="json", context=20_000)
@@ -256,62 +257,74 @@ def test_a_second_run_knows_what_was_too_long(annotate_cli: Cli, tmp_path: Path)
 
 
 def window(request: Request) -> int:
+    """Return the number of the window, 0 of the call that confirms their findings."""
+    if "<findings " in request.user:
+        return 0
     return int(re.search(r"window (\d+) of 3: ", request.part("facts"))[1])
 
 
-def by_window(*replies: Reply) -> Responder:
-    """Answer the three windows with these."""
-    return lambda request: replies[window(request) - 1]
-
-
 FALSE = finding("C1b", ("message:1", "What nobody ever wrote in it?"), end(2))
+FIRST = finding("C1b", question(1), end(2))
 LAST = finding("C1b", question(MANY - 1), end(MANY))
-WEAKER = finding("C4a", question(1), end(2))
-MERGED = {
-    "none in all": ((NOTHING, NOTHING, NOTHING), "none", None, []),
-    "in one": ((NOTHING, LAST, NOTHING), "labelled", "C1b", [question(MANY - 1), end(MANY)]),
-    "the same code twice": (
-        (finding("C1b", question(1), end(2)), NOTHING, LAST),
-        *("labelled", "C1b", [question(1), end(2)]),
+WEAKER = finding("C4a", question(1), question(3))
+REFUSED = Reply(refusal="I will not")
+CLAIM = finding("C3a", question(2), end(3))
+# What the three windows say and what the confirming call says (None: there is none) -> the result.
+WINDOWS = {
+    "none in all": (NOTHING, NOTHING, NOTHING, None, "none", None),
+    "in one, confirmed": (NOTHING, LAST, NOTHING, LAST, "labelled", "C1b"),
+    "in one, refuted by the others": (NOTHING, LAST, NOTHING, NOTHING, "none", None),
+    "in all, refuted": (LAST, LAST, LAST, NOTHING, "none", None),
+    "two codes, and the confirming call chooses": (
+        WEAKER,
+        NOTHING,
+        LAST,
+        WEAKER,
+        "labelled",
+        "C4a",
     ),
-    "one that stands wins": (
-        *((FALSE, NOTHING, LAST), "labelled", "C1b"),
-        [question(MANY - 1), end(MANY)],
-    ),
-    "nor does a later one that does not stand win": (
-        (LAST, FALSE, FALSE),
-        *("labelled", "C1b", [question(MANY - 1), end(MANY)]),
-    ),
-    "none that stands": ((FALSE, NOTHING, FALSE), "none", None, []),
-    "two codes, the stronger wins": (
-        *((WEAKER, NOTHING, LAST), "labelled", "C1b"),
-        [question(MANY - 1), end(MANY)],
-    ),
-    "one window refused": ((LAST, Reply(refusal="I will not"), NOTHING), "failed", None, []),
-    "one window malformed": ((LAST, NOTHING, Reply(answer={})), "failed", None, []),
-    "one window down": ((NOTHING, NOTHING, Reply(status=400)), "failed", None, []),
+    "one that does not stand is not proposed": (FALSE, NOTHING, LAST, LAST, "labelled", "C1b"),
+    "none that stands": (FALSE, NOTHING, FALSE, None, "none", None),
+    "one window refused": (LAST, REFUSED, NOTHING, None, "failed", None),
+    "one window malformed": (LAST, NOTHING, Reply(answer={}), None, "failed", None),
+    "one window down": (NOTHING, NOTHING, Reply(status=400), None, "failed", None),
+    "the confirming call refused": (NOTHING, LAST, NOTHING, REFUSED, "failed", None),
 }
 
 
-@pytest.mark.parametrize(("replies", "status", "primary", "quotes"), MERGED.values(), ids=MERGED)
-def test_the_findings_of_windows_are_merged(
-    rubric: Rubric,
-    replies: tuple[Reply, ...],
-    status: str,
-    primary: str | None,
-    quotes: list[tuple[str, str]],
-) -> None:
-    with OpenAIServer(by_window(*replies)) as server:
-        how = {"mode": "tools", "context": 15_000, "windows": True, "reasks": 0}
+@pytest.mark.parametrize("case", WINDOWS.values(), ids=WINDOWS)
+def test_windows_propose_and_one_call_decides(rubric: Rubric, case: tuple[Any, ...]) -> None:
+    *replies, confirming, status, primary = case
+    with OpenAIServer(lambda request: [confirming, *replies][window(request)]) as server:
+        how = {"mode": "tools", "context": 17_500, "windows": True, "reasks": 0}
         one = judged(server, LONG, rubric, **how)
-        assert sorted(map(window, server.seen)) == [1, 2, 3]
-        assert one.usage.calls == 3
-    assert (one.status, one.primary) == (status, primary), one.error
-    found = [(e.source, e.quote) for f in one.findings for e in f.evidence]
-    assert found == quotes
-    assert one.truncated == {}
+        asked = sorted(map(window, server.seen))
+        last = server.seen[-1]
+    assert asked == [0, 1, 2, 3] if confirming else [1, 2, 3]
+    assert (one.status, one.primary, one.truncated) == (status, primary, {}), one.error
     if status == "failed":
-        assert re.match(r"window [23] of 3: ", one.error or "")
+        assert re.match(r"window [23] of 3: |confirming call: ", one.error or "")
+    if confirming is LAST:
+        told = last.user[last.user.index("<findings ") :]
+        assert question(MANY - 1)[1] in told
+        assert FALSE.answer["findings"][0]["quotes"][0]["text"] not in told
+        shown = {part.source: part.text for part in last.parts}
+        assert all(LONG.messages[n - 1].text == shown[f"message:{n}"] for n in range(37, 41))
+
+
+@pytest.mark.parametrize(
+    ("claim", "status"), [(FIRST, "undecided"), (CLAIM, "labelled"), (LAST, "labelled")]
+)
+def test_what_is_missing_is_not_known_where_a_later_message_is_not_shown(
+    rubric: Rubric, claim: Reply, status: str
+) -> None:
+    """The confirming call cannot show all of the 60,000 characters."""
+    with OpenAIServer(scripted(claim)) as server:
+        how = {"mode": "tools", "context": 17_500, "windows": True}
+        one = judged(server, LONG, rubric, **how)
+        assert window(server.seen[-1]) == 0
+    assert one.status == status
+    assert status == "labelled" or "whether an answer is missing is not known" in (one.reason or "")
 
 
 def test_windows_that_the_server_finds_too_long_are_made_shorter(rubric: Rubric) -> None:

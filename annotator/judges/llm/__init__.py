@@ -5,9 +5,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from annotator.annotations import Claim, Usage, Verdict
+from annotator.annotations import Usage, Verdict
 from annotator.errors import Pending, UnreadableTrace
-from annotator.evidence import verify
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
@@ -24,6 +23,7 @@ from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256
+from annotator.judges.llm.windows import leave_open, merge
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
@@ -167,9 +167,37 @@ class LLMJudge(Model):
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
                 continue
-            return merge(verdicts, prompts, judgement.trace, judgement.rubric)
+            verdict = merge(verdicts, prompts, judgement.trace, judgement.rubric)
+            if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
+                confirmed = await self._confirmed(judgement, verdict, most)
+                return replace(confirmed, truncated=verdict.truncated)
+            return verdict
         judgement.bad += judgement.keys
         return Verdict(error=words)
+
+    async def _confirmed(
+        self, judgement: Judgement, proposed: Verdict, most: int | None
+    ) -> Verdict:
+        """Decide about the findings of windows, with what the others held beside them.
+
+        That something is missing is not known where a message after the quoted ones is not shown.
+        """
+        trace, rubric = judgement.trace, judgement.rubric
+        claims = [claim for claim in proposed.claims if claim.evidence]
+        words = ""
+        while most is None or most >= LEAST:
+            try:
+                prompt = self._reader.confirmation(trace, rubric, claims, most)
+                verdict = await self._conversed(judgement, prompt)
+            except (UnreadableTrace, CallFailed) as error:
+                return Verdict(error=f"confirming call: {error}")
+            except TooLong as error:
+                most, words = error.most, str(error)
+                continue
+            if verdict.error:
+                return replace(verdict, error=f"confirming call: {verdict.error}")
+            return leave_open(verdict, prompt, rubric)
+        return Verdict(error=f"confirming call: {words}")
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
@@ -318,39 +346,3 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
     return [result for result in results if isinstance(result, Verdict)]
-
-
-def merge(
-    verdicts: Sequence[Verdict], prompts: Sequence[Prompt], trace: Trace, rubric: Rubric
-) -> Verdict:
-    """Return one verdict of those on several windows: for each code the first claim that stands,
-    else the first. If a window could not be judged, the trace could not be.
-    """
-    truncated = _never_shown(prompts)
-    for n, verdict in enumerate(verdicts, 1):
-        if verdict.error:
-            where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
-            return replace(verdict, error=where + verdict.error, truncated=truncated)
-    if len(verdicts) == 1:
-        return replace(verdicts[0], truncated=truncated)
-
-    def stands(claim: Claim) -> bool:
-        return not verify(claim, trace, rubric)[1]
-
-    claims: dict[str, Claim] = {}
-    for claim in (claim for verdict in verdicts for claim in verdict.claims):
-        held = claims.get(claim.code)
-        if held is None or (not stands(held) and stands(claim)):
-            claims[claim.code] = claim
-    return Verdict(tuple(claims.values()), truncated=truncated)
-
-
-def _never_shown(prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Return what is missing in every prompt that could have shown it; a window shows what it can
-    of the rest of the trace and its own messages, so that a message is missing where it is cut.
-    """
-    missing: dict[str, int] = {}
-    for prompt in prompts:
-        for source, characters in prompt.truncated.items():
-            missing[source] = min(characters, missing.get(source, characters))
-    return missing

@@ -12,10 +12,18 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from annotator.annotations import Claim
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.prompts import NO_OBSERVATIONS, Observations, Prompt, render, render_windows
+from annotator.prompts import (
+    NO_OBSERVATIONS,
+    Observations,
+    Prompt,
+    render,
+    render_confirmation,
+    render_windows,
+)
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
@@ -146,6 +154,22 @@ class Reader:
             most = min(self._shorter(prompt, room) for prompt in long)
         context = f" of {self.context} tokens" if self.context else ""
         raise CallFailed(f"the model's context{context} leaves no room for the trace")
+
+    def confirmation(
+        self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None
+    ) -> Prompt:
+        """Return what is asked about findings that were made in windows.
+
+        Raises:
+            UnreadableTrace, CallFailed: as :meth:`prompts`.
+        """
+        for _ in range(SHRINKS):
+            prompt = render_confirmation(trace, rubric, claims, most, self._layout)
+            room = self._room(prompt)
+            if room is None or self.tokens.fits(prompt.user, room):
+                return prompt
+            most = max(self._shorter(prompt, room), LEAST)
+        raise CallFailed(f"the model's context of {self.context} tokens leaves no room for them")
 
     def cut(self, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be of whose end the model did not know."""

@@ -1,0 +1,97 @@
+"""The parts of a trace that a prompt shows, in reading order."""
+
+from collections.abc import Iterator
+
+from annotator.fitting import PromptPart, excerpt
+from annotator.rubrics import Rubric
+from annotator.text import one_line
+from annotator.traces import Feature, Origin, Trace
+
+_LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
+_KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
+
+
+def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
+    """Yield the parts of the prompt in reading order: facts, the conversation, the tasks, then
+    every other source to quote.
+    """
+    yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
+    origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
+    if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
+        rubric.quote_from
+    ):
+        origins += ("steps", "tools")
+    wanted = set(rubric.quote_from)
+    messages = {f"message:{message.n}": message for message in trace.messages}
+    begun = next((message.time for message in trace.messages if message.time is not None), None)
+    tasks = list(_tasks(trace))
+    for source in trace.sources(origins):
+        if source.id.startswith("step:") and source.origin not in wanted:
+            continue
+        more = ""
+        if message := messages.get(source.id):
+            to = ", ".join(message.recipients) or "everybody"
+            more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
+            more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
+            if message.time is not None and begun is not None:
+                more += f", {_describe_time(message.time - begun)}"
+        else:
+            yield from tasks
+            tasks = []
+        if source.origin == "patches" and not source.text.strip():
+            more += ", empty"
+        shown = one_line(source.id, 120)
+        kind = _KINDS[shown.partition(":")[0]]
+        part = PromptPart(shown, kind, source.text, more, source.origin not in wanted)
+        yield excerpt(part, source.breaks) if kind == "outcome" else part
+    yield from tasks
+
+
+def _tasks(trace: Trace) -> Iterator[PromptPart]:
+    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
+    paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
+    first = next(iter(paragraphs.values()), [])
+    common = [text for text in first if all(text in told for told in paragraphs.values())]
+    if len(paragraphs) > 1 and sum(map(len, common)) >= _LEAST_COMMON:
+        yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
+    else:
+        common = []
+    for agent, told in paragraphs.items():
+        text = "\n\n".join(paragraph for paragraph in told if paragraph not in common)
+        yield PromptPart(f"task:{one_line(agent, 60)}", "task", text, closed=True)
+
+
+def _describe_time(seconds: float) -> str:
+    """Return a time after the first message as ``+0:25`` or ``+1:02:03``."""
+    sign, whole = "-" if seconds < 0 else "+", int(abs(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return (
+        f"{sign}{hours}:{minutes:02}:{whole % 60:02}"
+        if hours
+        else f"{sign}{minutes}:{whole % 60:02}"
+    )
+
+
+def _facts(trace: Trace) -> Iterator[str]:
+    outcome = trace.outcome
+    yield f"agents: {', '.join(one_line(agent, 60) for agent in trace.agents) or 'unknown'}"
+    words = {True: "passed", False: "failed", None: "not known"}
+    yield f"run: {words[outcome.passed]}"
+    if outcome.merge:
+        yield f"merge of the patches: {one_line(outcome.merge, 60)}"
+    for feature in outcome.features:
+        yield _feature_fact(feature, words)
+    for end in outcome.agents:
+        if end.crashed:
+            status = one_line(end.status or "unknown", 60)
+            yield f"{one_line(end.agent, 60)} did not finish: status {status}"
+    if not trace.messages:
+        yield "messages: none were sent"
+
+
+def _feature_fact(feature: Feature, words: dict[bool | None, str]) -> str:
+    owner = f" ({one_line(feature.agent, 60)})" if feature.agent else ""
+    alone = f", its patch alone: {words[feature.passed_alone]}"
+    reason = f" ({one_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
+    merged = f"after the merge {words[feature.passed]}"
+    return f"feature {one_line(feature.name, 60)}{owner}: {merged}{alone}{reason}"
