@@ -458,6 +458,56 @@ class TestTheForecast:
         assert (panel["calls"], panel["input_tokens"]) == (12, 6 * tokens)
         assert (first["calls"], first["input_tokens"]) == (1, self.by_hand()[0])
 
+    def test_a_pilot_by_hand_and_a_run_that_does_not_pay_for_it_again(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        """Answers of 100, 200, 300 ... tokens: the totals are those of the traces drawn."""
+        runs(10)
+        write_run(Path(run_name(11)), passed=True)
+        bill = Bill(scripted(RIGHT), lambda one: (1_000, 0, 100 * one.n))
+        with OpenAIServer(bill) as server:
+            priced = ("--price-in", "2", "--price-out", "8", "--failed-only")
+            args = (*ARGS, *llm(server, *TOOLS, *priced))
+            tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
+            assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
+            once = [request.user for request in server.seen]
+            text = annotate_cli(*args, "--no-cache", "--dry-run", "--pilot", "1").out
+            done = annotate_cli(*args, "--out", "out")
+            assert done.code == 0, done.err
+            assert server.calls == 4 + 1 + 6
+            assert len(set(once)) == 4
+            nothing = annotate_cli(*args, "--dry-run", "--pilot", "4")
+            assert (nothing.code, server.calls) == (2, 11)
+        shown = ("traces", "of", "seed", "failed")
+        assert [tried[name] for name in shown] == [4, 10, 3, 0]
+        dollars = (2 * 4_000 + 8 * 1_000) / 1e6
+        used = {"calls": 4, "input_tokens": 4_000, "output_tokens": 1_000, "cost_usd": dollars}
+        assert tried["used"] == pytest.approx(used)
+        # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn.
+        half = 10 * 3.182446 * 129.0994 / 2 * 0.6**0.5
+        whole = {"total": 2_500, "low": 1_000, "high": 2_500 + half}
+        assert tried["all"]["output_tokens"] == pytest.approx(whole)
+        assert tried["all"]["input_tokens"] == {"total": 10_000, "low": 10_000, "high": 10_000}
+        assert tried["all"]["cost_usd"]["high"] == pytest.approx(0.02 + 8 * (2_500 + half) / 1e6)
+        assert "no interval: n = 1" in text
+        assert totals(Path("out"))["calls"] == 6
+        assert "nothing would be asked" in nothing.err
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            (("--pilot", "2"), "needs --dry-run"),
+            (("--pilot", "2", "--dry-run", "--batch"), "--pilot asks at once"),
+        ],
+    )
+    def test_a_pilot_that_cannot_be(
+        self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...], words: str
+    ) -> None:
+        runs(1)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            done = annotate_cli(*ARGS, *llm(server, *TOOLS), *more)
+            assert (done.code, server.calls, words in done.err) == (2, 0, True), done.err
+
     @pytest.mark.parametrize("forms", [("tools",), ("json_schema",), ()], ids=str)
     def test_known_answers_and_a_run_to_go_on_with(
         self, annotate_cli: Cli, runs: Runs, forms: tuple[str, ...]
