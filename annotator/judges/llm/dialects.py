@@ -6,7 +6,7 @@ A new endpoint is one row. What the rows say was read in the providers' document
 import re
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
@@ -182,6 +182,8 @@ def find_dialect(url: str, name: str | None = None) -> Dialect:
             raise AnnotatorError(f"dialect: {name!r} is unknown; there are {', '.join(NAMES)}")
         return named[0]
     parts = urlsplit(url)
+    if "api-version" in parse_qs(parts.query):  # through a gateway, too
+        return find_dialect(url, "azure")
     host = f".{parts.hostname or ''}"
     here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     for dialect in DIALECTS:
