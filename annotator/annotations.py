@@ -61,6 +61,7 @@ class Usage:
     """What judging cost. ``cost_usd`` is None where the price is not known, never 0 for that.
 
     ``cached_tokens`` are those of the input that the provider had in its own cache,
+    ``cache_write_tokens`` those that it put there (some charge more for them),
     ``reasoning_tokens`` those of the output that are not in the answer. ``retries`` are the calls
     that repeat one (after an error, or because the answer was wrong). ``unreported_calls`` ended
     without an answer (a timeout, a dropped connection): what the server charges for them, if
@@ -78,6 +79,7 @@ class Usage:
     cache_hits: int = 0
     cost_usd: float | None = 0.0
     seconds: float = 0.0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         priced = self.cost_usd is not None and other.cost_usd is not None
@@ -92,6 +94,7 @@ class Usage:
             self.cache_hits + other.cache_hits,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
             self.seconds + other.seconds,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 

@@ -31,6 +31,8 @@ class Batches:
         self.words = "the file is not as it should be"
         self.lost: Callable[[dict[str, Any]], bool] = lambda body: False
         self.looked = 0
+        self.urls: list[str] = []  # of the uploads, and the headers of the last
+        self.headers: dict[str, str] = {}
         self.files: dict[str, bytes] = {}
         self.created: list[dict[str, Any]] = []
         self.items: list[list[tuple[str, dict[str, Any]]]] = []
@@ -39,11 +41,11 @@ class Batches:
     def routes(self) -> list[web.RouteDef]:
         """The endpoints."""
         return [
-            web.post("/v1/files", self._upload),
-            web.get("/v1/files/{id}/content", self._content),
-            web.post("/v1/batches", self._create),
-            web.get("/v1/batches", self._list),
-            web.get("/v1/batches/{id}", self._look),
+            web.post("/{prefix:.*}/files", self._upload),
+            web.get("/{prefix:.*}/files/{id}/content", self._content),
+            web.post("/{prefix:.*}/batches", self._create),
+            web.get("/{prefix:.*}/batches", self._list),
+            web.get("/{prefix:.*}/batches/{id}", self._look),
         ]
 
     def _stored(self, data: bytes) -> str:
@@ -52,6 +54,8 @@ class Batches:
         return name
 
     async def _upload(self, http: web.Request) -> web.Response:
+        self.urls.append(str(http.url))
+        self.headers = dict(http.headers)
         form = await http.post()
         assert form["purpose"] == "batch"
         data = form["file"].file.read()

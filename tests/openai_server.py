@@ -19,6 +19,7 @@ from annotator.prompts import render
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 from tests.openai_batches import Batches
+from tests.openai_responses import as_chat, as_response, unknown_field
 
 Form = Literal["tools", "json_schema", "plain"]
 
@@ -149,6 +150,7 @@ class OpenAIServer:
         self.forms = forms
         self.unsupported = unsupported
         self.probe = probe
+        self.responses_only = ""  # what is said to a request for a chat completion
         self.seen: list[Request] = []
         self.probes: list[Request] = []
         self.calls = 0
@@ -181,7 +183,8 @@ class OpenAIServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         app = web.Application(client_max_size=256 * 2**20)
-        app.router.add_post("/v1/chat/completions", self._complete)
+        for api in ("chat/completions", "responses"):
+            app.router.add_post(f"/{{prefix:.*}}{api}", self._complete)
         app.router.add_routes(self.batches.routes())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
@@ -203,7 +206,11 @@ class OpenAIServer:
     async def _answered(self, http: web.Request) -> web.StreamResponse:
         self.calls += 1
         self.keys.add(http.headers.get("Authorization", ""))
-        request = Request(self.calls, await http.json(), http.headers, str(http.url))
+        body, responses = await http.json(), http.path.endswith("/responses")
+        if error := self._wrong_api(body, responses):
+            return web.json_response({"error": error}, status=404)
+        body = as_chat(body) if responses else body
+        request = Request(self.calls, body, http.headers, str(http.url))
         (self.probes if request.is_probe else self.seen).append(request)
         supported = request.form == "plain" or request.form in self.forms
         if not supported and self.unsupported != "ignore":
@@ -238,17 +245,29 @@ class OpenAIServer:
             return web.json_response(
                 {"error": reply.error}, status=reply.status, headers=reply.headers
             )
-        return web.json_response(self._completion(request, reply, supported))
+        completion = self._completion(request, reply, supported)
+        return web.json_response(as_response(completion) if responses else completion)
+
+    def _wrong_api(self, body: dict[str, Any], responses: bool) -> dict[str, Any] | None:
+        """What is said to a request that is for the other API, if it is."""
+        words = self.responses_only if not responses else ""
+        if responses and (name := unknown_field(body)):
+            words = f"Unknown parameter: '{name}'."
+        if not words:
+            return None
+        return {"message": words, "type": "invalid_request_error", "param": "model", "code": None}
 
     def item(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer an item of a batch: its status and its body."""
         self.calls += 1
-        request = Request(self.calls, body)
+        responses = "input" in body
+        request = Request(self.calls, as_chat(body) if responses else body)
         self.seen.append(request)
         reply = self.responder(request)
         if reply.status != 200:
             return reply.status, {"error": reply.error}
-        return 200, self._completion(request, reply, request.form in self.forms)
+        completion = self._completion(request, reply, request.form in self.forms)
+        return 200, as_response(completion) if responses else completion
 
     def _completion(self, request: Request, reply: Reply, supported: bool) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}

@@ -14,6 +14,7 @@ from annotator.api.judging import (
     annotate,
     forecast,
     llm,
+    pilot,
 )
 from annotator.api.reporting import (
     StatsSummary,
@@ -27,6 +28,7 @@ from annotator.api.reporting import (
     summarize,
 )
 from annotator.runs.execute import Forecast, Only
+from annotator.runs.pilot import Pilot
 from annotator.runs.run import Run, open_run, open_runs
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Forecast",
     "JudgeSource",
     "Only",
+    "Pilot",
     "Recorded",
     "RubricSource",
     "Run",
@@ -54,5 +57,6 @@ __all__ = [
     "load_calibrations",
     "open_run",
     "open_runs",
+    "pilot",
     "summarize",
 ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, Interrupted
+from annotator.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.execute import Forecast, Only, Plan, carry_out
 from annotator.runs.execute import forecast as forecast_plan
 from annotator.runs.manifest import Manifest, new_manifest, read_manifest
+from annotator.runs.pilot import NoRun, run_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Traces, TraceSource, load_traces
@@ -154,6 +156,43 @@ def forecast(
         return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
     finally:
         built.end(on_notice or _ignore)
+
+
+def pilot(
+    traces: TraceSource | Traces,
+    rubric: RubricSource | Sequence[RubricSource],
+    judge: JudgeSource,
+    most: int,
+    *,
+    seed: int | None = None,
+    resume: str | Path | None = None,
+    format: str = "auto",
+    limit: int | None = None,
+    only: Only = "rubric",
+    concurrency: int = 8,
+    on_notice: Callable[[str], None] | None = None,
+) -> Forecast:
+    """Return the forecast of :func:`annotate`, with a ``pilot``: what ``most`` of the traces did
+    use that were judged for real, drawn at random with ``seed``. Nothing is recorded but their
+    answers in the cache, which a run need not pay again.
+
+    Raises:
+        AnnotatorError: as :func:`forecast`; nothing would be asked; or the judge had to stop.
+    """
+    folder = Path(resume) if resume else None
+    plan, built = _make_plan(traces, rubric, judge, format, limit, only, concurrency, folder)
+    if built.session and built.session.in_batches:
+        raise SettingsError("--pilot asks at once: leave --batch and the batch files out")
+    is_done = read_done(folder) if folder else NoRun().is_done
+    built.begin(NoRun(), on_notice or _ignore)
+    try:
+        expected = forecast_plan(plan, is_done)
+        seed = random.SystemRandom().randrange(10**6) if seed is None else seed
+        tried = run_pilot(plan, expected.asked, most, seed, is_done)
+        expected.pilot = asyncio.run(tried)
+    finally:
+        built.end(on_notice or _ignore)
+    return expected
 
 
 @dataclass(frozen=True, slots=True)

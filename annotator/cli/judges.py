@@ -29,6 +29,18 @@ def _body(_: click.Context, __: click.Parameter, value: str | None) -> Mapping[s
     return fields
 
 
+def _headers(
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
+) -> Mapping[str, str] | None:
+    headers = {}
+    for value in values:
+        name, equals, variable = value.partition("=")
+        if not (name and equals and variable):
+            raise click.BadParameter(f"{value.split('=')[0]!r}: expected NAME=ENVVAR")
+        headers[name] = variable
+    return headers or None
+
+
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
@@ -47,12 +59,39 @@ _SETTINGS = (
         help="Environment variable that holds the key.  [default: OPENAI_API_KEY]",
     ),
     click.option(
+        "--dialect",
+        metavar="NAME",
+        help="What kind of server it is: openai, azure, mistral, gemini, openrouter, ollama,"
+        " lmstudio, llamacpp, vllm, sglang, anthropic, generic.  [default: by its host, else"
+        " generic]",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        callback=_headers,
+        metavar="NAME=ENVVAR",
+        help="One more header, with its value out of an environment variable; it is neither shown"
+        " nor recorded.",
+    ),
+    click.option(
+        "--api",
+        type=click.Choice(("auto", "chat", "responses")),
+        help="Chat completions or the Responses API; auto is the first, as long as the server does"
+        " not say that it has the model in the second only.  [default: auto]",
+    ),
+    click.option(
         "--mode",
         type=click.Choice(MODES),
         help="How the model is made to answer in form; auto asks the endpoint once."
         "  [default: auto]",
     ),
-    click.option("--temperature", type=click.FloatRange(0, 2), metavar="T", help="As it is sent."),
+    click.option(
+        "--temperature",
+        type=click.FloatRange(0, 2),
+        metavar="T",
+        help="As it is sent.  [default: 0 for servers on this machine, else the server's]",
+    ),
     click.option(
         "--seed", type=int, metavar="N", help="The model's seed; sample k is sent N + k - 1."
     ),
@@ -61,7 +100,8 @@ _SETTINGS = (
         "--max-output-tokens",
         type=click.IntRange(16),
         metavar="N",
-        help="Longest answer of the model.",
+        help="Longest answer of the model; one that is cut off is asked for once more with twice"
+        " that.  [default: the server's]",
     ),
     click.option(
         "--extra-body",
@@ -167,7 +207,8 @@ _SESSION = (
         "--max-cost",
         type=click.FloatRange(0),
         metavar="USD",
-        help="Stop before the run costs more than this in all (exit code 3).",
+        help="Stop when the next call may bring the run above this in all (exit code 3); calls in"
+        " flight may still exceed it.",
     ),
     click.option(
         "--cache/--no-cache",

@@ -16,6 +16,7 @@ from annotator import api
 from annotator.cli.choices import reader_option
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import say
+from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
@@ -72,6 +73,14 @@ _FAILURES = 10  # listed for each rubric
     help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
     " nothing, write nothing.",
 )
+@click.option(
+    "--pilot",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --dry-run: judge N traces for real, drawn at random, and say what all would take."
+    " Their answers are kept in the cache of answers and nowhere else.",
+)
+@click.option("--pilot-seed", type=int, metavar="N", help="Draw these traces by this number.")
 @click.option("--quiet", is_flag=True, help="No progress and no notices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
 def command(
@@ -85,6 +94,8 @@ def command(
     failed_only: bool | None,
     concurrency: int,
     dry_run: bool,
+    pilot: int | None,
+    pilot_seed: int | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -100,15 +111,21 @@ def command(
     rubrics = _load_rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
+    if pilot and not dry_run:
+        raise click.UsageError("--pilot needs --dry-run: without it the run is for real anyway")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    built = choose_judge(judge_name, concurrency, dry_run, options, notice)
+    built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
     asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
     if dry_run:
-        resumed = out if resume else None
-        expected = api.forecast(traces, rubrics, built, resume=resumed, on_notice=_notice, **asked)
+        asked |= {"resume": out if resume else None, "on_notice": _notice}
+        if pilot:
+            asked |= {"seed": pilot_seed, "concurrency": concurrency}
+            expected = api.pilot(traces, rubrics, built, pilot, **asked)
+        else:
+            expected = api.forecast(traces, rubrics, built, **asked)
         _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
@@ -182,14 +199,16 @@ def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
         "cost_usd": usage.cost_usd,
         "assumption": expected.assumption,
     }
+    tried = describe_pilot(expected.pilot) if expected.pilot else None
     if as_json:
-        say(json.dumps(forecast, indent=2))
+        say(json.dumps(forecast | ({"pilot": tried} if tried else {}), indent=2))
         return
     if expected.failing:
         _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
     lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-2]
-    say("\n".join([*lines, f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]))
+    lines += [f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]
+    say("\n".join([*lines, *(pilot_lines(tried) if tried else ())]))
 
 
 def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:

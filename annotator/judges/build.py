@@ -1,7 +1,7 @@
 """Judges from what users name them by: the one place where they are put together."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -167,9 +167,9 @@ class BuiltJudge:
 
         assert self.settings  # noqa: S101 - only then is it called
         [member] = self.members
-        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file)
+        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, member.options)
         for file in self.settings.batch_results:
-            errors = ingest(file, cache, member.options.model, member.price).errors
+            errors = ingest(file, cache, member.options, member.price).errors
             outbox.errors |= errors
             if errors:
                 first = next(iter(errors.values()))
@@ -313,9 +313,13 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
         in_batches=settings.batch or settings.by_file,
         offline=offline or settings.by_file,
     )
-    members = [LLMJudge(options, session) for options in settings.models]
+    members = [
+        LLMJudge(_greedy(options) if settings.samples == 1 else options, session)
+        for options in settings.models
+    ]
     for member in members:
-        if member.price is None and settings.max_cost is not None:
+        told = member.options.spoken.costs  # with every answer
+        if member.price is None and not told and settings.max_cost is not None:
             raise AnnotatorError(
                 f"--max-cost: the price of {member.options.model} is not known; give --price-in and"
                 " --price-out, or --prices FILE"
@@ -326,6 +330,16 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
 
         judge = Panel(members, settings.samples)
     return BuiltJudge(judge, settings, members, session)
+
+
+def _greedy(options: "Options") -> "Options":
+    """Return the options with the temperature that a local server is sent where none is given."""
+    from annotator.judges.llm.settings import is_local
+
+    if options.temperature is not None:
+        return options
+    here = is_local(options.base_url)
+    return replace(options, temperature=options.spoken.temperature(options.model, here))
 
 
 def _host(judge: Any, origin: str) -> PaidJudge:

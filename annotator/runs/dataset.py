@@ -17,7 +17,7 @@ from annotator.text import one_line, storable
 # The attributes that have a column each, besides passed; all of them stand in attributes.
 ATTRIBUTES = ("model", "setting", "project", "task", "framework", "run_name", "merge")
 _COUNTS = (
-    *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    *("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("calls", "retries", "unreported_calls", "cache_hits"),
 )
 

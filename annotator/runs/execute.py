@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
@@ -16,6 +16,9 @@ from annotator.runs.manifest import now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line, storable
 from annotator.traces import Ignored, Trace, Traces, Unreadable
+
+if TYPE_CHECKING:
+    from annotator.runs.pilot import Pilot
 
 Only = Literal["rubric", "failed", "all"]
 
@@ -147,13 +150,13 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
                         continue
                     if isinstance(item, Unreadable):
                         record(annotate_unreadable(item, rubric, plan.judge.id))
-                    elif reason := _not_for(item, rubric, plan.only):
+                    elif reason := not_for(item, rubric, plan.only):
                         record(annotate_skipped(item, rubric, plan.judge.id, reason))
                     else:
                         await room.acquire()
                         tasks.create_task(judge(item, rubric))
     except BaseExceptionGroup as group:
-        raise _first(group, AnnotatorError) from group
+        raise first_error(group, AnnotatorError) from group
     finally:
         run.spent(plan.judge.overhead, plan.judge.learned)
         await plan.judge.close()
@@ -242,6 +245,8 @@ class Forecast:
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
     assumption: str = ""  # what the usage rests on
+    asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
+    pilot: "Pilot | None" = None  # what some of them did use
 
 
 def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
@@ -260,10 +265,11 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         if isinstance(item, Unreadable):
             expected.unreadable += 1
             continue
+        before = expected.usage.calls
         for rubric in plan.rubrics:
             if is_done(item.id, rubric.id):
                 expected.done += 1
-            elif _not_for(item, rubric, plan.only):
+            elif not_for(item, rubric, plan.only):
                 expected.skipped += 1
             else:
                 expected.judged += 1
@@ -272,10 +278,12 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                 except AnnotatorError as error:  # as it would fail in the run
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
+        if expected.usage.calls > before:
+            expected.asked.append(item.id)
     return expected
 
 
-def _not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
+def not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
     """Return why a trace is skipped, or None."""
     if only == "failed" and trace.outcome.passed:
         return "the run passed"
@@ -294,12 +302,14 @@ def _nothing(traces: Traces, seen: Seen) -> str:
     )
 
 
-def _first(group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]) -> BaseException:
+def first_error(
+    group: BaseExceptionGroup[BaseException], kind: type[AnnotatorError]
+) -> BaseException:
     """Return the first error of a kind in a group of errors, else the first one."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            error = _first(error, kind)
+            error = first_error(error, kind)
         if isinstance(error, kind):
             return error
     first = group.exceptions[0]
-    return _first(first, kind) if isinstance(first, BaseExceptionGroup) else first
+    return first_error(first, kind) if isinstance(first, BaseExceptionGroup) else first

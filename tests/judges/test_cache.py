@@ -143,11 +143,12 @@ class TestAgain:
         (tmp_path / "other.yaml").write_text(text.replace("version: 2", "version: 3", 1))
         asked = {}
         with OpenAIServer(scripted(RIGHT)) as server:
-            annotate_cli(*ARGS, *llm(server, "--mode", "tools"), "--out", "first")
+            hosted = ("--mode", "tools", "--dialect", "openai")  # with a temperature of its own
+            annotate_cli(*ARGS, *llm(server, *hosted), "--out", "first")
             for name, (change, *_) in CHANGES.items():
                 before = server.calls
                 rubric = () if "--rubric" in change else ARGS[1:]
-                args = ("logs", *llm(server)[2:], "--mode", "tools", *rubric)
+                args = ("logs", *llm(server)[2:], *hosted, *rubric)
                 model = () if "--model" in change else ("--model", "m")
                 done = annotate_cli(*args, *model, *change, "--out", name)
                 assert done.code == 0, done.err

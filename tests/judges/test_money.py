@@ -142,6 +142,36 @@ class Bill:
 READY = scripted(Reply(answer={"answer": "ready", "number": 7}))
 
 
+# What a server says it used -> dollars at 2 and 8 USD a million, and what of it was cache.
+USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
+    "cache writes at OpenRouter's place": (
+        "generic",
+        {"prompt_tokens_details": {"cached_tokens": 300, "cache_write_tokens": 200}},
+        *(0.0036, (300, 200)),
+    ),
+    "cache writes in Anthropic's words": (
+        "anthropic",
+        {"cache_read_input_tokens": 300, "cache_creation_input_tokens": 200},
+        *(0.0037, (300, 200)),
+    ),
+    "more cache than was read": (
+        "anthropic",
+        {"cache_read_input_tokens": 900, "cache_creation_input_tokens": 900},
+        *(0.00365, (900, 100)),
+    ),
+    "the true cost": ("openrouter", {"cost": 0.0125}, 0.0125, (0, 0)),
+    "with a key of one's own": (
+        "openrouter",
+        {"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}},
+        *(0.021, (0, 0)),
+    ),
+    "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
+    "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
+    "thoughts apart": ("gemini", {"total_tokens": 2_200}, 0.0116, (0, 0)),
+    "thoughts included": ("openai", {"total_tokens": 1_200}, 0.0036, (0, 0)),
+}
+
+
 class TestTheBill:
     @pytest.mark.parametrize(
         ("cached", "dollars"), [(("--price-cached", "0.5"), 0.0027), ((), 0.0036)]
@@ -159,6 +189,30 @@ class TestTheBill:
         assert used["cost_usd"] == pytest.approx(dollars)
         shown = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "calls")
         assert [used[name] for name in shown] == [1_000, 600, 200, 100, 1]
+
+    @pytest.mark.parametrize(("dialect", "more", "dollars", "cache"), USAGES.values(), ids=USAGES)
+    def test_what_each_server_says_it_used(
+        self, annotate_cli: Cli, runs: Runs, dialect: str, more: Any, dollars: float, cache: Any
+    ) -> None:
+        """1,000 tokens read, 200 written."""
+        runs(1)
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 200, **more}
+        with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+            priced = ("--price-in", "2", "--price-out", "8", "--dialect", dialect)
+            annotate_cli(*ARGS, *llm(server, *TOOLS, *priced), "--out", "out")
+        used = totals(Path("out"))
+        assert used["cost_usd"] == pytest.approx(dollars)
+        assert (used["cached_tokens"], used["cache_write_tokens"]) == cache
+
+    def test_cache_writes_have_a_price_of_their_own(self, tmp_path: Path) -> None:
+        [file] = price_file(tmp_path, [entry("m", 2, cached=1, cache_write=4, batch=0.5)])
+        listed = find_listing("m", ELSEWHERE, [file])
+        assert listed.price
+        assert listed.batch
+        used = Usage(input_tokens=1_000, cached_tokens=300, cache_write_tokens=200)
+        dollars = (500 * 2 + 300 * 1 + 200 * 4) / 1e6
+        assert listed.price.of(used) == pytest.approx(dollars)
+        assert listed.batch.of(used) == pytest.approx(dollars / 2)
 
     def test_it_is_the_servers_own_sum_to_the_cent(self, annotate_cli: Cli, runs: Runs) -> None:
         """Over errors, dropped connections, wrong and malformed answers, failures and a resume."""
@@ -194,9 +248,9 @@ TOOLS = ("--mode", "tools")
 
 
 def thoughtful(request: Request) -> tuple[int, int, int]:
-    """Thinks little about the first trace and long about the others, as far as it is allowed."""
-    longest = request.body.get("max_completion_tokens", 30_000)
-    return (2_000, 0, 500 if request.n == 1 else min(30_000, longest))
+    """Thinks little about the first trace and long about the others."""
+    assert not {"max_completion_tokens", "max_tokens"} & request.body.keys()
+    return (2_000, 0, 500 if request.n == 1 else 30_000)
 
 
 BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {
@@ -217,13 +271,16 @@ class TestTheBudget:
     def test_it_is_never_exceeded_by_the_servers_count(
         self, annotate_cli: Cli, runs: Runs, responder: Responder, tokens: Tokens, more: Any
     ) -> None:
-        """With 8 calls side by side, which together would cost more."""
+        """With 8 calls side by side, which together would cost more; where answers become longer
+        than all before them, by no more than those in flight when that is found out.
+        """
         runs(60)
+        over = 7 * 29_500 / 1e6 if tokens is thoughtful else 0.0
         bill = Bill(responder, tokens)
         with OpenAIServer(bill) as server:
             given = llm(server, *ONE_DOLLAR, *more, "--max-cost", "0.27", "--attempts", "5")
             done = annotate_cli(*ARGS, *given, "--out", "out")
-        assert 0.1 < bill.dollars <= 0.27
+        assert 0.1 < bill.dollars <= 0.27 + over
         judged = statuses(Path("out"))["labelled"]
         assert (done.code, f"judged {judged} (labelled {judged}" in done.out) == (3, True)
         assert "--max-cost" in done.err
@@ -282,12 +339,85 @@ class TestTheBudget:
             assert annotate_cli(*args).code == annotate_cli(*args, "--resume").code == 3
         assert 0.2 <= bill.dollars <= 0.27
 
+    def test_a_server_that_says_what_it_charges_needs_no_price(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(9)
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 9, "cost": 0.1}
+        with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+            given = llm(server, *TOOLS, "--dialect", "openrouter", "--max-cost", "0.45")
+            assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
+            assert server.calls == 4
+        assert totals(Path("out"))["cost_usd"] == pytest.approx(0.4)
+
+    def test_each_model_has_its_own_first_call_and_its_own_price(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        """A cheap one has been answered, and says nothing of a dear one."""
+        runs(30)
+        file = tmp_path / "judge.yaml"
+        models = "{model: cheap, price_in: 0.1, price_out: 0.1}, {model: dear, price_in: 1}"
+        file.write_text(f"{{price_out: 1, models: [{models}]}}")
+        bill = Bill(scripted(RIGHT), lambda one: (DEAR * (one.body["model"] == "dear") + 9, 0, 0))
+        with OpenAIServer(bill) as server:
+            given = (*llm(server)[2:], *TOOLS, "--judge-file", str(file), "--max-cost", "0.27")
+            assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
+        assert 0.2 <= bill.dollars <= 0.27
+
     def test_an_unknown_price_is_refused(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(1)
         with OpenAIServer(scripted(RIGHT)) as server:
             done = annotate_cli(*ARGS, *llm(server), "--out", "out", "--max-cost", "1")
             assert (done.code, server.calls, Path("out").exists()) == (2, 0, False)
         assert "the price of m is not known" in done.err
+
+
+class TestLongAnswers:
+    """The longest answer is the user's own, or the server's."""
+
+    @staticmethod
+    def thinks(tokens: int) -> Responder:
+        """Needs so many tokens for an answer, and is cut off by a lower cap."""
+
+        def respond(request: Request) -> Reply:
+            cap = request.body.get("max_completion_tokens", tokens)
+            return RIGHT if cap >= tokens else Reply(text="{", finish="length")
+
+        return respond
+
+    @pytest.mark.parametrize(
+        ("tokens", "more", "caps", "status"),
+        [
+            (30_000, ("--max-cost", "1"), [None], "labelled"),
+            (150, ("--max-output-tokens", "100"), [100, 200], "labelled"),
+            (250, ("--max-output-tokens", "100", "--max-cost", "1"), [100, 200], "failed"),
+        ],
+    )
+    def test_one_that_is_cut_off_is_asked_for_once_more_with_twice_the_cap(
+        self, annotate_cli: Cli, runs: Runs, tokens: int, more: Any, caps: Any, status: str
+    ) -> None:
+        runs(1)
+        with OpenAIServer(self.thinks(tokens)) as server:
+            given = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS, *more))
+            done = annotate_cli(*given, "--out", "out")
+            assert [one.body.get("max_completion_tokens") for one in server.seen] == caps
+            again = annotate_cli(*given, "--out", "again")
+            assert server.calls == len(caps) * (2 if status == "failed" else 1)
+        assert statuses(Path("out")) == {status: 1}
+        assert done.code == again.code == (status == "failed")
+        used = totals(Path("out"))
+        assert (used["calls"], used["retries"]) == (len(caps), len(caps) - 1)
+        if status == "failed":
+            assert "cut off at 100 tokens, and at 200 when it was asked once more" in done.err
+
+    def test_without_a_cap_of_the_users_it_is_the_servers(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(1)
+        with OpenAIServer(lambda _: Reply(text="{", finish="length")) as server:
+            done = annotate_cli(*ARGS, *llm(server, *TOOLS), "--out", "out")
+            assert (done.code, server.calls) == (1, 1)
+        assert "cut off at the server's token limit" in done.err
 
 
 class TestTheForecast:
@@ -327,6 +457,56 @@ class TestTheForecast:
         assert (unknown["cost_usd"], "cost          unknown" in text) == (None, True)
         assert (panel["calls"], panel["input_tokens"]) == (12, 6 * tokens)
         assert (first["calls"], first["input_tokens"]) == (1, self.by_hand()[0])
+
+    def test_a_pilot_by_hand_and_a_run_that_does_not_pay_for_it_again(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        """Answers of 100, 200, 300 ... tokens: the totals are those of the traces drawn."""
+        runs(10)
+        write_run(Path(run_name(11)), passed=True)
+        bill = Bill(scripted(RIGHT), lambda one: (1_000, 0, 100 * one.n))
+        with OpenAIServer(bill) as server:
+            priced = ("--price-in", "2", "--price-out", "8", "--failed-only")
+            args = (*ARGS, *llm(server, *TOOLS, *priced))
+            tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
+            assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
+            once = [request.user for request in server.seen]
+            text = annotate_cli(*args, "--no-cache", "--dry-run", "--pilot", "1").out
+            done = annotate_cli(*args, "--out", "out")
+            assert done.code == 0, done.err
+            assert server.calls == 4 + 1 + 6
+            assert len(set(once)) == 4
+            nothing = annotate_cli(*args, "--dry-run", "--pilot", "4")
+            assert (nothing.code, server.calls) == (2, 11)
+        shown = ("traces", "of", "seed", "failed")
+        assert [tried[name] for name in shown] == [4, 10, 3, 0]
+        dollars = (2 * 4_000 + 8 * 1_000) / 1e6
+        used = {"calls": 4, "input_tokens": 4_000, "output_tokens": 1_000, "cost_usd": dollars}
+        assert tried["used"] == pytest.approx(used)
+        # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn.
+        half = 10 * 3.182446 * 129.0994 / 2 * 0.6**0.5
+        whole = {"total": 2_500, "low": 1_000, "high": 2_500 + half}
+        assert tried["all"]["output_tokens"] == pytest.approx(whole)
+        assert tried["all"]["input_tokens"] == {"total": 10_000, "low": 10_000, "high": 10_000}
+        assert tried["all"]["cost_usd"]["high"] == pytest.approx(0.02 + 8 * (2_500 + half) / 1e6)
+        assert "no interval: n = 1" in text
+        assert totals(Path("out"))["calls"] == 6
+        assert "nothing would be asked" in nothing.err
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            (("--pilot", "2"), "needs --dry-run"),
+            (("--pilot", "2", "--dry-run", "--batch"), "--pilot asks at once"),
+        ],
+    )
+    def test_a_pilot_that_cannot_be(
+        self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...], words: str
+    ) -> None:
+        runs(1)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            done = annotate_cli(*ARGS, *llm(server, *TOOLS), *more)
+            assert (done.code, server.calls, words in done.err) == (2, 0, True), done.err
 
     @pytest.mark.parametrize("forms", [("tools",), ("json_schema",), ()], ids=str)
     def test_known_answers_and_a_run_to_go_on_with(

@@ -74,6 +74,7 @@ class TestWhatIsSent:
         where: str,
     ) -> None:
         runs(1)
+        fields = {"temperature": 0.0, **fields}  # as servers on this machine are sent
         file = judge_file(tmp_path, text)
         more = given if where == "options" else ("--judge-file", file)
         with OpenAIServer(scripted(RIGHT)) as server:
@@ -262,8 +263,10 @@ def test_a_setting_that_the_server_rejects_stops_the_run_with_its_words_and_ours
         assert done.code == 2
         assert "'temperature' does not support 0.5" in done.err
         assert "temperature=0.5, seed=7" in done.err
+        ours = annotate_cli(*args, "--mode", mode)
+        assert (ours.code, "--dialect openai" in ours.err) == (2, True)
         server.probe = None
-        again = annotate_cli(*args, "--mode", mode)
+        again = annotate_cli(*args, "--mode", mode, "--dialect", "openai")
         assert again.code == 0, again.err
 
 

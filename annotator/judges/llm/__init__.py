@@ -12,13 +12,12 @@ from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_
 from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import (
     LEAST,
-    LONGEST_ANSWER,
     SHRINKS,
     Reader,
     TooLong,
     read_in_full,
 )
-from annotator.judges.llm.model import TYPICAL_ANSWER, Model, longest_answer
+from annotator.judges.llm.model import TYPICAL_ANSWER, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
@@ -73,7 +72,10 @@ class LLMJudge(Model):
         # Named only where they are asked for, so that runs from before there were any go on.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
-        headers = {"headers_sha256": digest} if (digest := headers_sha256()) else {}
+        headers: dict[str, Any] = {"headers_sha256": digest} if (digest := headers_sha256()) else {}
+        headers |= {"headers": options.headers_sha256} if options.headers else {}
+        dialect = {"dialect": options.dialect} if options.dialect else {}
+        api = {"api": options.api} if options.api != "auto" else {}
         return {
             "model": options.model,
             "base_url": options.address,
@@ -85,6 +87,8 @@ class LLMJudge(Model):
             **layout,
             **facts,
             **headers,
+            **dialect,
+            **api,
             "in_batches": self.session.in_batches,
             "form_sha256": form_sha256(),
             "libraries": libraries(),
@@ -216,8 +220,7 @@ class LLMJudge(Model):
         wrong, answer = Wrong("no answer"), None
         for turn in range(1 + self.options.reasks):
             try:
-                asked.append(question.key(self.options))
-                reply = await self._answered(judgement, question, asked[-1])
+                reply = await self._answered(judgement, question, asked)
             except Unanswered as error:
                 if question.turns:
                     break
@@ -255,13 +258,30 @@ class LLMJudge(Model):
         if reply.finish == "content_filter":
             return "the server's content filter stopped the answer"
         if reply.finish == "length":
-            ours = self.session.budget and not longest_answer(self.options.parameters(1))
-            why = f" of {LONGEST_ANSWER} that --max-cost sets; see --max-output-tokens"
-            return f"the answer was cut off at the token limit{why if ours else ''}"
+            return _cut_off(self.options.max_output_tokens)
         return None
 
-    async def _answered(self, judgement: Judgement, question: Question, key: str) -> Reply:
-        """Return the answer to one question: a known one, or the endpoint's."""
+    async def _answered(self, judgement: Judgement, question: Question, asked: list[str]) -> Reply:
+        """Return the answer to one question; where the user's longest one cut it off, the answer
+        to the same with twice that. ``asked`` takes the keys.
+        """
+        cap = self.options.max_output_tokens
+        reply = await self._answer(judgement, question, self.options, asked)
+        if reply.finish != "length" or reply.too_long or not cap:
+            return reply
+        longer = replace(self.options, max_output_tokens=2 * cap)
+        try:
+            return await self._answer(judgement, question, longer, asked)
+        except Unanswered:
+            return reply
+
+    async def _answer(
+        self, judgement: Judgement, question: Question, options: Options, asked: list[str]
+    ) -> Reply:
+        """Return the answer to one request: a known one, or the endpoint's."""
+        key = question.key(options)
+        asked.append(key)
+        again = options is not self.options or bool(question.turns)
         cache = self.session.cache
         kept = cache.get(key, judgement.name) if cache else None
         paid = kept is not None and kept.unrecorded and key not in judgement.keys
@@ -271,11 +291,11 @@ class LLMJudge(Model):
         elif kept and kept.reply:
             judgement.usage += kept.usage if paid else Usage(cache_hits=1)
             if paid and self.outbox:  # an answer out of a batch does not know what it was
-                judgement.usage += Usage(retries=int(bool(question.turns)))
+                judgement.usage += Usage(retries=int(again))
             judgement.keys.append(key)
             read_in_full(question.prompt, kept.reply, kept.usage.input_tokens)
             return kept.reply
-        spent = Usage(retries=int(bool(question.turns)))
+        spent = Usage(retries=int(again))
 
         def count(usage: Usage) -> None:
             nonlocal spent
@@ -283,7 +303,7 @@ class LLMJudge(Model):
             judgement.usage += usage
 
         judgement.usage += spent
-        reply = await self._asked(question, key, count)
+        reply = await self._asked(question, options, key, count)
         read_in_full(question.prompt, reply, spent.input_tokens)
         judgement.keys.append(key)
         if cache:
@@ -346,3 +366,13 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
     return [result for result in results if isinstance(result, Verdict)]
+
+
+def _cut_off(cap: int | None) -> str:
+    """Return why an answer that was cut off is no judgement."""
+    if cap is None:
+        return "the answer was cut off at the server's token limit; --max-output-tokens sets one"
+    return (
+        f"the answer was cut off at {cap} tokens, and at {2 * cap} when it was asked once more:"
+        " a larger --max-output-tokens, or none"
+    )

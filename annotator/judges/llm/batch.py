@@ -28,10 +28,16 @@ _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
 
 
-def request_line(key: str, body: Mapping[str, Any]) -> bytes:
+def request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
     """Return one question as a line of a batch file, which ``vllm run-batch`` reads, too."""
-    line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+    line = {"custom_id": key, "method": "POST", "url": url, "body": body}
     return to_json(line) + b"\n"
+
+
+def batch_url(options: Options) -> str:
+    """Return what the lines of a batch are addressed to."""
+    url = options.spoken.batch_url
+    return url.replace("chat/completions", "responses") if options.api == "responses" else url
 
 
 class FileOutbox:
@@ -44,8 +50,9 @@ class FileOutbox:
     asks_again = False
     spent = Usage()
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, options: Options) -> None:
         self.file = file
+        self._url = batch_url(options)
         self.written = 0
         self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
@@ -58,7 +65,7 @@ class FileOutbox:
             raise Unanswered(self.errors.get(key, "there is no answer to it in the batch results"))
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
-            self._out.write(request_line(key, body))
+            self._out.write(request_line(key, body, self._url))
             self.written += 1
         raise Pending("asked in a file")
 
@@ -151,7 +158,7 @@ class Ingested:
     dollars: float = 0.0
 
 
-def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> Ingested:
+def ingest(file: Path, cache: AnswerCache, options: Options, price: Price | None) -> Ingested:
     """Put the answers of a file of batch results into ``cache``; what stands there already stays.
 
     Raises:
@@ -161,7 +168,7 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
     for result in read_results(file):
         usage, reply, words = Usage(calls=1), result.too_long, result.words
         if not words:
-            usage = read_cost(result.body, price)
+            usage = read_cost(result.body, price, options.spoken)
             try:
                 reply = read_reply(result.body)
             except ValueError as wrong:
@@ -173,7 +180,7 @@ def ingest(file: Path, cache: AnswerCache, model: str, price: Price | None) -> I
             continue
         held = cache.get(result.key, "")
         if held is None or (held.reply, held.usage) != (reply, usage):
-            cache.put(result.key, model, reply, usage, "")
+            cache.put(result.key, options.model, reply, usage, "")
             ingested.dollars += usage.cost_usd or 0.0
     return ingested
 
@@ -250,7 +257,7 @@ class BatchOutbox:
             raise CallFailed(f"{words} (the last of {times} batches)")
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
-            line = request_line(key, body)
+            line = request_line(key, body, batch_url(self._options))
             full = self._jobs and self._jobs[-1].questions >= _MOST_REQUESTS
             if self._out is None or full or self._size + len(line) > _MOST_BYTES:
                 self._keep()
@@ -299,7 +306,8 @@ class BatchOutbox:
 
         options = self._options
         key = api_key(options.base_url, options.api_key_env)
-        client = open_client(options, key, connections=4, attempts=options.attempts + 1)
+        tries = options.attempts + 1
+        client = open_client(options, key, connections=4, attempts=tries, batches=True)
         try:
             self._save()
             for job in self._jobs:
@@ -342,7 +350,7 @@ class BatchOutbox:
         try:
             batch = await client.with_options(max_retries=0).batches.create(
                 input_file_id=job.file_id,
-                endpoint="/v1/chat/completions",
+                endpoint=batch_url(self._options),
                 completion_window="24h",
                 metadata=mark,
             )
@@ -374,7 +382,7 @@ class BatchOutbox:
                     with NewFile(file) as out:
                         async for chunk in content.iter_bytes():
                             out.write(chunk)
-                ingested = ingest(file, self._cache, self._options.model, self._price)
+                ingested = ingest(file, self._cache, self._options, self._price)
                 errors |= ingested.errors
                 self.spent += ingested.lost
                 if self._budget:

@@ -22,6 +22,7 @@ from openai import (
     DefaultAioHttpClient,
     OpenAIError,
 )
+from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
@@ -37,8 +38,9 @@ from annotator.judges.llm.reply import (
     read_reply,
     too_long,
 )
-from annotator.judges.llm.session import Budget, Pace
-from annotator.judges.llm.settings import Options, is_local, without_secrets
+from annotator.judges.llm.responses import as_responses
+from annotator.judges.llm.session import Budget, Expected, Pace
+from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
 from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
@@ -47,6 +49,14 @@ _PACKINGS = ("identity", "gzip", "deflate")
 _FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
 _TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
+_ONLY_RESPONSES = re.compile(
+    r"only (?:supported|available|served) in (?:the )?/?(?:v1/)?responses"
+    r"|use (?:the )?/?(?:v1/)?responses|not a chat model",
+    re.IGNORECASE,
+)
+_NO_KEY = re.compile(
+    r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE
+)  # Gemini: 400
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
 
 
@@ -94,18 +104,41 @@ async def _read(response: httpx2.Response) -> bytes:
     return bytes(data)
 
 
-def open_client(options: Options, key: str, connections: int, attempts: int) -> AsyncOpenAI:
+class _OtherHeader(AsyncOpenAI):
+    """The library's client for servers that take the key in a header of another name."""
+
+    key_header = "api-key"
+
+    @property
+    def auth_headers(self) -> dict[str, str]:
+        """The header with the key."""
+        return {self.key_header: self.api_key}
+
+    def _auth_headers(self, security: Any) -> dict[str, str]:
+        return self.auth_headers
+
+    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
+        """Miss no Authorization."""
+
+
+def open_client(
+    options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
+) -> AsyncOpenAI:
     """Return openai's client for the endpoint of ``options``, with at most so many connections.
 
     Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
     certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
-    key in a header of its own. A redirect is not followed: the key would go with it.
+    key in a header of its own. A redirect is not followed: the key would go with it. ``batches``:
+    for files and batches, which belong to no deployment of Azure.
 
     Raises:
-        AnnotatorError: the library cannot use the address, or a proxy of the environment.
+        AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
+            header of the user's own has no value.
     """
     parts = urlsplit(options.base_url)
-    address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    path = parts.path.partition("/deployments/")[0] if batches else parts.path
+    netloc = parts.netloc.rpartition("@")[2]
+    address = urlunsplit(parts._replace(netloc=netloc, path=path, query=""))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = dict(pairs)
@@ -124,7 +157,10 @@ def open_client(options: Options, key: str, connections: int, attempts: int) -> 
         given: dict[str, Any] = {
             "api_key": key,
             "base_url": address,
-            "default_headers": {"User-Agent": f"failure-annotator/{__version__}"},
+            "default_headers": {
+                "User-Agent": f"failure-annotator/{__version__}",
+                **own_headers(options),
+            },
             "default_query": query,
             "timeout": options.timeout,
             "max_retries": attempts - 1,
@@ -134,7 +170,10 @@ def open_client(options: Options, key: str, connections: int, attempts: int) -> 
             azure = AsyncAzureOpenAI(api_version=version, **given)
             azure._azure_ad_token = None  # of the environment: it would go in place of the key
             return azure
-        return AsyncOpenAI(**given)
+        if (header := options.spoken.key_header) == "Authorization":
+            return AsyncOpenAI(**given)
+        client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
+        return client(**given)
     except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
         words = one_line(without_url_secrets(str(error)), 200)
         raise AnnotatorError(
@@ -155,8 +194,10 @@ class Endpoint:
         # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
         # the pace and the budget.
         self._client = open_client(options, key, pace.limit, attempts=1)
-        # In full, so that it is not put together at every call.
+        # In full, so that they are not put together at every call.
         self._url = f"{self._client.base_url}chat/completions"
+        self._responses_url = f"{self._client.base_url}responses"
+        self._responses = options.api == "responses"
 
     async def close(self) -> None:
         """Close the connections."""
@@ -165,20 +206,16 @@ class Endpoint:
     async def complete(
         self,
         body: bytes,
-        tokens: int,
-        most: float,
+        call: Expected,
         count: Callable[[Usage], None],
-        *,
-        probe: bool = False,
     ) -> Reply:
         """Return the answer to one request; every attempt is reported to ``count``.
 
         Args:
-            body: the request, as JSON.
-            tokens: how many tokens it will take, roughly.
-            most: dollars that it will hardly exceed.
+            body: the request for a chat completion, as JSON.
+            call: what it is expected to use. With a tiny one an error 500 is not insisted on: it
+                may be the server's way to reject a form.
             count: is told what each attempt used.
-            probe: do not insist on an error 500: it may be the server's way to reject a form.
 
         Raises:
             JudgeStopped: the key or the model is refused.
@@ -195,17 +232,17 @@ class Endpoint:
         async def once() -> Reply:
             nonlocal attempts, queued
             asked = time.monotonic()
-            async with self._pace.turn(tokens):
-                reserved = await self._budget.reserve(most, tiny=probe) if self._budget else 0.0
+            async with self._pace.turn(call.tokens):
+                reserved = await self._budget.reserve(call) if self._budget else 0.0
                 queued += time.monotonic() - asked
                 attempts += 1
                 repeat = Usage(retries=int(attempts > 1))
                 return await self._attempt(
-                    body, tokens, reserved, probe, lambda usage: count(usage + repeat)
+                    body, call, reserved, lambda usage: count(usage + repeat)
                 )
 
         def stop(state: RetryCallState) -> bool:
-            hopeless = probe and _error(state).status in (500, 501)
+            hopeless = call.tiny and _error(state).status in (500, 501)
             trying = time.monotonic() - begun - queued
             late = trying + state.upcoming_sleep > options.max_wait
             return late or attempts >= (2 if hopeless else options.attempts)
@@ -236,16 +273,16 @@ class Endpoint:
         return reply
 
     async def _attempt(
-        self, body: bytes, tokens: int, reserved: float, tiny: bool, count: Callable[[Usage], None]
+        self, body: bytes, call: Expected, reserved: float, count: Callable[[Usage], None]
     ) -> Reply:
         usage = Usage(calls=1, unreported_calls=1)  # until there is an answer
         begun, narrowed = time.monotonic(), self._pace.narrowed
         try:
             answer = await self._sent(body)
-            usage = read_cost(answer, self._price)
+            usage = read_cost(answer, self._price, self._options.spoken)
             reply = read_reply(answer)
             self._pace.succeeded()
-            self._pace.used(usage.input_tokens + usage.output_tokens - tokens)
+            self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
             return reply
         except APIStatusError as error:
             usage = Usage(calls=1)  # an error is not charged
@@ -261,20 +298,38 @@ class Endpoint:
             count(replace(usage, seconds=time.monotonic() - begun))
             if self._budget:
                 cost = usage.cost_usd if not usage.unreported_calls else None
-                telling = bool(usage.input_tokens) and not tiny
-                await self._budget.settle(reserved, cost, telling=telling)
+                telling = cost is not None and bool(usage.input_tokens)
+                await self._budget.settle(call, reserved, cost, telling=telling)
 
     async def _sent(self, body: bytes) -> object:
+        """Return the JSON that the server answers: by the Responses API, where it says that it has
+        the model there alone; raises as :meth:`_posted`.
+        """
+        responses = self._responses
+        try:
+            return await self._posted(body, responses)
+        except APIStatusError as error:
+            words = f"{error.message} {error.body}"
+            if responses or self._options.api != "auto" or not _ONLY_RESPONSES.search(words):
+                raise
+            self._responses = True
+        return await self._posted(body, responses=True)
+
+    async def _posted(self, body: bytes, responses: bool) -> object:
         """Return the JSON that the server answers.
 
         Raises:
             openai.APIStatusError: it answers with an error.
+            JudgeStopped: the request cannot be put to the Responses API.
             _Transient: it does not answer, or not with JSON.
         """
+        url = self._responses_url if responses else self._url
+        if responses:
+            body = to_json(as_responses(json.loads(body)))
         try:
             # Of the call as a whole, however often a blank comes.
             async with asyncio.timeout(self._options.timeout):
-                answer: object = await self._client.post(self._url, content=body, cast_to=object)
+                answer: object = await self._client.post(url, content=body, cast_to=object)
             # The library parses what the server calls JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
@@ -328,9 +383,10 @@ def _meaning(error: APIStatusError) -> Reply:
         CallFailed, JudgeStopped, ModeRefused, _Transient: what any other means for the run.
     """
     status = error.status_code
-    fields = error.body if isinstance(error.body, dict) else {}
+    fields = _error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
-    message = one_line(str(fields.get("message") or fields.get("detail") or error.body), 300)
+    given = fields.get("message") or fields.get("detail") or fields or error.body
+    message = one_line(str(given), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
     request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
@@ -347,13 +403,22 @@ def _meaning(error: APIStatusError) -> Reply:
             f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
             " follow: give the address that answers as --base-url"
         )
-    if status in (401, 402, 403) or code == "insufficient_quota":
+    if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
     if status == 404 and not _FORM.search(message):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
         raise _Transient(words, _retry_after(error.response.headers), status)
     raise ModeRefused(f"the server rejects the request: {words}", status)
+
+
+def _error_fields(body: object) -> dict[str, Any]:
+    """Return the fields of an error; Gemini's stand in a list of one."""
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    return body if isinstance(body, dict) else {}
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

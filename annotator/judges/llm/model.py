@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,20 @@ from annotator.judges.llm.cache import MODE
 from annotator.judges.llm.context import (
     BYTES_PER_TOKEN,
     DEAREST_BYTES_PER_TOKEN,
-    LONGEST_ANSWER,
 )
 from annotator.judges.llm.prices import Price, find_listing
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
-from annotator.judges.llm.session import Outbox, Session
-from annotator.judges.llm.settings import Options, api_key, check_url, is_local, without_secrets
+from annotator.judges.llm.responses import as_responses
+from annotator.judges.llm.session import Expected, Outbox, Session
+from annotator.judges.llm.settings import (
+    Options,
+    api_key,
+    check_url,
+    is_local,
+    own_headers,
+    without_secrets,
+)
 from annotator.prompts import tiny_question
 from annotator.text import one_line
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
     from annotator.judges.llm.endpoint import Endpoint
 
 TYPICAL_ANSWER = 400  # tokens
+_LONG_ANSWER = 8_000  # what a budget sets aside for the first one, thoughts included
 
 
 class Model:
@@ -48,6 +57,8 @@ class Model:
         self._in_doubt = False  # whether the mode was found out while the server failed
         url = check_url(options.base_url)
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
+        if not self.session.offline:
+            own_headers(options)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
@@ -61,6 +72,8 @@ class Model:
         """Dollars per million tokens, or None if they are not known."""
         options = self.options
         price = self._listed.batch if self.session.in_batches else self._listed.price
+        if price and price.cache_write is None:
+            price = replace(price, cache_write=price.input * options.spoken.cache_write)
         if options.price_in is None and options.price_out is None and options.price_cached is None:
             return price
         if options.price_in is None or options.price_out is None:
@@ -68,7 +81,9 @@ class Model:
                 "--price-in and --price-out are given together, or none of the prices"
             )
         cached = options.price_in if options.price_cached is None else options.price_cached
-        return Price(options.price_in, options.price_out, cached, "--price-in and --price-out")
+        write = options.price_in * options.spoken.cache_write
+        source = "--price-in and --price-out"
+        return Price(options.price_in, options.price_out, cached, source, write)
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
@@ -86,10 +101,10 @@ class Model:
     async def open(self) -> None:
         """Find out, with two tiny questions at most, in which form this endpoint answers.
 
-        Named tools first, then a JSON schema; plain JSON with the schema in the prompt asks nothing
-        of a server and needs no call. A server can fail at a form in three ways: an error, a 500,
-        or an answer in plain text that ignores it. What it was found to do is cached with the
-        answers. Questions that go into a batch use a JSON schema.
+        The forms that its dialect takes, in that order; plain JSON with the schema in the prompt
+        asks nothing of a server and needs no call. A server can fail at a form in three ways: an
+        error, a 500, or an answer in plain text that ignores it. What it was found to do is cached
+        with the answers. Questions that go into a batch use a JSON schema.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
@@ -104,7 +119,7 @@ class Model:
             self.mode = cached
             return
         spent = self._overhead
-        for mode in ("tools", "json_schema"):
+        for mode in self.options.spoken.forms[:-1]:
             if await self._answers_in(mode):
                 self.mode = mode
                 break
@@ -153,11 +168,9 @@ class Model:
         messages = [{"role": "user", "content": tiny_question()}]
         body = {"model": self.options.model, "messages": messages, **form_of(Probe, mode)}
         body |= self.options.parameters(1)
-        self._bound(body)
-        most = self._dearest(1_000, body)
-        data = to_json(body)
+        call = self._expected(1_000, 300, tiny=True)
         try:
-            return await self._endpoint.complete(data, 300, most, self._spent, probe=True)
+            return await self._endpoint.complete(to_json(body), call, self._spent)
         except Unavailable as error:
             url = without_secrets(self.options.base_url)
             raise JudgeStopped(f"{url} does not answer: {error}") from error
@@ -171,18 +184,18 @@ class Model:
             await self._endpoint.close()
             del self.__dict__["_endpoint"]
 
-    async def _asked(self, question: Question, key: str, count: Any) -> Reply:
-        body = question.body(self.options)
-        self._bound(body)
+    async def _asked(self, question: Question, options: Options, key: str, count: Any) -> Reply:
+        body = question.body(options)
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
-        most = self._dearest(int(len(data) / DEAREST_BYTES_PER_TOKEN), body)
-        if self.outbox:
-            return self.outbox.ask(key, body, most)
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
+        call = self._expected(int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
+        if self.outbox:
+            responses = self.options.api == "responses"
+            return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
         async with FirstAlone(self._first, question.prompt.rubric.sha256, self._warms):
             try:
-                return await self._endpoint.complete(data, tokens, most, count)
+                return await self._endpoint.complete(data, call, count)
             except Unavailable:
                 # Is it this trace, or would it be so for every trace? A tiny question tells.
                 await self._takes(self.mode)
@@ -194,32 +207,31 @@ class Model:
                     raise JudgeStopped(f"{error}{self._sent_settings()}") from error
                 raise
 
-    def _bound(self, body: dict[str, Any]) -> None:
-        """Bound the answer to a request to what the budget sets aside for it.
-
-        An answer that is not cut off is the same with and without; one that is, is no judgement.
-        """
-        if self.session.budget and not longest_answer(body):
-            body["max_completion_tokens"] = LONGEST_ANSWER
-
     def _sent_settings(self) -> str:
-        sent = self.options.parameters(1)
-        if self.session.budget and not longest_answer(sent):
-            sent["max_completion_tokens (for --max-cost)"] = LONGEST_ANSWER
+        sent, sent_to = self.options.parameters(1), self.options.model
         shown = ", ".join(f"{key}={value!r}" for key, value in sent.items())
-        return f"; the request sets {one_line(shown, 300)}" if shown else ""
+        if not shown:
+            return ""
+        here = is_local(self.options.base_url)
+        ours = sent.get("temperature") == 0 == self.options.spoken.temperature(sent_to, here)
+        why = "; 0 is sent to servers on this machine without --temperature, and not with --dialect"
+        return f"; the request sets {one_line(shown, 300)}{why + ' openai' if ours else ''}"
 
     @property
     def _warms(self) -> bool:
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
-    def _dearest(self, tokens: int, body: Mapping[str, Any]) -> float:
-        """Return the dollars that a request of at most so many tokens can cost with its answer."""
+    def _expected(self, prompt_tokens: int, tokens: int, *, tiny: bool = False) -> Expected:
+        """Return what a request of at most so many tokens is expected to cost, a long answer
+        included.
+        """
+        model = self.options.model
         if self.price is None:
-            return 0.0
-        output = longest_answer(body) or LONGEST_ANSWER
-        return self.price.of(Usage(input_tokens=tokens, output_tokens=output))
+            return Expected(model, tokens, 0.0, 0.0, tiny)
+        prompt = self.price.of(Usage(input_tokens=prompt_tokens))
+        answer = min(_LONG_ANSWER, self.options.max_output_tokens or _LONG_ANSWER)
+        return Expected(model, tokens, prompt, self.price.of(Usage(output_tokens=answer)), tiny)
 
 
 class FirstAlone:
@@ -240,9 +252,3 @@ class FirstAlone:
     async def __aexit__(self, *_: object) -> None:
         if self._mine:
             self._mine.set()
-
-
-def longest_answer(body: Mapping[str, Any]) -> int:
-    """Return the tokens to which a request bounds its answer, 0 if it does not."""
-    bounds = [body.get("max_completion_tokens"), body.get("max_tokens")]
-    return max((bound for bound in bounds if isinstance(bound, int)), default=0)

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
-from annotator.judges.llm.reply import read_usage
+from annotator.judges.llm.dialects import Dialect
+from annotator.judges.llm.reply import read_dollars, read_usage
 from annotator.judges.llm.settings import read_yaml
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
@@ -20,18 +21,23 @@ _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per million tokens. ``cached``: input that the provider had in its cache."""
+    """Dollars per million tokens. ``cached``: input that the provider had in its cache;
+    ``cache_write``: input that it put there, None for the price of input.
+    """
 
     input: float
     output: float
     cached: float
     source: str
+    cache_write: float | None = None
 
     def of(self, usage: Usage) -> float:
         """Return the dollars for the tokens of ``usage``."""
         cached = min(usage.cached_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
+        put = min(usage.cache_write_tokens, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - put
         dollars = fresh * self.input + cached * self.cached + usage.output_tokens * self.output
+        dollars += put * (self.input if self.cache_write is None else self.cache_write)
         return dollars / 1_000_000
 
 
@@ -42,6 +48,7 @@ class _PriceEntry(BaseModel):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cached: float | None = Field(default=None, ge=0)
+    cache_write: float | None = Field(default=None, ge=0)
     batch: float = Field(default=1.0, gt=0, le=1)
     context: int | None = Field(default=None, ge=1)
 
@@ -90,7 +97,8 @@ def find_listing(model: str, url: str, files: Sequence[Path] = ()) -> Listed:
 
 def _price(entry: _PriceEntry, factor: float, source: str) -> Price:
     cached = entry.input if entry.cached is None else entry.cached
-    return Price(entry.input * factor, entry.output * factor, cached * factor, source)
+    write = None if entry.cache_write is None else entry.cache_write * factor
+    return Price(entry.input * factor, entry.output * factor, cached * factor, source, write)
 
 
 @lru_cache(maxsize=16)
@@ -106,11 +114,13 @@ def _read(path: Path) -> _PriceFile:
         raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
 
 
-def read_cost(body: object, price: Price | None) -> Usage:
+def read_cost(body: object, price: Price | None, dialect: Dialect) -> Usage:
     """Return what the call used that a response answers; without the tokens or without a price,
-    its cost is not known.
+    its cost is not known, unless the server itself says what it was.
     """
-    usage = read_usage(body)
+    usage = read_usage(body, dialect)
+    if dialect.costs and (dollars := read_dollars(body)) is not None:
+        return replace(usage or Usage(), calls=1, cost_usd=dollars)
     if usage is None or usage.cost_usd is None or price is None:
         return replace(usage or Usage(), calls=1, cost_usd=None)
     return replace(usage, calls=1, cost_usd=price.of(usage))

@@ -5,16 +5,20 @@ What fails for every trace is :class:`~annotator.errors.JudgeStopped`.
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
+from annotator.judges.llm.responses import as_completion
 from annotator.text import one_line, storable
 
 _MOST_TOKENS = 10**8  # in one call; more is no count
+_MOST_DOLLARS = 10_000.0
 
-# How servers say that a prompt is too long, and by how much.
+# How servers that are in no row of the dialects say that a prompt is too long, and by how much.
 _OVERFLOW = re.compile(
     r"context.{0,12}(length|size|window|exceed)|too (long|many tokens)|maximum.{0,40}tokens"
     r"|exceeds?.{0,40}(context|token)|longer than the maximum",
@@ -93,6 +97,8 @@ def read_reply(body: object) -> Reply:
         ValueError: it holds no message; the reason, with the server's own words if it sent some.
     """
     answer = body if isinstance(body, dict) else {}
+    if isinstance(answer.get("output"), list):
+        answer = as_completion(answer)
     if answer.get("error"):
         error = answer["error"]
         message = error.get("message") if isinstance(error, dict) else error
@@ -124,29 +130,82 @@ def _tool_calls(value: object) -> list[tuple[str, str, str]]:
     return calls
 
 
-def read_usage(body: object) -> Usage | None:
-    """Return the tokens that a response says it used, or None if it does not say.
+def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
+    """Return what a response says it used, or None if it does not say.
 
-    If it does not tell the output, the cost is not known.
+    If it does not tell the output, the cost is not known; if it tells the cost, that is it.
     """
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return None
-    read, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    read, written = _first(usage, _READ), _first(usage, _WRITTEN)
     if not read:
         return None
+    total = _count(usage.get("total_tokens")) or 0
+    if dialect.thoughts_apart and written is not None:
+        written = max(written, total - read)
+    cached = min(read, _first(usage, _CACHED) or 0)
     return Usage(
         cost_usd=None if written is None else 0.0,
         input_tokens=read,
-        cached_tokens=min(read, _detail(usage, "prompt_tokens_details", "cached_tokens")),
+        cached_tokens=cached,
+        cache_write_tokens=min(read - cached, _first(usage, _CACHE_WRITE) or 0),
         output_tokens=written or 0,
-        reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
+        reasoning_tokens=_first(usage, _REASONING) or 0,
     )
 
 
-def _detail(usage: dict[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    return (_count(details.get(name)) or 0) if isinstance(details, dict) else 0
+def read_dollars(body: object) -> float | None:
+    """Return what a response says that it cost, for servers whose usage has it (OpenRouter's).
+
+    With a key of the user's own for the provider behind, what that provider charges comes to it.
+    """
+    usage = body.get("usage") if isinstance(body, dict) else None
+    if not isinstance(usage, dict) or (dollars := _dollars(usage.get("cost"))) is None:
+        return None
+    details = usage.get("cost_details")
+    if usage.get("is_byok") is True and isinstance(details, dict):
+        upstream = _dollars(details.get("upstream_inference_cost"))
+        return None if upstream is None else dollars + upstream
+    return dollars
+
+
+def _dollars(value: object) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < _MOST_DOLLARS else None  # type: ignore[arg-type, operator]
+
+
+# The names of the same count at different servers, and in the Responses API.
+_READ = (("prompt_tokens",), ("input_tokens",))
+_WRITTEN = (("completion_tokens",), ("output_tokens",))
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("cache_read_input_tokens",),
+    ("prompt_cache_hit_tokens",),
+)
+_CACHE_WRITE = (
+    ("prompt_tokens_details", "cache_write_tokens"),
+    ("input_tokens_details", "cache_write_tokens"),
+    ("prompt_tokens_details", "cache_creation_tokens"),
+    ("cache_creation_input_tokens",),
+)
+_REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+)
+
+
+def _first(usage: dict[str, Any], places: Sequence[tuple[str, ...]]) -> int | None:
+    """Return the first count that stands at one of these places and is not 0, else 0 or None."""
+    counts: list[int] = []
+    for place in places:
+        value: object = usage
+        for name in place:
+            value = value.get(name) if isinstance(value, dict) else None
+        if (count := _count(value)) is not None:
+            counts.append(count)
+    return next(filter(None, counts), counts[0] if counts else None)
 
 
 def _count(value: object) -> int | None:
@@ -166,10 +225,13 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
         certain: whether its status alone says so.
     """
     text = f"{code} {words}"
-    overflow = _OVERFLOW.search(text) and not _SETTING.search(words)
+    told = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
+    overflow = (told or _OVERFLOW.search(text)) and not _SETTING.search(words)
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
+    numbers = told.groupdict() if told else {}
     limit, asked = _lengths(body, words)
+    limit, asked = int(numbers.get("limit") or limit), int(numbers.get("asked") or asked)
     reason = f"the trace is too long for the model: {words}"
     return Reply(reason, too_long=True, limit=limit, asked=asked)
 

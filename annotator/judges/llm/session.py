@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -111,15 +111,39 @@ class Pace:
                 place.set_result(None)
 
 
+@dataclass(slots=True)
+class _Outlook:
+    """What calls of one model have cost so far: what the next one is expected to.
+
+    ``more``: the most that one has cost beyond what its prompt was expected to; None: none has been
+    answered yet.
+    """
+
+    dearest: float = 0.0
+    more: float | None = None
+    in_flight: int = 0
+
+    def expects(self, prompt: float, answer: float) -> float:
+        if self.more is None and not self.dearest:
+            return prompt + answer
+        return max(self.dearest, prompt + (self.more or 0.0))
+
+    @property
+    def is_blank(self) -> bool:
+        return self.more is None and not self.dearest
+
+
 class Budget:
     """Dollars that a run may cost in all, spent before and reserved for calls in flight included.
 
     ``dearest``: what a call has cost in an earlier part of the run, 0 if nothing is known.
 
-    A call reserves the most that it can cost before it is sent. The first one goes alone, because a
-    server may count tokens otherwise than we do; from then on no call reserves less than the
-    dearest one has cost. Where a call does not fit, it waits for those in flight to turn out
-    cheaper; if none is left, the budget is reached.
+    Nothing bounds an answer for the sake of money, so that what a call costs is known when it is
+    answered and not before. It reserves what calls of its model have cost so far, the dearest of
+    them; the first one of a model goes alone and reserves a guess. Where a call does not fit, it
+    waits for those in flight to turn out cheaper; if none is left, the budget is reached. So a run
+    exceeds its budget at most by what the calls in flight at one moment cost more than the dearest
+    before them: nothing where answers are alike, and never by more than one answer for each.
     """
 
     def __init__(self, most: float, spent: float = 0.0, dearest: float = 0.0) -> None:
@@ -127,8 +151,7 @@ class Budget:
         self.spent = spent
         self._reserved = 0.0
         self._in_flight = 0
-        self._dearest = dearest or None
-        self._ratio = 1.0  # of what a call cost to what we thought that it can cost, the greatest
+        self._outlooks: dict[str, _Outlook] = defaultdict(lambda: _Outlook(dearest))
         self._changed = asyncio.Condition()
 
     def check(self, dollars: float) -> None:
@@ -142,41 +165,65 @@ class Budget:
             f" {self.most:.4f} USD (--max-cost) are spent"
         )
 
-    async def reserve(self, dollars: float, *, tiny: bool) -> float:
-        """Wait until a call that may cost ``dollars`` fits; return what was reserved for it.
-
-        ``tiny``: it is no judgement.
+    async def reserve(self, call: "Expected") -> float:
+        """Wait until a call fits; return what was reserved for it.
 
         Raises:
             BudgetReached: it does not fit, and nothing is in flight.
         """
+        outlook = self._outlooks[call.model]
         async with self._changed:
             while True:
-                wanted = dollars if tiny else max(dollars * self._ratio, self._dearest or 0.0)
-                fits = self.spent + self._reserved + wanted <= self.most
-                alone = self._in_flight == 0
-                if fits and (alone or self._dearest is not None):
+                wanted = call.dollars if call.tiny else outlook.expects(call.prompt, call.answer)
+                committed = self.spent + self._reserved
+                fits = committed + wanted <= self.most and committed < self.most
+                if fits and not (outlook.is_blank and outlook.in_flight):
                     self._reserved += wanted
                     self._in_flight += 1
+                    outlook.in_flight += 1
                     return wanted
-                if alone:
+                if not self._in_flight:
                     raise self._reached("call", wanted)
                 await self._changed.wait()
 
-    async def settle(self, reserved: float, dollars: float | None, *, telling: bool) -> None:
+    async def settle(
+        self, call: "Expected", reserved: float, dollars: float | None, *, telling: bool
+    ) -> None:
         """End a call: it cost ``dollars``; what is not known counts as all that was reserved.
 
         ``telling``: a judgement was answered, so that this is what one can cost.
         """
+        outlook = self._outlooks[call.model]
         async with self._changed:
             self._reserved -= reserved
             self._in_flight -= 1
+            outlook.in_flight -= 1
             cost = reserved if dollars is None else dollars
             self.spent += cost
-            if telling:
-                self._dearest = max(self._dearest or 0.0, cost)
-                self._ratio = max(self._ratio, cost / reserved * self._ratio if reserved else 1.0)
+            if telling and not call.tiny:
+                outlook.dearest = max(outlook.dearest, cost)
+                outlook.more = max(outlook.more or 0.0, cost - call.prompt)
             self._changed.notify_all()
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a call is expected to use before anything of its model is known.
+
+    ``tokens``: in all, roughly. ``prompt``: dollars for what is sent, rather more; ``answer``: for
+    a long answer. ``tiny``: it is no judgement.
+    """
+
+    model: str
+    tokens: int
+    prompt: float
+    answer: float
+    tiny: bool = False
+
+    @property
+    def dollars(self) -> float:
+        """What it may cost in all."""
+        return self.prompt + self.answer
 
 
 class Outbox(Protocol):

@@ -7,11 +7,12 @@ import hashlib
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import yaml
@@ -20,6 +21,7 @@ from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
+from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect
 from annotator.prompts import Considered, Layout
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -28,6 +30,12 @@ DEFAULT_URL = "https://api.openai.com/v1"
 # What we set ourselves, or could not read the answer to.
 _OURS = frozenset(["model", "messages", "tools", "tool_choice", "response_format", "stream", "n"])
 _NAMED = frozenset(["temperature", "seed", "reasoning_effort", "max_completion_tokens"])
+
+
+Api = Literal["auto", "chat", "responses"]
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OUR_HEADERS = frozenset(["content-type", "content-length", "host", "accept-encoding"])
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -44,6 +52,9 @@ class Options:
     decides; ``rubric_last``: the rubric stands after the trace. ``price_in``, ``price_cached``,
     ``price_out``: dollars per million tokens; None is as listed. ``warm``: send the first call
     alone, so that the others find the provider's cache warm; None is for URLs of other machines.
+    ``dialect``: the kind of server, None is by its host. ``headers``: more headers, each with the
+    environment variable that holds its value. ``api``: ``chat`` completions, ``responses``, or the
+    first as long as the server does not say that it has only the second.
     """
 
     model: Annotated[str, Field(min_length=1)]
@@ -68,8 +79,20 @@ class Options:
     price_cached: Annotated[float | None, Field(ge=0)] = None
     price_out: Annotated[float | None, Field(ge=0)] = None
     warm: bool | None = None
+    dialect: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    api: Api = "auto"
 
     def __post_init__(self) -> None:
+        if self.dialect is not None and self.dialect not in NAMES:
+            raise ValueError(f"dialect: {self.dialect!r} is unknown; there are {', '.join(NAMES)}")
+        if self.api == "responses" and self.seed is not None:
+            raise ValueError("seed: the Responses API takes none")
+        for name, variable in self.headers.items():
+            if not _HEADER.fullmatch(name) or name.lower() in _OUR_HEADERS:
+                raise ValueError(f"headers: {name!r} cannot be set there")
+            if not _VARIABLE.fullmatch(variable):
+                raise ValueError(f"headers: {name}: expected the name of an environment variable")
         stray = sorted(_OURS & self.extra_body.keys())
         if stray:
             raise ValueError(f"extra_body: {stray[0]!r} cannot be set there")
@@ -88,7 +111,7 @@ class Options:
         Samples of one trace differ in the seed, where one is given: else they would be one answer.
         """
         given = {
-            "max_completion_tokens": self.max_output_tokens,
+            self.spoken.cap: self.max_output_tokens,
             "temperature": self.temperature,
             "seed": None if self.seed is None else self.seed + sample - 1,
             "reasoning_effort": self.reasoning_effort,
@@ -104,9 +127,25 @@ class Options:
 
     def identity(self, sample: int) -> str:
         """Return what decides the model's answers besides what it is asked, as one text."""
-        headers = [digest] if (digest := headers_sha256()) else []
-        decides = [self.address, self.model, self.parameters(sample), *headers]
+        headers: list[Any] = [digest] if (digest := headers_sha256()) else []
+        headers += [self.headers_sha256] if self.headers else []
+        api = [self.api] if self.api == "responses" else []
+        decides = [self.address, self.model, self.parameters(sample), *headers, *api]
         return json.dumps(decides, sort_keys=True)
+
+    @cached_property
+    def spoken(self) -> Dialect:
+        """The kind of server that is asked."""
+        return find_dialect(self.base_url, self.dialect)
+
+    @cached_property
+    def headers_sha256(self) -> dict[str, str]:
+        """The names of the user's own headers, each with the hash of its value."""
+        values = {name: os.environ.get(env, "") for name, env in self.headers.items()}
+        return {
+            name: hashlib.sha256(value.encode(errors="replace")).hexdigest()[:16]
+            for name, value in values.items()
+        }
 
     @cached_property
     def address(self) -> str:
@@ -122,6 +161,23 @@ def headers_sha256() -> str | None:
     """
     given = {name: value for name in _HEADERS if (value := os.environ.get(name))}
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
+
+
+def own_headers(options: Options) -> dict[str, str]:
+    """Return the user's own headers with their values out of the environment.
+
+    Raises:
+        AnnotatorError: a variable is not set, or holds what no header can.
+    """
+    values = {}
+    for name, env in options.headers.items():
+        value = os.environ.get(env, "").strip()
+        if not value:
+            raise AnnotatorError(f"--header {name}={env}: the environment variable is not set")
+        if not (value.isascii() and value.isprintable()):
+            raise AnnotatorError(f"--header {name}={env}: its value holds what no header can")
+        values[name] = value
+    return values
 
 
 _HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
@@ -178,7 +234,8 @@ def _options(values: dict[str, Any], where: str) -> Options:
         name = ".".join(map(str, first["loc"]))
         message = str(first["msg"]).removeprefix("Value error, ")
         raise AnnotatorError(where + (f"{name}: {message}" if name else message)) from error
-    return replace(options, extra_body=dict(options.extra_body))
+    extra_body, headers = dict(options.extra_body), dict(options.headers)
+    return replace(options, extra_body=extra_body, headers=headers)
 
 
 def read_yaml(path: Path) -> Any:
