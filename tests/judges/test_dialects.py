@@ -430,6 +430,8 @@ class TestTheResponsesApi:
             assert done.code == 0, done.err
             assert server.calls == 1 + 1 + 5  # refused, the form, the traces
             assert totals(Path("out"))["calls"] == 6
+            run_json = json.loads(Path("out", "run.json").read_text())
+            assert run_json["learned"]["api"] == "responses"
             chat = annotate_cli(*given, "--api", "chat", "--out", "chat", "--no-cache")
             assert (chat.code, "only supported in v1/responses" in chat.err) == (2, True)
             seed = annotate_cli(*given, "--seed", "1", "--out", "seed", "--no-cache")

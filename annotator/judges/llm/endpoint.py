@@ -199,6 +199,11 @@ class Endpoint:
         self._responses_url = f"{self._client.base_url}responses"
         self._responses = options.api == "responses"
 
+    @property
+    def by_responses(self) -> bool:
+        """Whether the model is asked by the Responses API."""
+        return self._responses
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
