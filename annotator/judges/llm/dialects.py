@@ -27,8 +27,9 @@ class Dialect:
 
     ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
     a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
-    it expects the key. ``forms``: the forms of answer that it takes, the surest first. ``overflow``: its words for a
-    prompt that is too long, with the numbers ``limit`` and ``asked`` where it gives them.
+    it expects the key. ``forms``: the forms of answer that it takes, the surest first.
+    ``overflow``: its words for a prompt that is too long, with the numbers ``limit`` and ``asked``
+    where it gives them.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
