@@ -71,6 +71,7 @@ class Usage:
 
     input_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     calls: int = 0
@@ -79,13 +80,13 @@ class Usage:
     cache_hits: int = 0
     cost_usd: float | None = 0.0
     seconds: float = 0.0
-    cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         priced = self.cost_usd is not None and other.cost_usd is not None
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
             self.output_tokens + other.output_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             self.calls + other.calls,
@@ -94,7 +95,6 @@ class Usage:
             self.cache_hits + other.cache_hits,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
             self.seconds + other.seconds,
-            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 

@@ -51,12 +51,7 @@ def annotate(
             there it is ``await aannotate(...)``.
         Interrupted: Ctrl-C. What was judged is kept: in ``out``, and as the error's ``run``.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise AnnotatorError("an event loop is running here: await aannotate(...) instead")
+    _need_no_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
         return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
@@ -65,6 +60,14 @@ def annotate(
         error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
         error.run = kept[0] if kept else None
         raise error from None
+
+
+def _need_no_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AnnotatorError(f"an event loop is running here: {instead}")
 
 
 async def aannotate(
@@ -177,8 +180,11 @@ def pilot(
     answers in the cache, which a run need not pay again.
 
     Raises:
-        AnnotatorError: as :func:`forecast`; nothing would be asked; or the judge had to stop.
+        AnnotatorError: as :func:`forecast`; nothing would be asked; the judge had to stop; or an
+            event loop is running here.
+        Interrupted: Ctrl-C.
     """
+    _need_no_loop("call it from another thread")
     folder = Path(resume) if resume else None
     plan, built = _make_plan(traces, rubric, judge, format, limit, only, concurrency, folder)
     if built.session and built.session.in_batches:
@@ -190,6 +196,8 @@ def pilot(
         seed = random.SystemRandom().randrange(10**6) if seed is None else seed
         tried = run_pilot(plan, expected.asked, most, seed, is_done)
         expected.pilot = asyncio.run(tried)
+    except KeyboardInterrupt:
+        raise Interrupted("the answers that came are in the cache of answers") from None
     finally:
         built.end(on_notice or _ignore)
     return expected

@@ -36,7 +36,7 @@ def pilot_lines(tried: dict[str, Any]) -> Iterator[str]:
     tokens = f"{used['input_tokens']} tokens in, {used['output_tokens']} out"
     yield f"{'it used':<14}{used['calls']} calls, {tokens}, {spent}"
     interval = f"95 % t interval, n = {n}" if n > 1 else "no interval: n = 1"
-    for name, label in zip(_COUNTS, ("calls", "tokens in", "tokens out", "cost"), strict=True):
+    for name, label in zip(_COUNTS, ("calls", "input", "output", "cost"), strict=True):
         total = tried["all"][name]
         if total is None:
             yield f"{'all ' + label:<14}unknown"

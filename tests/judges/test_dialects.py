@@ -184,13 +184,16 @@ def test_it_is_asked_in_its_own_way(
 ) -> None:
     provider = PROVIDERS[name]
 
+    seed = "random_seed" if name == "mistral" else "seed"
+
     def respond(request: Request) -> Reply:
+        assert request.body.get(seed) == 5
         other = {"max_tokens", "max_completion_tokens"} - {provider.cap}
         assert not other & request.body.keys()
         return RIGHT if request.body[provider.cap] == 900 else Reply(status=400)
 
     with OpenAIServer(respond, provider.forms, unsupported=provider.unsupported) as server:
-        annotation = ask(server, monkeypatch, name, trace, rubric, max_output_tokens=900)
+        annotation = ask(server, monkeypatch, name, trace, rubric, max_output_tokens=900, seed=5)
         assert annotation.status == "labelled", annotation.error
         [request] = server.seen
         assert tuple(probe.form for probe in server.probes) == provider.asked
@@ -395,6 +398,51 @@ def test_a_key_that_gemini_refuses_stops_the_run(
         assert server.calls == 1
 
 
+@pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
+def test_each_word_for_an_answer_that_was_cut_off(trace: Trace, rubric: Rubric, word: str) -> None:
+    with OpenAIServer(scripted(Reply(text="{", finish=word))) as server:
+        annotation = judged(server, trace, rubric, mode="json")
+        assert server.calls == 1
+    assert "cut off" in (annotation.error or "")
+
+
+def test_an_error_of_the_provider_behind_a_gateway_is_asked_again(
+    trace: Trace, rubric: Rubric
+) -> None:
+    """OpenRouter answers with status 200 and the error beside an empty message."""
+    error = {"code": 502, "message": "the provider broke off"}
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": error}
+    broken = Reply(body=json.dumps({"choices": [choice]}))
+    with OpenAIServer(scripted(broken, RIGHT)) as server:
+        annotation = judged(server, trace, rubric, mode="tools")
+        assert (annotation.status, server.calls) == ("labelled", 2)
+        server.responder = scripted(broken)
+        failed = judged(server, trace, rubric, mode="tools")
+    assert "the provider broke off" in (failed.error or "")
+
+
+def test_a_judge_file_says_it_too(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs(1)
+    monkeypatch.setenv("TEAM", "blue")
+    file = tmp_path / "judge.yaml"
+    with OpenAIServer(scripted(RIGHT)) as server:
+        dialect = "dialect: lmstudio, max_output_tokens: 900, headers: {X-Team: TEAM}"
+        file.write_text(f"{{model: m, base_url: '{server.url}', api: chat, {dialect}}}")
+        args = ("logs", "--rubric", "comm_errors", "--judge-file", str(file), "--out", "out")
+        done = annotate_cli(*args)
+        assert done.code == 0, done.err
+        [request] = server.seen
+    assert (request.headers["X-Team"], request.body["max_tokens"]) == ("blue", 900)
+    judge = json.loads(Path("out", "run.json").read_text())["judge"]
+    assert (judge["dialect"], judge["api"], list(judge["headers"])) == (
+        "lmstudio",
+        "chat",
+        ["X-Team"],
+    )
+
+
 ONLY = "This model is only supported in v1/responses and not in v1/chat/completions."
 NO_CHAT = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
 
@@ -430,6 +478,8 @@ class TestTheResponsesApi:
             assert done.code == 0, done.err
             assert server.calls == 1 + 1 + 5  # refused, the form, the traces
             assert totals(Path("out"))["calls"] == 6
+            run_json = json.loads(Path("out", "run.json").read_text())
+            assert run_json["learned"]["api"] == "responses"
             chat = annotate_cli(*given, "--api", "chat", "--out", "chat", "--no-cache")
             assert (chat.code, "only supported in v1/responses" in chat.err) == (2, True)
             seed = annotate_cli(*given, "--seed", "1", "--out", "seed", "--no-cache")

@@ -159,6 +159,15 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
         {"cache_read_input_tokens": 900, "cache_creation_input_tokens": 900},
         *(0.00365, (900, 100)),
     ),
+    "Anthropic's own counts": (
+        "anthropic",
+        {
+            **{"prompt_tokens": ..., "completion_tokens": ..., "input_tokens": 500},
+            **{"output_tokens": 200, "cache_read_input_tokens": 300},
+            "cache_creation_input_tokens": 200,
+        },
+        *(0.0037, (300, 200)),
+    ),
     "the true cost": ("openrouter", {"cost": 0.0125}, 0.0125, (0, 0)),
     "with a key of one's own": (
         "openrouter",
@@ -196,7 +205,8 @@ class TestTheBill:
     ) -> None:
         """1,000 tokens read, 200 written."""
         runs(1)
-        usage = {"prompt_tokens": 1_000, "completion_tokens": 200, **more}
+        counts = {"prompt_tokens": 1_000, "completion_tokens": 200, **more}
+        usage = {name: count for name, count in counts.items() if count is not ...}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
             priced = ("--price-in", "2", "--price-out", "8", "--dialect", dialect)
             annotate_cli(*ARGS, *llm(server, *TOOLS, *priced), "--out", "out")
@@ -492,6 +502,20 @@ class TestTheForecast:
         assert "no interval: n = 1" in text
         assert totals(Path("out"))["calls"] == 6
         assert "nothing would be asked" in nothing.err
+
+    def test_a_pilot_of_a_panel_and_one_that_has_no_money(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(6)
+        bill = Bill(scripted(RIGHT), lambda _: (DEAR, 0, 0))
+        with OpenAIServer(bill) as server:
+            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--samples", "3", "--model", "n")
+            tried = self.dry(annotate_cli, *args, "--pilot", "2")["pilot"]
+            assert (tried["used"]["calls"], tried["all"]["calls"]["total"]) == (12, 36)
+            assert tried["all"]["cost_usd"]["total"] == pytest.approx(36 * 0.05)
+            given = ("--dry-run", "--pilot", "4", "--max-cost", "0.12")
+            poor = annotate_cli(*args, *given)
+            assert (poor.code, "--max-cost" in poor.err) == (3, True)
 
     @pytest.mark.parametrize(
         ("more", "words"),

@@ -29,7 +29,7 @@ def full():
         said("t/1", "alpha", "beta", model="m", passed=False, task="8", project="p", odd=[1, "x"]),
         findings=(Finding("alpha", "why\nso", (evidence, evidence), 2), Finding("beta", "b", ())),
         rejected=(Rejected("gamma", "quote not found", ("made up",)),),
-        usage=Usage(10, 2, 3, 1, 2, 1, 1, 0, 0.25, 1.5),
+        usage=Usage(10, 2, 4, 3, 1, 2, 1, 1, 0, 0.25, 1.5),
         truncated={"patch:agent1": 17},
         votes=(Vote("llm:m", 1, "labelled", "alpha", ("beta",)), Vote("llm:n", 1, "failed")),
         agreement=0.5,
@@ -69,7 +69,8 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"run_name": None, "merge": None, "passed": False},
         "attributes": '{"model": "m", "passed": false, "task": "8", "project": "p",'
         ' "odd": [1, "x"]}',
-        **{"input_tokens": 10, "cached_tokens": 2, "output_tokens": 3, "reasoning_tokens": 1},
+        **{"input_tokens": 10, "cached_tokens": 2, "cache_write_tokens": 4},
+        **{"output_tokens": 3, "reasoning_tokens": 1},
         **{"calls": 2, "retries": 1, "unreported_calls": 1, "cache_hits": 0},
         **{"cost_usd": 0.25, "seconds": 1.5, "reason": None, "error": None},
         "truncated": [{"source": "patch:agent1", "characters": 17}],

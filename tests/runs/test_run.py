@@ -165,7 +165,7 @@ class TestResume:
         [
             (("--model", "other"), 'id was "llm:m", is now "llm:m+other"'),
             (("--reasks", "1"), "reasks was 3, is now 1"),
-            (("--temperature", "0.5"), "temperature was null, is now 0.5"),
+            (("--temperature", "0.5"), "temperature was 0.0, is now 0.5"),
             (("--all",), 'only: was "rubric", is now "all"'),
             (("--judge", "rules"), "judge"),
         ],

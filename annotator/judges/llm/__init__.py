@@ -97,13 +97,14 @@ class LLMJudge(Model):
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form in which this endpoint answers, the price that costs were computed with, and
-        what bounds a call.
+        """The form and the API in which this endpoint answers, the price that costs were computed
+        with, and what bounds a call.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
         price = asdict(self.price) if self.price else None
-        return {"mode": self.mode, "price": price, **limits, "timeout": options.timeout}
+        api = {"api": self.api} if self.api != options.api else {}
+        return {"mode": self.mode, **api, "price": price, **limits, "timeout": options.timeout}
 
     @property
     def state(self) -> str:
@@ -272,8 +273,9 @@ class LLMJudge(Model):
         longer = replace(self.options, max_output_tokens=2 * cap)
         try:
             return await self._answer(judgement, question, longer, asked)
-        except Unanswered:
-            return reply
+        except Unanswered as error:
+            words = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: {error}"
+            raise Unanswered(words) from error
 
     async def _answer(
         self, judgement: Judgement, question: Question, options: Options, asked: list[str]

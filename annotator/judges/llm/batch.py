@@ -302,7 +302,7 @@ class BatchOutbox:
         import httpx2
         from openai import APIConnectionError, APIStatusError
 
-        from annotator.judges.llm.endpoint import open_client
+        from annotator.judges.llm.client import open_client
 
         options = self._options
         key = api_key(options.base_url, options.api_key_env)

@@ -26,9 +26,10 @@ class Dialect:
     """What is different about one kind of server.
 
     ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
-    a colon. ``cap``: its name for the longest answer. ``key_header``: where it expects the key.
-    ``forms``: the forms of answer that it takes, the surest first. ``overflow``: its words for a
-    prompt that is too long, with the numbers ``limit`` and ``asked`` where it gives them.
+    a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
+    it expects the key. ``forms``: the forms of answer that it takes, the surest first.
+    ``overflow``: its words for a prompt that is too long, with the numbers ``limit`` and ``asked``
+    where it gives them.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
@@ -39,6 +40,7 @@ class Dialect:
     name: str
     hosts: tuple[str, ...] = ()
     cap: str = "max_completion_tokens"
+    seed: str = "seed"
     key_header: KeyHeader = "Authorization"
     forms: tuple[Mode, ...] = ("tools", "json_schema", "json")
     overflow: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ DIALECTS = (
         "mistral",
         (".mistral.ai",),
         cap="max_tokens",
+        seed="random_seed",
         forms=("json_schema", "tools", "json"),
         overflow=(
             r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",

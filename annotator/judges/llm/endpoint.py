@@ -10,25 +10,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import aiohttp
-import httpx2
-from openai import (
-    APIConnectionError,
-    APIStatusError,
-    AsyncAzureOpenAI,
-    AsyncOpenAI,
-    DefaultAioHttpClient,
-    OpenAIError,
-)
+from openai import APIConnectionError, APIStatusError
 from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from tenacity.wait import wait_random_exponential
 
-from annotator import __version__
 from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, JudgeStopped
+from annotator.errors import JudgeStopped
+from annotator.judges.llm.client import Transient, open_client
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import (
     CallFailed,
@@ -40,13 +31,10 @@ from annotator.judges.llm.reply import (
 )
 from annotator.judges.llm.responses import as_responses
 from annotator.judges.llm.session import Budget, Expected, Pace
-from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
+from annotator.judges.llm.settings import Options
 from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
-_LONGEST_RESPONSE = 16 << 20  # bytes
-_PACKINGS = ("identity", "gzip", "deflate")
-_FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
 _TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _ONLY_RESPONSES = re.compile(
@@ -54,131 +42,13 @@ _ONLY_RESPONSES = re.compile(
     r"|use (?:the )?/?(?:v1/)?responses|not a chat model",
     re.IGNORECASE,
 )
-_NO_KEY = re.compile(
-    r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE
-)  # Gemini: 400
+# Gemini says so with status 400.
+_NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
 _FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
 
 
-class _Transient(Exception):
-    """Worth another attempt. ``after`` is the server's Retry-After in seconds, if it sent one."""
-
-    def __init__(self, reason: str, after: float | None = None, status: int | None = None) -> None:
-        super().__init__(reason)
-        self.after = after
-        self.status = status
-
-
-class _NoConnection(_Transient):
+class _NoConnection(Transient):
     """The request was never sent."""
-
-
-class _Client(DefaultAioHttpClient):
-    """The library's HTTP client, which reads no answer that has no end.
-
-    A download that the library streams to a file (of batch results) is not held in memory.
-    """
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Return the response; raise :class:`_Transient` if it is longer than any answer is."""
-        if options.get("stream"):
-            return await super().send(request, **options)
-        response = await super().send(request, **options | {"stream": True})
-        try:
-            data = await _read(response)
-        finally:
-            await response.aclose()
-        headers = [pair for pair in response.headers.raw if pair[0].lower() not in _FRAMING]
-        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
-
-
-async def _read(response: httpx2.Response) -> bytes:
-    packing = response.headers.get("content-encoding", "identity").lower()
-    if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
-        raise _Transient(f"answer packed in a way that was not asked for: {one_line(packing, 60)}")
-    data = bytearray()
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) > _LONGEST_RESPONSE:
-            raise _Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
-    return bytes(data)
-
-
-class _OtherHeader(AsyncOpenAI):
-    """The library's client for servers that take the key in a header of another name."""
-
-    key_header = "api-key"
-
-    @property
-    def auth_headers(self) -> dict[str, str]:
-        """The header with the key."""
-        return {self.key_header: self.api_key}
-
-    def _auth_headers(self, security: Any) -> dict[str, str]:
-        return self.auth_headers
-
-    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
-        """Miss no Authorization."""
-
-
-def open_client(
-    options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
-) -> AsyncOpenAI:
-    """Return openai's client for the endpoint of ``options``, with at most so many connections.
-
-    Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
-    certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
-    key in a header of its own. A redirect is not followed: the key would go with it. ``batches``:
-    for files and batches, which belong to no deployment of Azure.
-
-    Raises:
-        AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
-            header of the user's own has no value.
-    """
-    parts = urlsplit(options.base_url)
-    path = parts.path.partition("/deployments/")[0] if batches else parts.path
-    netloc = parts.netloc.rpartition("@")[2]
-    address = urlunsplit(parts._replace(netloc=netloc, path=path, query=""))
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = dict(pairs)
-    password = unquote(parts.username or ""), unquote(parts.password or "")
-    try:
-        if len(query) < len(pairs):
-            raise ValueError("a name stands twice in its query")
-        http = _Client(
-            # No proxy leads to this machine.
-            mounts={f"all://{host}": None} if is_local(address) else None,
-            auth=password if any(password) else None,  # it is sent in place of the key
-            follow_redirects=False,
-            limits=httpx2.Limits(max_connections=connections),
-            headers={"Accept-Encoding": "gzip, deflate"},
-        )
-        given: dict[str, Any] = {
-            "api_key": key,
-            "base_url": address,
-            "default_headers": {
-                "User-Agent": f"failure-annotator/{__version__}",
-                **own_headers(options),
-            },
-            "default_query": query,
-            "timeout": options.timeout,
-            "max_retries": attempts - 1,
-            "http_client": http,
-        }
-        if version := query.get("api-version"):
-            azure = AsyncAzureOpenAI(api_version=version, **given)
-            azure._azure_ad_token = None  # of the environment: it would go in place of the key
-            return azure
-        if (header := options.spoken.key_header) == "Authorization":
-            return AsyncOpenAI(**given)
-        client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
-        return client(**given)
-    except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
-        words = one_line(without_url_secrets(str(error)), 200)
-        raise AnnotatorError(
-            f"{without_secrets(options.base_url)} cannot be called: {words}"
-        ) from error
 
 
 class Endpoint:
@@ -198,6 +68,11 @@ class Endpoint:
         self._url = f"{self._client.base_url}chat/completions"
         self._responses_url = f"{self._client.base_url}responses"
         self._responses = options.api == "responses"
+
+    @property
+    def by_responses(self) -> bool:
+        """Whether the model is asked by the Responses API."""
+        return self._responses
 
     async def close(self) -> None:
         """Close the connections."""
@@ -227,7 +102,7 @@ class Endpoint:
         options = self._options
         begun = time.monotonic()
         attempts, queued = 0, 0.0  # seconds in which it was not its turn
-        failed: _Transient | None = None
+        failed: Transient | None = None
 
         async def once() -> Reply:
             nonlocal attempts, queued
@@ -257,13 +132,13 @@ class Endpoint:
         try:
             try:
                 reply = await once()
-            except _Transient as error:
+            except Transient as error:
                 # Only now: tenacity takes a tenth of the CPU of a call that succeeds.
                 failed = error
                 reply = await AsyncRetrying(
-                    stop=stop, wait=_wait, retry=retry_if_exception_type(_Transient), reraise=True
+                    stop=stop, wait=_wait, retry=retry_if_exception_type(Transient), reraise=True
                 )(again)
-        except _Transient as error:
+        except Transient as error:
             words = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
                 words += f"; it asks to wait {error.after:.0f} s, longer than --max-wait"
@@ -290,7 +165,7 @@ class Endpoint:
                 self._pace.refused(narrowed)
             return _meaning(error)
         except ValueError as error:
-            raise _Transient(str(error)) from error
+            raise Transient(str(error)) from error
         except _NoConnection:
             usage = Usage(calls=1)  # nobody heard it
             raise
@@ -321,7 +196,7 @@ class Endpoint:
         Raises:
             openai.APIStatusError: it answers with an error.
             JudgeStopped: the request cannot be put to the Responses API.
-            _Transient: it does not answer, or not with JSON.
+            Transient: it does not answer, or not with JSON.
         """
         url = self._responses_url if responses else self._url
         if responses:
@@ -333,30 +208,30 @@ class Endpoint:
             # The library parses what the server calls JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
         except TimeoutError as error:
-            raise _Transient("no answer in time") from error
+            raise Transient("no answer in time") from error
         except APIConnectionError as error:
             raise _explain_lost(error) from error
         except (ValueError, RecursionError) as error:
-            raise _Transient(f"answer not understood: {one_line(str(error), 200)}") from error
+            raise Transient(f"answer not understood: {one_line(str(error), 200)}") from error
 
 
-def _explain_lost(error: APIConnectionError) -> _Transient:
+def _explain_lost(error: APIConnectionError) -> Transient:
     """Return what a call was that ended without an answer.
 
     The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
     """
     cause: BaseException = error
-    while not isinstance(cause, _Transient | aiohttp.ClientConnectorError) and cause.__cause__:
+    while not isinstance(cause, Transient | aiohttp.ClientConnectorError) and cause.__cause__:
         cause = cause.__cause__
-    if isinstance(cause, _Transient):
+    if isinstance(cause, Transient):
         return cause
     if isinstance(cause, aiohttp.ClientConnectorError):
         reason = cause.os_error.strerror or str(cause.os_error)
         return _NoConnection(f"connection failed: {one_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
-        return _Transient("no answer in time")
+        return Transient("no answer in time")
     words = without_url_secrets(str(cause)) or type(cause).__name__
-    return _Transient(f"connection failed: {one_line(words, 200)}")
+    return Transient(f"connection failed: {one_line(words, 200)}")
 
 
 _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
@@ -371,16 +246,16 @@ def _wait(state: RetryCallState) -> float:
     return max(least, after) * random.uniform(1.0, 1.1)  # noqa: S311
 
 
-def _error(state: RetryCallState) -> _Transient:
+def _error(state: RetryCallState) -> Transient:
     error = state.outcome.exception() if state.outcome else None
-    return error if isinstance(error, _Transient) else _Transient("")
+    return error if isinstance(error, Transient) else Transient("")
 
 
 def _meaning(error: APIStatusError) -> Reply:
     """Return the reply that an HTTP error is: that the prompt is too long for the model.
 
     Raises:
-        CallFailed, JudgeStopped, ModeRefused, _Transient: what any other means for the run.
+        CallFailed, JudgeStopped, ModeRefused, Transient: what any other means for the run.
     """
     status = error.status_code
     fields = _error_fields(error.body)
@@ -408,7 +283,7 @@ def _meaning(error: APIStatusError) -> Reply:
     if status == 404 and not _FORM.search(message):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
-        raise _Transient(words, _retry_after(error.response.headers), status)
+        raise Transient(words, _retry_after(error.response.headers), status)
     raise ModeRefused(f"the server rejects the request: {words}", status)
 
 

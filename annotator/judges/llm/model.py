@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
     from annotator.judges.llm.endpoint import Endpoint
 
 TYPICAL_ANSWER = 400  # tokens
+_UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of
 _LONG_ANSWER = 8_000  # what a budget sets aside for the first one, thoughts included
 
 
@@ -158,6 +159,12 @@ class Model:
             return False
         return True
 
+    @property
+    def api(self) -> str:
+        """The API by which the model answers."""
+        found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
+        return "responses" if found_out else self.options.api
+
     async def _tiny(self, mode: Mode) -> Reply:
         """Return the reply to a tiny question.
 
@@ -228,7 +235,7 @@ class Model:
         """
         model = self.options.model
         if self.price is None:
-            return Expected(model, tokens, 0.0, 0.0, tiny)
+            return Expected(model, tokens, 0.0, _UNPRICED, tiny)
         prompt = self.price.of(Usage(input_tokens=prompt_tokens))
         answer = min(_LONG_ANSWER, self.options.max_output_tokens or _LONG_ANSWER)
         return Expected(model, tokens, prompt, self.price.of(Usage(output_tokens=answer)), tiny)

@@ -17,6 +17,7 @@ from annotator.text import one_line, storable
 
 _MOST_TOKENS = 10**8  # in one call; more is no count
 _MOST_DOLLARS = 10_000.0
+_CUT = ("length", "max_tokens", "model_length", "max_output_tokens")  # other words for the same end
 
 # How servers that are in no row of the dialects say that a prompt is too long, and by how much.
 _OVERFLOW = re.compile(
@@ -108,12 +109,15 @@ def read_reply(body: object) -> Reply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ValueError("answer is no chat completion: no message in it")
+    if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
+        raise ValueError(f"the server says: {one_line(str(broken.get('message')), 300)}")
+    finish = storable(str(choice.get("finish_reason") or "stop"))
     content = message.get("content")
     return Reply(
         storable(content) if isinstance(content, str) else "",
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(str(message.get("refusal") or "")),
-        storable(str(choice.get("finish_reason") or "stop")),
+        "length" if finish.lower() in _CUT else finish,
     )
 
 
@@ -141,6 +145,8 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
     read, written = _first(usage, _READ), _first(usage, _WRITTEN)
     if not read:
         return None
+    if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
+        read += sum(_count(usage.get(name)) or 0 for name in _APART)
     total = _count(usage.get("total_tokens")) or 0
     if dialect.thoughts_apart and written is not None:
         written = max(written, total - read)
@@ -190,6 +196,7 @@ _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_creation_tokens"),
     ("cache_creation_input_tokens",),
 )
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),

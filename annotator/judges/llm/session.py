@@ -175,8 +175,7 @@ class Budget:
         async with self._changed:
             while True:
                 wanted = call.dollars if call.tiny else outlook.expects(call.prompt, call.answer)
-                committed = self.spent + self._reserved
-                fits = committed + wanted <= self.most and committed < self.most
+                fits = self.spent + self._reserved + wanted <= self.most
                 if fits and not (outlook.is_blank and outlook.in_flight):
                     self._reserved += wanted
                     self._in_flight += 1

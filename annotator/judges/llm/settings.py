@@ -113,7 +113,7 @@ class Options:
         given = {
             self.spoken.cap: self.max_output_tokens,
             "temperature": self.temperature,
-            "seed": None if self.seed is None else self.seed + sample - 1,
+            self.spoken.seed: None if self.seed is None else self.seed + sample - 1,
             "reasoning_effort": self.reasoning_effort,
         }
         return {key: value for key, value in given.items() if value is not None} | dict(

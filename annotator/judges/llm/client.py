@@ -1,0 +1,133 @@
+"""openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+import httpx2
+from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
+
+from annotator import __version__
+from annotator.errors import AnnotatorError
+from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
+from annotator.text import one_line, without_url_secrets
+
+_LONGEST_RESPONSE = 16 << 20  # bytes
+_PACKINGS = ("identity", "gzip", "deflate")
+_FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
+
+
+class Transient(Exception):
+    """Worth another attempt. ``after`` is the server's Retry-After in seconds, if it sent one."""
+
+    def __init__(self, reason: str, after: float | None = None, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+        self.status = status
+
+
+class _Client(DefaultAioHttpClient):
+    """The library's HTTP client, which reads no answer that has no end.
+
+    A download that the library streams to a file (of batch results) is not held in memory.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Return the response; raise :class:`Transient` if it is longer than any answer is."""
+        if options.get("stream"):
+            return await super().send(request, **options)
+        response = await super().send(request, **options | {"stream": True})
+        try:
+            data = await _read(response)
+        finally:
+            await response.aclose()
+        headers = [pair for pair in response.headers.raw if pair[0].lower() not in _FRAMING]
+        return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    packing = response.headers.get("content-encoding", "identity").lower()
+    if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+        raise Transient(f"answer packed in a way that was not asked for: {one_line(packing, 60)}")
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > _LONGEST_RESPONSE:
+            raise Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
+    return bytes(data)
+
+
+class _OtherHeader(AsyncOpenAI):
+    """The library's client for servers that take the key in a header of another name."""
+
+    key_header = "api-key"
+
+    @property
+    def auth_headers(self) -> dict[str, str]:
+        """The header with the key."""
+        return {self.key_header: self.api_key}
+
+    def _auth_headers(self, security: Any) -> dict[str, str]:
+        return self.auth_headers
+
+    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
+        """Miss no Authorization."""
+
+
+def open_client(
+    options: Options, key: str, connections: int, attempts: int, *, batches: bool = False
+) -> AsyncOpenAI:
+    """Return openai's client for the endpoint of ``options``, with at most so many connections.
+
+    Keys, the headers of OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, proxies and
+    certificates are the library's; an address with an ``api-version`` is Azure's, which takes its
+    key in a header of its own. A redirect is not followed: the key would go with it. ``batches``:
+    for files and batches, which belong to no deployment of Azure.
+
+    Raises:
+        AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
+            header of the user's own has no value.
+    """
+    parts = urlsplit(options.base_url)
+    path = parts.path.partition("/deployments/")[0] if batches else parts.path
+    netloc = parts.netloc.rpartition("@")[2]
+    address = urlunsplit(parts._replace(netloc=netloc, path=path, query=""))
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = dict(pairs)
+    password = unquote(parts.username or ""), unquote(parts.password or "")
+    try:
+        if len(query) < len(pairs):
+            raise ValueError("a name stands twice in its query")
+        http = _Client(
+            # No proxy leads to this machine.
+            mounts={f"all://{host}": None} if is_local(address) else None,
+            auth=password if any(password) else None,  # it is sent in place of the key
+            follow_redirects=False,
+            limits=httpx2.Limits(max_connections=connections),
+            headers={"Accept-Encoding": "gzip, deflate"},
+        )
+        given: dict[str, Any] = {
+            "api_key": key,
+            "base_url": address,
+            "default_headers": {
+                "User-Agent": f"failure-annotator/{__version__}",
+                **own_headers(options),
+            },
+            "default_query": query,
+            "timeout": options.timeout,
+            "max_retries": attempts - 1,
+            "http_client": http,
+        }
+        if version := query.get("api-version"):
+            azure = AsyncAzureOpenAI(api_version=version, **given)
+            azure._azure_ad_token = None  # of the environment: it would go in place of the key
+            return azure
+        if (header := options.spoken.key_header) == "Authorization":
+            return AsyncOpenAI(**given)
+        client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
+        return client(**given)
+    except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
+        words = one_line(without_url_secrets(str(error)), 200)
+        raise AnnotatorError(
+            f"{without_secrets(options.base_url)} cannot be called: {words}"
+        ) from error
