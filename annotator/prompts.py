@@ -256,6 +256,20 @@ def _parts(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
         yield PromptPart(shown, kind, source.text, more, source.origin not in wanted)
 
 
+def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) -> float:
+    """Return the share, in [0, 1], of a trace's messages, patches, outcome and steps, as far as a
+    prompt shows them in full, that is left without the ``missing`` characters of each part.
+
+    Facts and the texts of tasks do not count: they say nothing of what happened.
+    """
+    if not missing:
+        return 1.0
+    parts = [part for part in _parts(trace, rubric) if part.kind not in ("facts", "task")]
+    total = sum(len(part.text) for part in parts)
+    gone = sum(min(missing.get(part.id, 0), len(part.text)) for part in parts)
+    return min(round(1 - gone / total, 6), 1 - 1e-6) if gone else 1.0
+
+
 def _facts(trace: Trace) -> Iterator[str]:
     outcome = trace.outcome
     yield f"agents: {', '.join(one_line(agent, 60) for agent in trace.agents) or 'unknown'}"

@@ -27,11 +27,13 @@ from annotator.api.reporting import (
     summarize,
 )
 from annotator.runs.execute import Forecast, Only
+from annotator.runs.manifest import IfRejected
 from annotator.runs.run import Run, open_run, open_runs
 
 __all__ = [
     "Annotation",
     "Forecast",
+    "IfRejected",
     "JudgeSource",
     "Only",
     "Recorded",

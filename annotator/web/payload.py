@@ -166,6 +166,7 @@ def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
         "reason": annotation.reason,
         "error": annotation.error,
         "truncated": dict(annotation.truncated),
+        "read": annotation.read,
         "agreement": annotation.agreement,
         "tie": list(annotation.tie),
         "votes": [

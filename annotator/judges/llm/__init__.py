@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from annotator.annotations import Claim, Usage, Verdict
 from annotator.errors import Pending, UnreadableTrace
@@ -24,10 +24,12 @@ from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256
-from annotator.prompts import Prompt, facts_sha256, prompt_sha256
+from annotator.prompts import Prompt, facts_sha256, measure_reading, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -165,7 +167,9 @@ class LLMJudge(Model):
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
                 continue
-            return merge(verdicts, prompts, judgement.trace, judgement.rubric)
+            verdict = merge(verdicts, prompts, judgement.trace, judgement.rubric)
+            share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
+            return replace(verdict, read=share)
         judgement.bad += judgement.keys
         return Verdict(error=words)
 
@@ -296,7 +300,7 @@ class LLMJudge(Model):
         )
 
 
-async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict]:
+async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; each is awaited to its end, also if another one fails.
 
     Raises:
@@ -308,7 +312,7 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
-    return [result for result in results if isinstance(result, Verdict)]
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 def merge(

@@ -180,7 +180,7 @@ class Model:
         if self.outbox:
             return self.outbox.ask(key, body, most)
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
-        async with FirstAlone(self._first, question.rubric.sha256, self._warms):
+        async with FirstAlone(self._first, question.rubric.sha256, self.warms):
             try:
                 return await self._endpoint.complete(data, tokens, most, count)
             except Unavailable:
@@ -210,7 +210,8 @@ class Model:
         return f"; the request sets {one_line(shown, 300)}" if shown else ""
 
     @property
-    def _warms(self) -> bool:
+    def warms(self) -> bool:
+        """Whether a call goes first, so that others find the provider's cache warm."""
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
