@@ -175,6 +175,7 @@ class Vote:
     primary: str | None = None
     secondary: tuple[str, ...] = ()
     error: str | None = None
+    reason: str | None = None
 
     @property
     def codes(self) -> frozenset[str]:
@@ -227,6 +228,12 @@ class Annotation:
         """Every code found, the primary one first."""
         first = (self.primary,) if self.primary else ()
         return first + self.secondary
+
+    @property
+    def unanimous(self) -> bool:
+        """Whether there are votes that count, and they all say the same."""
+        counted = [vote for vote in self.votes if vote.status in ("labelled", "none")]
+        return len({(vote.primary, vote.codes) for vote in counted}) == 1
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the codes, each with why and its quotes marked."""

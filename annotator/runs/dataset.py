@@ -150,7 +150,7 @@ def _features() -> Any:
             "read": real,
             "agreement": real,
             "tie": [text],
-            "votes": [vote | {"error": text}],
+            "votes": [vote | {"error": text, "reason": text}],
         }
     )
 

@@ -70,7 +70,13 @@ def _with_votes(blank: Annotation, ballots: Ballots) -> Annotation:
     return replace(
         blank,
         votes=tuple(
-            Vote(vote.judge, sample, vote.status, vote.primary, vote.secondary, vote.error)
+            Vote(
+                *(vote.judge, sample, vote.status),
+                primary=vote.primary,
+                secondary=vote.secondary,
+                error=vote.error,
+                reason=vote.reason,
+            )
             for sample, vote in ballots
         ),
         truncated=truncated,

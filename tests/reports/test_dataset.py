@@ -54,7 +54,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"quote": "quoted 😀 here", "source": "message:3", "start": 5, "end": 18},
         "match": "typography",
     }
-    nothing = {"secondary": [], "error": None}
+    nothing = {"secondary": [], "error": None, "reason": None}
     assert one == {
         **{"run": manifest["id"], "run_status": "finished", "limit": None},
         **{"rubric": "faults", "rubric_version": 1},
@@ -77,7 +77,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"read": 0.75, "agreement": 0.5, "tie": ["gamma", "none"]},
         "votes": [
             {"judge": "llm:m", "sample": 1, "status": "labelled", "primary": "alpha"}
-            | {"secondary": ["beta"], "error": None},
+            | {"secondary": ["beta"], "error": None, "reason": None},
             {"judge": "llm:n", "sample": 1, "status": "failed", "primary": None} | nothing,
         ],
     }
