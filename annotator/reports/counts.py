@@ -39,9 +39,10 @@ class TraceCounts:
 
     ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
     codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
-    ``truncated``: traces that were judged or left undecided and of which a part was not read;
-    ``least_read``: the smallest share of one of them that was, as far as it is known. ``reasons``:
-    why traces are undecided, as :func:`name_reason` says.
+    ``halves``: labelled traces with a code beside that half of the votes have. ``truncated``:
+    traces that were judged or left undecided and of which a part was not read; ``least_read``: the
+    smallest share of one of them that was, as far as it is known. ``reasons``: why traces are
+    undecided, as :func:`name_reason` says.
     """
 
     rubric: Scheme
@@ -54,6 +55,7 @@ class TraceCounts:
     rejected_traces: int = 0
     emptied: int = 0
     outcome_unknown: int = 0
+    halves: int = 0
     truncated: int = 0
     least_read: float = 1.0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -98,8 +100,10 @@ class TraceCounts:
             if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
                 self.tasks.add(hash(task))
         if annotation.status in (*JUDGED, "undecided"):
-            self.truncated += bool(annotation.truncated)
+            # Facts beside a trace, where they are shown, are no part of it.
+            self.truncated += not annotation.truncated.keys() <= {"observations"}
             self.least_read = min(self.least_read, annotation.read)
+        self.halves += bool(annotation.tie) and annotation.status == "labelled"
         if annotation.status == "undecided":
             self.reasons[name_reason(annotation)] += 1
         if annotation.status == "failed" and len(self.failures) < _FAILURES:

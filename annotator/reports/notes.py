@@ -111,10 +111,10 @@ def _describe_reading(counts: TraceCounts) -> Iterator[str]:
 
 
 def _describe_votes(counts: TraceCounts) -> Iterator[str]:
-    if half := counts.votes.ties - counts.reasons[TIE]:
+    if counts.halves:
         yield (
-            f"{count(half, 'labelled trace')} had codes beside that exactly half of the votes have"
-            " (tie); these are not counted."
+            f"{count(counts.halves, 'labelled trace')} had codes beside that exactly half of the"
+            " votes have (tie); these are not counted."
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."

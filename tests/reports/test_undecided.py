@@ -2,10 +2,13 @@
 
 import json
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
 from annotator.annotations import Annotation, Claim, Quote, Verdict
+from annotator.api import annotate, llm
+from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
@@ -276,5 +279,57 @@ def test_why_traces_are_undecided_is_told_apart(annotate_cli, tmp_path):
         "1 undecided trace was left undecided by the judge.",
     ):
         assert line in out
+    assert "labelled trace" not in out
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
     assert table["undecided_because"] == {"part": 2, "rejected": 3, "other": 1, "tie": 1}
+
+
+class Half:
+    """A judge from elsewhere that reads half of every trace, and one quote wrongly."""
+
+    id = "half"
+    settings = MappingProxyType({})
+
+    def codes(self, rubric):
+        return ["C1b"]
+
+    def judge(self, trace, rubric):
+        return Verdict((Claim("C1b", "because", WRONG),), truncated={"outcome": 5}, read=0.5)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "reason"),
+    [
+        ({}, "undecided", "read 50 % of it"),
+        ({"least_read": 0.5}, "undecided", REJECTED),
+        ({"least_read": 0.5, "rejected": "none"}, "none", None),
+    ],
+)
+def test_what_counts_is_said_from_python_too(runs, how, status, reason):
+    run = annotate(str(runs(1)), "comm_errors", Half(), **how)
+    [one] = run.annotations()
+    assert (one.status, one.reason, one.read) == (status, reason, 0.5)
+    counted = {"rejected": "undecided", "least_read": 0.9} | how
+    assert {name: getattr(run.manifest, name) for name in counted} == counted
+    assert run.to_pandas()["read"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"rejected": "failed"}, "rejected: expected undecided or none, found 'failed'"),
+        ({"least_read": 5}, "least_read: expected a share from 0 to 1, found 5"),
+    ],
+)
+def test_what_cannot_be_said_of_it(runs, how, words):
+    with pytest.raises(AnnotatorError, match=words):
+        annotate(str(runs(1)), "comm_errors", Half(), **how)
+
+
+def test_votes_that_are_asked_for_from_python(runs):
+    with OpenAIServer() as server:
+        judge = llm("m", base_url=server.url, samples=2, require="unanimous")
+        run = annotate(str(runs(1)), "comm_errors", judge)
+    assert run.manifest.judge.model_dump()["require"] == "unanimous"
+    with pytest.raises(AnnotatorError, match="require: expected one of majority, unanimous, any"):
+        llm("m", samples=2, require="most")

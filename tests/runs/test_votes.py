@@ -487,3 +487,4 @@ def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
     flips = {code: (one["k"], one["n"]) for code, one in value["votes"]["flips"].items()}
     assert flips == {"role_division": (0, 2), "resource_division": (0, 0), "negotiation": (2, 2)}
     assert "of the traces counted as none" not in done.out
+    assert "2 labelled traces had codes beside that exactly half of the votes have" in done.out
