@@ -12,6 +12,10 @@ from annotator.text import storable
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
+ALL_REJECTED = "all findings were rejected"
+"""The reason of a trace that is undecided because no finding of the judge's stands."""
+Require = Literal["majority", "unanimous", "any"]
+"""How many of several votes a code needs: more than half, all, or one."""
 
 
 Match = Literal["exact", "typography", "moved"]
@@ -106,8 +110,10 @@ class Verdict:
     ``undecided``: where no claim is accepted, it has established neither a code nor none, and this
     sentence says why. With ``error``: it could not judge, and the reason. ``primary`` is the code
     it holds to be the main one, if it names one.
-    ``truncated``: the sources that it did not read in full, with the characters left out. A judge
-    that asks several times or several models says nothing itself and gives their ``ballots``.
+    ``truncated``: the sources that it did not read in full, with the characters left out; ``read``:
+    the share that it read of all that it should have, in [0, 1]. A judge that asks several times or
+    several models says nothing itself and gives their ``ballots``, and how many of them a code
+    needs (``require``).
     """
 
     claims: tuple[Claim, ...] = ()
@@ -116,12 +122,22 @@ class Verdict:
     undecided: str | None = None
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
+    read: float = 1.0
     ballots: tuple["Ballot", ...] = ()
+    require: Require = "majority"
+
+    def __post_init__(self) -> None:
+        _check_share(self.read)
 
     @classmethod
     def none(cls) -> "Verdict":
         """Return the verdict that nothing applies."""
         return cls()
+
+
+def _check_share(read: float) -> None:
+    if not 0 <= read <= 1:
+        raise ValueError(f"read: expected a share from 0 to 1, found {read!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +182,7 @@ class Vote:
     primary: str | None = None
     secondary: tuple[str, ...] = ()
     error: str | None = None
+    reason: str | None = None
 
     @property
     def codes(self) -> frozenset[str]:
@@ -179,12 +196,16 @@ class Annotation:
 
     ``none`` is a judged trace without an accepted finding, ``undecided`` one that was judged
     without a result that can be counted, ``skipped`` one the rubric is not for (``reason`` says
-    why, of both), ``failed`` one that could not be judged (``error`` says why).
-    ``truncated``: the sources that the judge did not read in full, with the characters left out.
+    why, of both), ``failed`` one that could not be judged (``error`` says why). An undecided one
+    may have findings, which stand in the trace and are not counted: it has no codes.
+    ``truncated``: the sources that the judge did not read in full, with the characters left out;
+    ``read``: the share that it read of all that it should have, in [0, 1]. Annotations from before
+    there was one have 1 also where something is left out.
 
     Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
     the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what had
-    the most of them without a majority (codes or ``none``), and therefore is not counted.
+    the most of them without being elected, or beside what was elected exactly half of them (codes
+    or ``none``), and therefore is not counted.
     """
 
     trace_id: str
@@ -201,15 +222,25 @@ class Annotation:
     reason: str | None = None
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
+    read: float = 1.0
     votes: tuple[Vote, ...] = ()
     agreement: float | None = None
     tie: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_share(self.read)
 
     @property
     def codes(self) -> tuple[str, ...]:
         """Every code found, the primary one first."""
         first = (self.primary,) if self.primary else ()
         return first + self.secondary
+
+    @property
+    def unanimous(self) -> bool:
+        """Whether there are votes that count, and they all say the same."""
+        counted = [vote for vote in self.votes if vote.status in ("labelled", "none")]
+        return len({(vote.primary, vote.codes) for vote in counted}) == 1
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the codes, each with why and its quotes marked."""
@@ -227,7 +258,10 @@ class Annotation:
 
     def to_json(self) -> str:
         """Return the annotation as one line of JSON, without the line end."""
-        line = json.dumps(_fields(self), default=_fields, ensure_ascii=False, allow_nan=False)
+        fields = _fields(self)
+        if self.read == 1:  # as in annotations from before there was a share
+            del fields["read"]
+        line = json.dumps(fields, default=_fields, ensure_ascii=False, allow_nan=False)
         return storable(line)
 
     @classmethod

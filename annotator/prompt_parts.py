@@ -1,6 +1,6 @@
 """The parts of a trace that a prompt shows, in reading order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
@@ -45,6 +45,20 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
         part = PromptPart(shown, kind, source.text, more, source.origin not in wanted)
         yield excerpt(part, source.breaks) if kind == "outcome" else part
     yield from tasks
+
+
+def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) -> float:
+    """Return the share, in [0, 1], of what a prompt shows of a trace's messages, patches, outcome
+    and steps that is left without the ``missing`` characters of each part.
+
+    Facts and the texts of tasks do not count: they say nothing of what happened.
+    """
+    if not missing:
+        return 1.0
+    parts = [part for part in split_trace(trace, rubric) if part.kind not in ("facts", "task")]
+    sizes = {part.id: len(part.text) - part.left_out for part in parts}
+    gone = sum(min(missing.get(name, 0), size) for name, size in sizes.items())
+    return min(round(1 - gone / sum(sizes.values()), 6), 1 - 1e-6) if gone else 1.0
 
 
 def _tasks(trace: Trace) -> Iterator[PromptPart]:

@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -106,6 +106,17 @@ class SchemeCode(BaseModel):
     screen: bool = False
 
 
+def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]]:
+    """Return the codes of each group; nothing where no group tells more than the codes or none."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for code in codes:
+        if code.group:
+            groups[code.group] = (*groups.get(code.group, ()), code.id)
+    if len(groups) < 2 or all(len(ids) == 1 for ids in groups.values()):
+        return {}
+    return groups
+
+
 class Scheme(BaseModel):
     """What a table, a calibration, labels or a page need to know of a rubric, as ``run.json``
     records it beside what the run's judge can find by it.
@@ -149,13 +160,7 @@ class Scheme(BaseModel):
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The codes of each group; nothing where no group tells more than the codes or none."""
-        groups: dict[str, tuple[str, ...]] = {}
-        for code in self.codes:
-            if code.group:
-                groups[code.group] = (*groups.get(code.group, ()), code.id)
-        if len(groups) < 2 or all(len(ids) == 1 for ids in groups.values()):
-            return {}
-        return groups
+        return group_codes(self.codes)
 
     @property
     def only_screens(self) -> bool:

@@ -1,5 +1,6 @@
 """Text from strangers: made safe to store, and safe to show."""
 
+import math
 import re
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -53,6 +54,11 @@ def unprintable_escaped(json_text: str) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, which takes an s but for 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def floor_percent(share: float) -> str:
+    """Return a share in percent with at most one decimal, never more than it is."""
+    return f"{math.floor(round(share * 1000, 3)) / 10:g} %"
 
 
 def harmless(cell: object) -> object:

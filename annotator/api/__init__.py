@@ -28,12 +28,14 @@ from annotator.api.reporting import (
     summarize,
 )
 from annotator.runs.execute import Forecast, Only
+from annotator.runs.manifest import IfRejected
 from annotator.runs.pilot import Pilot
 from annotator.runs.run import Run, open_run, open_runs
 
 __all__ = [
     "Annotation",
     "Forecast",
+    "IfRejected",
     "JudgeSource",
     "Only",
     "Pilot",

@@ -17,7 +17,14 @@ from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.execute import Forecast, Only, Plan, carry_out
 from annotator.runs.execute import forecast as forecast_plan
-from annotator.runs.manifest import Manifest, new_manifest, read_manifest
+from annotator.runs.manifest import (
+    DEFAULT_STANDARDS,
+    IfRejected,
+    Manifest,
+    Standards,
+    new_manifest,
+    read_manifest,
+)
 from annotator.runs.pilot import NoRun, run_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import RunDirectory, read_done
@@ -81,6 +88,8 @@ async def aannotate(
     limit: int | None = None,
     only: Only = "rubric",
     concurrency: int = 8,
+    rejected: IfRejected = "undecided",
+    least_read: float = DEFAULT_STANDARDS.least_read,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -101,6 +110,8 @@ async def aannotate(
         only: ``rubric`` leaves it to each rubric which traces it is for, ``failed`` skips passed
             runs too, ``all`` judges passed and failed ones alike.
         concurrency: the most calls in flight.
+        rejected: what a trace is whose findings were all rejected: ``undecided`` or ``none``.
+        least_read: a trace of which a smaller share was read is undecided.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -114,8 +125,9 @@ async def aannotate(
     if resume and not out:
         raise AnnotatorError("resume=True needs out, the run directory to go on with")
     folder = Path(out) if out else None
-    options = (format, limit, only, concurrency)
-    plan, built = _make_plan(traces, rubric, judge, *options, folder if resume else None)
+    standards = Standards(rejected, least_read)
+    options = (format, limit, only, concurrency, folder if resume else None)
+    plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
     manifest = new_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
@@ -125,6 +137,7 @@ async def aannotate(
         limit=plan.limit,
         concurrency=plan.concurrency,
         command=command,
+        standards=plan.standards,
     )
     callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
     kept = [] if _kept is None else _kept
@@ -224,6 +237,7 @@ def _make_plan(
     concurrency: int,
     resumed: Path | None,
     offline: bool = False,
+    standards: Standards = DEFAULT_STANDARDS,
 ) -> tuple[Plan, BuiltJudge]:
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -237,7 +251,7 @@ def _make_plan(
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
         built.judge.recall(read_manifest(resumed).learned)
-    return Plan(traces, rubrics, built.judge, limit, only, concurrency), built
+    return Plan(traces, rubrics, built.judge, limit, only, concurrency, standards), built
 
 
 async def _execute(

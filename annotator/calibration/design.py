@@ -19,6 +19,10 @@ from annotator.text import one_line
 from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample
+# Others that are no codes, which have no colon: how the votes agreed, and no judgement that counts.
+UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", "status:undecided"
+Strata = Literal["codes", "votes", "none"]
+"""What traces are stratified by: the judge's codes, how its votes agreed, or nothing."""
 _PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn
 
 
@@ -48,9 +52,10 @@ class DrawnStratum:
 class Design:
     """How labels were drawn. ``traces`` says to which stratum each drawn trace belongs.
 
-    This is kept apart from the sheet: the strata are the judge's codes, and who labels must not
-    see them. ``judge_sha256`` is None where no judge was asked. ``sources`` and ``format`` say
-    where the traces are, as in ``run.json``; None in designs of before they were kept.
+    This is kept apart from the sheet: the strata are the judge's codes or what tells of them, and
+    who labels must not see them. ``judge_sha256`` is None where no judge was asked. ``sources`` and
+    ``format`` say where the traces are, as in ``run.json``; None in designs of before they were
+    kept.
     """
 
     rubric: str
@@ -70,6 +75,13 @@ class Design:
     def frame(self) -> int:
         """The traces that were drawn from."""
         return sum(stratum.size for stratum in self.strata.values())
+
+    @property
+    def strata_by(self) -> Strata:
+        """What the judged traces were stratified by."""
+        if EVERYTHING in self.strata:
+            return "none"
+        return "votes" if {UNANIMOUS, DIVIDED} & self.strata.keys() else "codes"
 
     @property
     def id(self) -> str:
@@ -164,8 +176,8 @@ def top_up(
     for name, number in more.items():
         if name not in strata:
             raise AnnotatorError(
-                f"--top-up {name}: the judge gave this code to no trace of the"
-                f" {design.split} split; there are {', '.join(sorted(strata))}"
+                f"--top-up {name}: no trace of the {design.split} split is in this stratum; there"
+                f" are {', '.join(sorted(strata))}"
             )
         undrawn = [trace for trace in strata[name] if trace.trace_id not in design.traces]
         if number > len(undrawn):

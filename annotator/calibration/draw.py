@@ -8,9 +8,11 @@ from pathlib import Path
 from annotator.annotations import DEFAULT_CLUSTER
 from annotator.calibration.design import (
     EVERYTHING,
+    UNDECIDED,
     Candidate,
     Design,
     DrawnStratum,
+    Strata,
     allocate,
     count_strata,
     design_file,
@@ -40,7 +42,11 @@ ASSUMED_PRECISION = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What to draw. ``floor`` None: 5 of each of the judge's codes, 10 from 300 traces on.
+    """What to draw. ``strata``: what the judged traces are stratified by; ``undecided``: draw from
+    the undecided ones too, which are a stratum of their own and belong to those of ``votes``.
+
+    ``floor``: how many of each stratum at least; None: of the judge's codes 5, 10 from 300 traces
+    on, and of how votes agree as many of each.
 
     ``more``: code -> how many to add to the design in ``before``, whose split it takes over.
     """
@@ -48,7 +54,8 @@ class Draw:
     split: Split
     rubric: str | None = None
     n: int = 200
-    uniform: bool = False
+    strata: Strata = "codes"
+    undecided: bool = False
     floor: int | None = None
     double: int = 30
     cluster: tuple[str, ...] = DEFAULT_CLUSTER
@@ -57,9 +64,13 @@ class Draw:
     before: Path | None = None
     more: tuple[tuple[str, int], ...] = ()
 
-    def floor_of(self, n: int) -> int:
-        """Return how many of each code to draw at least, of ``n``."""
-        return self.floor if self.floor is not None else 10 if n >= 300 else 5
+    def floor_of(self, n: int, sizes: Mapping[str, int]) -> int:
+        """Return how many to draw at least, of ``n``, from strata of these sizes."""
+        if EVERYTHING in sizes:
+            return 0
+        if self.floor is not None:
+            return self.floor
+        return n // len(sizes) if self.strata == "votes" else 10 if n >= 300 else 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +111,9 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         raise AnnotatorError(f"{out} is there already and may hold labels; name another")
     before = read_design(what.before) if what.before else None
     split = Split(before.split, before.salt, before.dev_share) if before else what.split
-    stratify = EVERYTHING not in before.strata if before else not what.uniform
-    population = _population(source, what, split, stratify=stratify)
+    if before:
+        what = replace(what, strata=before.strata_by, undecided=UNDECIDED in before.strata)
+    population = _population(source, what, split)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
@@ -129,8 +141,7 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
 
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
     sizes = count_strata(population.candidates)
-    stratified = EVERYTHING not in sizes
-    number = allocate(sizes, what.n, what.floor_of(what.n) if stratified else 0)
+    number = allocate(sizes, what.n, what.floor_of(what.n, sizes))
     chosen = draw(population.candidates, number, what.seed)
     design = Design(
         rubric=population.rubric,
@@ -157,19 +168,20 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
     """
     if not isinstance(source, Run):
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
-    population = _population(source, what, what.split, stratify=not what.uniform)
+    population = _population(source, what, what.split)
     sizes = count_strata(population.candidates)
+    judged = {name: size for name, size in sizes.items() if name != UNDECIDED}
     total = sum(sizes.values())
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
         try:
-            drawn = allocate(sizes, n, 0 if what.uniform else what.floor_of(n))
+            drawn = allocate(sizes, n, what.floor_of(n, sizes))
         except AnnotatorError:
             if n < min(what.n, total):
                 continue  # the floors need more than this; what was asked for comes later
             raise
         for code, by_stratum in population.with_code.items():
-            planned.append(_plan_code(code, n, by_stratum, sizes, drawn))
+            planned.append(_plan_code(code, n, by_stratum, judged, drawn))
     return planned
 
 
@@ -215,21 +227,28 @@ def _places(source: Run | Sequence[str], what: Draw) -> tuple[tuple[str, ...] | 
     return source.manifest.sources, source.manifest.format
 
 
-def _population(
-    source: Run | Sequence[str], what: Draw, split: Split, *, stratify: bool
-) -> Population:
+def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Population:
     if isinstance(source, Run):
         rubrics = tuple(source.schemes)
         if what.rubric is None and len(rubrics) > 1:
             names = ", ".join(rubrics)
             raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
         rubric = what.rubric or rubrics[0]
-        population = find_judged(source, rubric, split, what.cluster, stratify=stratify)
+        population = find_judged(
+            source,
+            rubric,
+            split,
+            what.cluster,
+            strata=what.strata,
+            undecided=what.undecided or what.strata == "votes",
+        )
     else:
         if what.rubric is None:
             raise AnnotatorError("--rubric is missing: what is to be labelled?")
         if what.before:
             raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
+        if what.undecided or what.strata == "votes":
+            raise AnnotatorError("--strata votes and --undecided need a RUN: nobody judged these")
         population = find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
     if not population.candidates:
         where = source if isinstance(source, Run) else source[0]

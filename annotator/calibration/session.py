@@ -1,5 +1,6 @@
 """From a run and label files to calibrations."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from annotator.labels import Label, LabelFiles, Labels
 from annotator.rubrics import Scheme, load_rubric
 from annotator.runs.manifest import now
 from annotator.runs.run import Run
+from annotator.text import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
     in_use, split = select_split(chosen, final=request.final)
     joined = join(frame, in_use, request.cluster, design.probabilities if design else None)
     notes += _note_left_out(joined, labels)
+    notes += _note_undecided(joined, in_use, rubric)
     if joined.design != "unknown" and (design or split == "all"):
         notes += _check_sums(joined, frame, design)
     clusters = {
@@ -182,16 +185,31 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
                 f"{len(ids)} labelled traces have no judgement in the run ({name}) and are left"
                 " out."
             )
-    if joined.undecided:
-        notes.append(f"Not compared: {len(joined.undecided)} labelled traces that are undecided.")
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     return notes
 
 
+def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme) -> list[str]:
+    """Say what people gave the traces that the judge left undecided: they are in no share."""
+    if not joined.undecided:
+        return []
+    given = Counter(
+        code for trace_id in joined.undecided for code in rubric.labels_of(labels[trace_id])
+    )
+    counts = ", ".join(f"{code} {given[code]}" for code in rubric.labels if given[code])
+    return [
+        f"Not compared: {count(len(joined.undecided), 'labelled trace')} that the judge left"
+        f" undecided; people say {counts}."
+    ]
+
+
 def _check_sums(joined: Joined, frame: Frame, design: Design | None) -> list[str]:
-    total = sum(trace.weight for trace in joined.traces)
-    size = design.frame if design else frame.total
+    total, size = sum(trace.weight for trace in joined.traces), frame.total
+    if design:  # which may hold traces that this judge left undecided
+        drawn = design.probabilities
+        total += sum(1 / drawn[trace_id] for trace_id in joined.undecided if trace_id in drawn)
+        size = design.frame
     if abs(total - size) <= 0.02 * size:
         return []
     return [

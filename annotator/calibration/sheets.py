@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from annotator.annotations import Annotation, cluster_of
-from annotator.calibration.design import EVERYTHING, Candidate, Design, split_of
+from annotator.calibration.design import (
+    DIVIDED,
+    EVERYTHING,
+    UNANIMOUS,
+    UNDECIDED,
+    Candidate,
+    Design,
+    Strata,
+    split_of,
+)
 from annotator.calibration.frame import read_frame
+from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.rubrics import NONE, Rubric
 from annotator.runs.run import Run
@@ -58,35 +68,45 @@ class Split:
 
 
 def find_judged(
-    run: Run, rubric: str, split: Split, cluster: Collection[str], *, stratify: bool
+    run: Run,
+    rubric: str,
+    split: Split,
+    cluster: Collection[str],
+    *,
+    strata: Strata,
+    undecided: bool = False,
 ) -> Population:
-    """Return the judged traces of a run; their strata are the judge's labels where wanted.
+    """Return the judged traces of a run in their strata: the judge's labels, or whether its votes
+    all say the same. The undecided ones are a stratum of their own, where wanted.
 
     Where a rubric allows many codes, a trace's stratum is the rarest of its codes in the run.
 
     Raises:
-        AnnotatorError: as :func:`annotator.calibration.frame.read_frame`.
+        AnnotatorError: there are no votes to stratify by, or as
+            :func:`annotator.calibration.frame.read_frame`.
     """
-    judged: list[tuple[str, str | None, tuple[str, ...]]] = []
+    wanted = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
+    drawn_from: list[tuple[str, str | None, tuple[str, ...], str | None]] = []
 
     def keep(annotation: Annotation) -> None:
-        if annotation.status in ("labelled", "none"):
+        if annotation.status in wanted:
             task = cluster_of(annotation.attributes, cluster)
-            judged.append((annotation.trace_id, task, annotation.codes))
+            stratum = _name_stratum(annotation, strata, run)
+            drawn_from.append((annotation.trace_id, task, annotation.codes, stratum))
 
     frame = read_frame(run, rubric, cluster=cluster, visit=keep)
     many = frame.rubric.choice == "many"
     candidates = []
     with_code: dict[str, Counter[str]] = {}
-    for trace_id, task, codes in judged:
+    for trace_id, task, codes, named in drawn_from:
         labels = (codes if many else codes[:1]) or (NONE,)
-        stratum = min(labels, key=lambda code: (frame.with_code[code], code))
-        stratum = stratum if stratify else EVERYTHING
+        rarest = min(labels, key=lambda code: (frame.with_code[code], code))
+        stratum = rarest if named is None else named
         if split.holds(task or trace_id):
             candidates.append(Candidate(trace_id, task or trace_id, stratum))
-            for code in labels:
+            for code in labels if stratum != UNDECIDED else ():
                 with_code.setdefault(code, Counter())[stratum] += 1
-    left_out = frame.statuses.total() - frame.total
+    left_out = frame.statuses.total() - sum(frame.statuses[status] for status in wanted)
     return Population(
         rubric,
         frame.rubric.sha256,
@@ -96,6 +116,20 @@ def find_judged(
         left_out,
         with_code,
     )
+
+
+def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | None:
+    """Return the stratum of an annotation, None where it is one of its codes."""
+    if annotation.status == "undecided":
+        return UNDECIDED
+    if strata == "votes":
+        if not annotation.votes:
+            raise AnnotatorError(
+                f"{run}: {annotation.trace_id!r} has no votes to stratify by: judge with --samples,"
+                " or with several --model"
+            )
+        return UNANIMOUS if annotation.unanimous else DIVIDED
+    return EVERYTHING if strata == "none" else None
 
 
 def find_traces(

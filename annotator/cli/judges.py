@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import click
 from click.core import ParameterSource
 
+from annotator.annotations import Require
 from annotator.cli.choices import PluginChoice
 from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
@@ -192,7 +193,13 @@ _SESSION = (
         "--samples",
         type=click.IntRange(1, 99),
         metavar="K",
-        help="How often each model is asked about a trace; the majority decides.  [default: 1]",
+        help="How often each model is asked about a trace; the votes decide.  [default: 1]",
+    ),
+    click.option(
+        "--require",
+        type=click.Choice(get_args(Require)),
+        help="How many of the votes a code needs: more than half, all, or one. none needs more than"
+        " half, or all.  [default: majority]",
     ),
     click.option(
         "--prices",

@@ -15,7 +15,7 @@ import click
 from annotator import api
 from annotator.cli.choices import reader_option
 from annotator.cli.judges import choose_judge, judge_options
-from annotator.cli.output import say
+from annotator.cli.output import Number, say
 from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
@@ -68,6 +68,20 @@ _FAILURES = 10  # listed for each rubric
     "  [default: as the rubric says]",
 )
 @click.option(
+    "--rejected",
+    type=click.Choice(["undecided", "none"]),
+    default="undecided",
+    help="What a trace is whose findings were all rejected, because their quotes do not stand in"
+    " it.",
+)
+@click.option(
+    "--least-read",
+    type=Number(0, 1),
+    default=0.9,
+    metavar="SHARE",
+    help="A trace of which the judge read a smaller share is undecided.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
@@ -93,6 +107,8 @@ def command(
     format_: str,
     failed_only: bool | None,
     concurrency: int,
+    rejected: api.IfRejected,
+    least_read: float,
     dry_run: bool,
     pilot: int | None,
     pilot_seed: int | None,
@@ -151,6 +167,8 @@ def command(
                 out=folder,
                 resume=resume,
                 concurrency=concurrency,
+                rejected=rejected,
+                least_read=least_read,
                 command=shlex.join(["annotate", *sys.argv[1:]]),
                 on_start=start,
                 on_progress=progress.show,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from annotator import api
+from annotator.calibration.design import Strata
 from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
@@ -19,15 +20,24 @@ from annotator.reports.tables import plan as plans
     "-n", "--n", type=click.IntRange(1), default=200, metavar="N", help="How many traces."
 )
 @click.option(
+    "--strata",
+    type=click.Choice(["codes", "votes"]),
+    default="codes",
+    help="What a RUN's traces are stratified by: the judge's codes, or how its votes agreed"
+    " (unanimous, divided, undecided).",
+)
+@click.option("--undecided", is_flag=True, help="Draw from the undecided traces, too: a stratum.")
+@click.option(
     "--uniform",
     is_flag=True,
-    help="All traces equally likely, not stratified by the judge's codes.",
+    help="All judged traces equally likely, not stratified.",
 )
 @click.option(
     "--floor",
     type=click.IntRange(1),
     metavar="N",
-    help="At least so many of each of the judge's codes.  [default: 5, and 10 from 300 traces on]",
+    help="At least so many of each stratum.  [default: of codes 5, and 10 from 300 traces on; of"
+    " votes as many of each]",
 )
 @click.option(
     "--split",
@@ -51,7 +61,7 @@ from annotator.reports.tables import plan as plans
     "more",
     multiple=True,
     metavar="CODE=N",
-    help="Draw N more of the traces with this code; needs --from.",
+    help="Draw N more of the traces with this code, or in this stratum; needs --from.",
 )
 @click.option(
     "--from",
@@ -77,6 +87,8 @@ def command(
     sources: tuple[str, ...],
     rubric: str | None,
     n: int,
+    strata: Strata,
+    undecided: bool,
     uniform: bool,
     floor: int | None,
     split: str,
@@ -98,10 +110,13 @@ def command(
     """
     if bool(more) != bool(before):
         raise click.UsageError("--top-up and --from go together")
+    if uniform and strata == "votes":
+        raise click.UsageError("--uniform draws without strata: leave --strata out")
     what = Draw(
         rubric=rubric,
         n=n,
-        uniform=uniform,
+        strata="none" if uniform else strata,
+        undecided=undecided,
         floor=floor,
         split=Split(split, salt, dev_share),
         double=double,

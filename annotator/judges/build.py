@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
+from annotator.annotations import Require
 from annotator.errors import AnnotatorError, SettingsError
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.plugins import is_plugin, load_plugin, origin_of
@@ -43,7 +44,8 @@ class RunSoFar(Protocol):
 class ModelSettings:
     """A judge of one model or of several that vote, and what its run may use.
 
-    ``samples``: how often each is asked about a trace. ``rpm``, ``tpm``: most calls and tokens a
+    ``samples``: how often each is asked about a trace; ``require``: how many of the votes a code
+    needs (``majority``, ``unanimous``, ``any``). ``rpm``, ``tpm``: most calls and tokens a
     minute; ``prices``: files that win over the listed prices; ``max_cost``: in dollars, for the
     whole run. ``cached``: answers that are known are used, and new ones kept. ``batch``: ask by the
     Batch API; ``batch_file``, ``batch_results``: only write the requests, only read the answers.
@@ -51,11 +53,12 @@ class ModelSettings:
 
     Raises:
         SettingsError: settings that do not go together.
-        AnnotatorError: ``samples`` is no number from 1 to 99.
+        AnnotatorError: ``samples`` is no number from 1 to 99, or ``require`` none of its words.
     """
 
     models: "tuple[Options, ...]"
     samples: int = 1
+    require: Require = "majority"
     rpm: int | None = None
     tpm: int | None = None
     prices: tuple[Path, ...] = ()
@@ -71,6 +74,16 @@ class ModelSettings:
             raise AnnotatorError(
                 f"{self.source}samples: expected a number from 1 to {MOST_SAMPLES},"
                 f" found {self.samples!r}"
+            )
+        if self.require not in get_args(Require):
+            words = ", ".join(get_args(Require))
+            raise AnnotatorError(
+                f"{self.source}require: expected one of {words}, found {self.require!r}"
+            )
+        if self.require != "majority" and self.samples * len(self.models) == 1:
+            raise SettingsError(
+                f"--require {self.require} is about votes, and there is one: give --samples, or"
+                " several --model"
             )
         if self.batch and self.by_file:
             raise SettingsError(
@@ -271,9 +284,9 @@ def model_settings(
     if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
         raise AnnotatorError(f"{source}models: expected a list of settings, each with a model")
     shared, forced = ({**values} for values in (under, over))
-    samples = {"samples": 1, **shared, **common, **forced}["samples"]
+    votes: dict[str, Any] = {"samples": 1, "require": "majority"}
     for values in (shared, common, forced):
-        values.pop("samples", None)
+        votes |= {name: values.pop(name) for name in (*votes,) if name in values}
     names, default_names = forced.pop("models", ()), shared.pop("models", ())
     if not (names or models or "model" in common):
         names = default_names
@@ -287,7 +300,7 @@ def model_settings(
                 {**shared, **common}, [{**model, **forced} for model in models] or [forced], source
             )
         ),
-        samples=samples,
+        **votes,
         source=source,
         **limits,
     )
@@ -300,7 +313,8 @@ def read_settings(file: Path, **more: Any) -> ModelSettings:
     return model_settings(read_judge_file(file), source=f"{file}: ", **more)
 
 
-_LIMITS = {item.name for item in fields(ModelSettings)} - {"models", "samples", "source"}
+_NO_LIMITS = {"models", "samples", "require", "source"}
+_LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
 
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
@@ -328,7 +342,7 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
     if len(members) > 1 or settings.samples > 1:
         from annotator.judges.panel import Panel
 
-        judge = Panel(members, settings.samples)
+        judge = Panel(members, settings.samples, settings.require)
     return BuiltJudge(judge, settings, members, session)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from annotator.annotations import Ballot, Usage, Verdict
+from annotator.annotations import Ballot, Require, Usage, Verdict
 from annotator.errors import Pending
 from annotator.judges.llm import Judgement, LLMJudge, together
 from annotator.rubrics import Rubric
@@ -12,15 +12,19 @@ from annotator.traces import Trace
 
 
 class Panel:
-    """Asks each of its members ``samples`` times about every trace.
+    """Asks each of its members ``samples`` times about every trace; a code needs as many of the
+    votes as ``require`` says.
 
     It decides nothing: it hands on the ballots, and what they elect is found out when their quotes
     have been checked (:func:`annotator.runs.votes.elect`).
     """
 
-    def __init__(self, members: Sequence[LLMJudge], samples: int = 1) -> None:
+    def __init__(
+        self, members: Sequence[LLMJudge], samples: int = 1, require: Require = "majority"
+    ) -> None:
         self.members = tuple(members)
         self.samples = samples
+        self.require = require
 
     @property
     def id(self) -> str:
@@ -32,7 +36,14 @@ class Panel:
         """See :attr:`annotator.judges.base.PaidJudge.settings`."""
         settings = [dict(member.settings) for member in self.members]
         prompts = {part.pop("prompt_sha256") for part in settings}
-        return {"samples": self.samples, "models": settings, "prompt_sha256": prompts.pop()}
+        # Named only where it is asked for, so that runs from before there was a choice go on.
+        require = {} if self.require == "majority" else {"require": self.require}
+        return {
+            "samples": self.samples,
+            **require,
+            "models": settings,
+            "prompt_sha256": prompts.pop(),
+        }
 
     @property
     def overhead(self) -> Usage:
@@ -87,35 +98,52 @@ class Panel:
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""
         asked = [
-            (member, Judgement(trace, rubric, sample))
-            for member in self.members
-            for sample in range(1, self.samples + 1)
+            [Judgement(trace, rubric, sample) for sample in range(1, self.samples + 1)]
+            for _ in self.members
         ]
         done: list[tuple[LLMJudge, Judgement]] = []
-
-        async def voted(member: LLMJudge, judgement: Judgement) -> Verdict:
-            verdict = await member.decide(judgement)
-            done.append((member, judgement))
-            return verdict
-
         try:
-            verdicts = await together([voted(*request) for request in asked])
+            answers = await together(
+                [self._ask(*request, done) for request in zip(self.members, asked, strict=True)]
+            )
         except Pending:
             raise
         except BaseException:  # the others' votes will not be recorded
             for member, judgement in done:
                 member.drop(judgement)
             raise
-        for (member, judgement), verdict in zip(asked, verdicts, strict=True):
-            member.file(judgement, verdict)
-        if 2 * sum(verdict.error is None for verdict in verdicts) <= len(verdicts):
+        ballots: list[Ballot] = []
+        for member, judgements, verdicts in zip(self.members, asked, answers, strict=True):
+            for judgement, verdict in zip(judgements, verdicts, strict=True):
+                member.file(judgement, verdict)
+                ballots.append(Ballot(member.id, judgement.sample, verdict))
+        if 2 * sum(ballot.verdict.error is None for ballot in ballots) <= len(ballots):
             # The trace will be failed and judged again, with the votes that stand.
             for member, judgement in done:
                 member.accounted(judgement)
-        ballots = tuple(
-            Ballot(member.id, judgement.sample, verdict)
-            for (member, judgement), verdict in zip(asked, verdicts, strict=True)
-        )
         return Verdict(
-            usage=sum((verdict.usage for verdict in verdicts), start=Usage()), ballots=ballots
+            usage=sum((ballot.verdict.usage for ballot in ballots), start=Usage()),
+            ballots=tuple(ballots),
+            require=self.require,
         )
+
+    async def _ask(
+        self,
+        member: LLMJudge,
+        judgements: Sequence[Judgement],
+        done: list[tuple[LLMJudge, Judgement]],
+    ) -> list[Verdict]:
+        """Return a member's verdicts, and note in ``done`` which came.
+
+        The first answer is waited for where a provider may then have the trace in its cache for the
+        others. Questions that are not answered at once are all asked at once.
+        """
+
+        async def decide(judgement: Judgement) -> Verdict:
+            verdict = await member.decide(judgement)
+            done.append((member, judgement))
+            return verdict
+
+        alone = 1 if member.warms and not member.outbox else len(judgements)
+        first = await together([decide(judgement) for judgement in judgements[:alone]])
+        return first + await together([decide(judgement) for judgement in judgements[alone:]])

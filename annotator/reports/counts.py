@@ -2,10 +2,11 @@
 the hashes of their tasks.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
+from annotator.annotations import ALL_REJECTED, DEFAULT_CLUSTER, Annotation, cluster_of
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
 
@@ -14,12 +15,34 @@ _BY_FINDING = "a judge that screens decides by finding: what is undecided is no 
 _FAILURES = 10  # that are named
 
 
+TIE, PART, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
+"""Why a trace is undecided: no code has enough votes; too little of it was read; all findings were
+rejected; too few votes count; the judge says so itself."""
+_PART = re.compile(r"read [\d.]+ % of it")
+
+
+def name_reason(annotation: Annotation) -> str:
+    """Return which of these is why a trace is undecided."""
+    reason = annotation.reason or ""
+    if annotation.tie:
+        return TIE
+    if _PART.fullmatch(reason):
+        return PART
+    if annotation.votes and " votes failed or are undecided" in reason:
+        return LOST
+    return REJECTED if reason == ALL_REJECTED else OTHER
+
+
 @dataclass(slots=True)
 class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute.
 
     ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
     codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
+    ``halves``: labelled traces with a code beside that half of the votes have. ``truncated``:
+    traces that were judged or left undecided and of which a part was not read; ``least_read``: the
+    smallest share of one of them that was, as far as it is known. ``reasons``: why traces are
+    undecided, as :func:`name_reason` says.
     """
 
     rubric: Scheme
@@ -32,7 +55,10 @@ class TraceCounts:
     rejected_traces: int = 0
     emptied: int = 0
     outcome_unknown: int = 0
+    halves: int = 0
     truncated: int = 0
+    least_read: float = 1.0
+    reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
     failures: list[tuple[str, str]] = field(default_factory=list)
     tasks: set[int] = field(default_factory=set)
@@ -71,9 +97,15 @@ class TraceCounts:
             groups = self.rubric.groups.items()
             self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
             self.outcome_unknown += annotation.attributes.get("passed") is None
-            self.truncated += bool(annotation.truncated)
             if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
                 self.tasks.add(hash(task))
+        if annotation.status in (*JUDGED, "undecided"):
+            # Facts beside a trace, where they are shown, are no part of it.
+            self.truncated += not annotation.truncated.keys() <= {"observations"}
+            self.least_read = min(self.least_read, annotation.read)
+        self.halves += bool(annotation.tie) and annotation.status == "labelled"
+        if annotation.status == "undecided":
+            self.reasons[name_reason(annotation)] += 1
         if annotation.status == "failed" and len(self.failures) < _FAILURES:
             self.failures.append((annotation.trace_id, annotation.error or ""))
 

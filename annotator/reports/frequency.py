@@ -57,6 +57,8 @@ class FrequencyTable:
     (``group``: attribute and value). ``n`` is that of every share: the judged traces (labelled and
     none), or with ``of_labelled`` the labelled ones alone, and none has no share.
     ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
+    ``least_read``: the smallest share of a trace that was read, None where all was read, or it is
+    not known; ``reasons``: why traces are undecided (:mod:`annotator.reports.counts`).
     ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
     :func:`mark_runs`.
     """
@@ -83,6 +85,8 @@ class FrequencyTable:
     emptied: int
     outcome_unknown: int
     truncated: int
+    least_read: float | None
+    reasons: Mapping[str, int]
     votes: Votes | None
     failures: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -287,6 +291,8 @@ def _table(
         emptied=counts.emptied,
         outcome_unknown=counts.outcome_unknown,
         truncated=counts.truncated,
+        least_read=counts.least_read if counts.least_read < 1 else None,
+        reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         failures=tuple(counts.failures),
         notes=tuple(describe_caveats(run, counts, correction)),

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from annotator.reports.counts import TraceCounts
+from annotator.reports.counts import LOST, OTHER, PART, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
+from annotator.text import count, floor_percent
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
@@ -24,12 +25,9 @@ def describe_caveats(
     yield from _describe_shares(counts)
     yield from correction.notes if correction else (_SAMPLING_ONLY,)
     yield from _describe_traces(counts)
+    yield from _describe_undecided(counts)
     yield from _describe_votes(counts)
-    if counts.truncated:
-        yield (
-            f"{counts.truncated} judged traces were longer than what the judge reads; what it left"
-            " out is in their annotations (truncated)."
-        )
+    yield from _describe_reading(counts)
     yield from run.manifest.partial
 
 
@@ -81,15 +79,42 @@ def _describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
 
 
+def _describe_undecided(counts: TraceCounts) -> Iterator[str]:
+    """Tell the reasons apart, unless there is only the judge's own word."""
+    words = {
+        TIE: "had no code with enough votes (tie)",
+        PART: "was read in part",
+        REJECTED: "had findings that were all rejected",
+        LOST: "had too few votes that count",
+        OTHER: "was left undecided by the judge",
+    }
+    if counts.reasons.keys() <= {OTHER}:
+        return
+    for reason, what in words.items():
+        if n := counts.reasons[reason]:
+            what = what if n == 1 else what.replace("was ", "were ", 1)
+            yield f"{count(n, 'undecided trace')} {what}."
+
+
+def _describe_reading(counts: TraceCounts) -> Iterator[str]:
+    if not counts.truncated:
+        return
+    many = counts.truncated > 1
+    share = floor_percent(counts.least_read)
+    least = (
+        (f", of one only {share}" if many else f", {share} of it") if counts.least_read < 1 else ""
+    )
+    yield (
+        f"{count(counts.truncated, 'trace')} {'were' if many else 'was'} read in part{least}; what"
+        " was left out is in the annotations (truncated, read)."
+    )
+
+
 def _describe_votes(counts: TraceCounts) -> Iterator[str]:
-    if counts.votes.ties and counts.rubric.choice == "many":
+    if counts.halves:
         yield (
-            f"{counts.votes.ties} traces had codes that exactly half of the votes have (tie); these"
-            " are not counted, and a trace with no others is undecided."
-        )
-    elif counts.votes.ties:
-        yield (
-            f"{counts.votes.ties} of the undecided traces had no majority among the votes (tie)."
+            f"{count(counts.halves, 'labelled trace')} had codes beside that exactly half of the"
+            " votes have (tie); these are not counted."
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."

@@ -65,7 +65,7 @@ class VoteCounts:
         self.traces += 1
         self.ties += bool(annotation.tie)
         self.failed += sum(vote.status == "failed" for vote in annotation.votes)
-        self.unanimous += len({(vote.primary, vote.codes) for vote in counted}) == 1
+        self.unanimous += annotation.unanimous
         for code in frozenset[str]().union(*(vote.codes for vote in counted)):
             self.voted[code] += 1
             self.flipped[code] += not all(code in vote.codes for vote in counted)

@@ -2,40 +2,57 @@
 
 from dataclasses import replace
 
-from annotator.annotations import Annotation, Finding, Rejected, Verdict
+from annotator.annotations import ALL_REJECTED, Annotation, Finding, Rejected, Status, Verdict
 from annotator.evidence import check
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric
+from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
 from annotator.runs.votes import elect
+from annotator.text import floor_percent
 from annotator.traces import Trace, Unreadable
 
 
-async def annotate(trace: Trace, rubric: Rubric, judge: PaidJudge) -> Annotation:
+async def annotate(
+    trace: Trace, rubric: Rubric, judge: PaidJudge, standards: Standards = DEFAULT_STANDARDS
+) -> Annotation:
     """Return the annotation of ``trace`` by ``rubric``: judged, with its evidence verified.
 
     Raises:
         JudgeStopped: the judge cannot go on with any trace.
     """
-    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id)
+    return conclude(await judge.judge(trace, rubric), trace, rubric, judge.id, standards)
 
 
-def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Annotation:
+def conclude(
+    verdict: Verdict,
+    trace: Trace,
+    rubric: Rubric,
+    judge: str,
+    standards: Standards = DEFAULT_STANDARDS,
+) -> Annotation:
     """Return the annotation that follows from a verdict.
 
     Only findings whose every quote stands in the trace count. If the code that the judge holds to
     be primary does not stand but others do, the strongest of those by the rubric's precedence
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
-    A rubric of ``many`` codes has no primary one. Where no claim stands, it is ``none``, unless the
-    judge has not established that. Ballots are checked one by one, and then counted.
+    A rubric of ``many`` codes has no primary one. Where no claim was made, it is ``none``, unless
+    the judge has not established that; where claims were made and none stands, the ``standards``
+    say what it is. A trace of which less was read than they ask for is undecided; its findings
+    stand beside. Ballots are concluded one by one, and then counted.
     """
     if verdict.ballots:
         ballots = [
-            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge))
+            (ballot.sample, conclude(ballot.verdict, trace, rubric, ballot.judge, standards))
             for ballot in verdict.ballots
         ]
         blank = replace(_blank(trace, rubric, judge), usage=verdict.usage)
-        return elect(blank, ballots, rubric)
-    blank = replace(_blank(trace, rubric, judge), usage=verdict.usage, truncated=verdict.truncated)
+        return elect(blank, ballots, rubric, verdict.require)
+    blank = replace(
+        _blank(trace, rubric, judge),
+        usage=verdict.usage,
+        truncated=verdict.truncated,
+        read=verdict.read,
+    )
     if verdict.error is not None:
         return replace(blank, status="failed", error=verdict.error)
     findings, rejected = check(verdict, trace, rubric)
@@ -49,16 +66,33 @@ def conclude(verdict: Verdict, trace: Trace, rubric: Rubric, judge: str) -> Anno
         ]
         findings = [finding for finding in findings if finding.code == primary]
         codes = [primary]
-    undecided = None if codes else verdict.undecided
+    status, reason = _decide(verdict, codes, rejected, standards)
+    if status == "undecided":  # what was found stands in the trace, and counts for nothing
+        primary, codes = None, []
     return replace(
         blank,
-        status="labelled" if codes else "undecided" if undecided is not None else "none",
-        reason=undecided,
+        status=status,
+        reason=reason,
         primary=primary,
         secondary=tuple(code for code in codes if code != primary),
         findings=tuple(findings),
         rejected=tuple(rejected),
     )
+
+
+def _decide(
+    verdict: Verdict, codes: list[str], rejected: list[Rejected], standards: Standards
+) -> tuple[Status, str | None]:
+    """Return the status of a trace that could be judged, and why it is undecided, if it is."""
+    if verdict.read < standards.least_read:
+        return "undecided", f"read {floor_percent(verdict.read)} of it"
+    if codes:
+        return "labelled", None
+    if verdict.undecided is not None:
+        return "undecided", verdict.undecided
+    if rejected and standards.rejected == "undecided":
+        return "undecided", ALL_REJECTED
+    return "none", None
 
 
 def _blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:

@@ -25,7 +25,7 @@ COLUMNS = (
     *("run", "run_status", "limit", "rubric", "rubric_version", "rubric_sha256"),
     *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
     *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
-    *("cost_usd", "seconds", "reason", "error", "truncated", "agreement", "tie", "votes"),
+    *("cost_usd", "seconds", "reason", "error", "truncated", "read", "agreement", "tie", "votes"),
 )
 
 
@@ -147,9 +147,10 @@ def _features() -> Any:
             "reason": text,
             "error": text,
             "truncated": [{"source": text, "characters": whole}],
+            "read": real,
             "agreement": real,
             "tie": [text],
-            "votes": [vote | {"error": text}],
+            "votes": [vote | {"error": text, "reason": text}],
         }
     )
 

@@ -12,7 +12,7 @@ from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
-from annotator.runs.manifest import now
+from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line, storable
 from annotator.traces import Ignored, Trace, Traces, Unreadable
@@ -39,6 +39,7 @@ class Plan:
     limit: int | None = None
     only: Only = "rubric"
     concurrency: int = 8
+    standards: Standards = DEFAULT_STANDARDS
 
     def __post_init__(self) -> None:
         if self.only not in get_args(Only):
@@ -110,7 +111,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
 
     async def judge(trace: Trace, rubric: Rubric) -> None:
         try:
-            annotation = await annotate(trace, rubric, plan.judge)
+            annotation = await annotate(trace, rubric, plan.judge, plan.standards)
         except Pending:
             seen.pending += 1
             return

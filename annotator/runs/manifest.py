@@ -5,10 +5,11 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,6 +19,35 @@ from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 from annotator.traces import readers
+
+IfRejected = Literal["undecided", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standards:
+    """What a verdict must be for its result to be counted; else the trace is undecided.
+
+    ``rejected``: what a trace is whose findings were all rejected, because their quotes do not
+    stand in it. ``least_read``: the share of a trace, in [0, 1], of which less must not be read.
+
+    Raises:
+        AnnotatorError: a value is none of these.
+    """
+
+    rejected: IfRejected = "undecided"
+    least_read: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.rejected not in get_args(IfRejected):
+            words = " or ".join(get_args(IfRejected))
+            raise AnnotatorError(f"rejected: expected {words}, found {self.rejected!r}")
+        if not 0 <= self.least_read <= 1:
+            raise AnnotatorError(
+                f"least_read: expected a share from 0 to 1, found {self.least_read!r}"
+            )
+
+
+DEFAULT_STANDARDS = Standards()
 
 
 class JudgeRecord(BaseModel):
@@ -33,6 +63,8 @@ class Manifest(BaseModel):
 
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
+    ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before there were any
+    counted everything.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -47,6 +79,8 @@ class Manifest(BaseModel):
     format: str = "auto"
     format_plugin: str | None = None
     only: str | None = None
+    rejected: str = "none"
+    least_read: float = 0.0
     limit: int | None = None
     concurrency: int | None = None
     cwd: str | None = None
@@ -126,6 +160,7 @@ def new_manifest(
     limit: int | None,
     concurrency: int,
     command: str,
+    standards: Standards = DEFAULT_STANDARDS,
 ) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets.
 
@@ -148,6 +183,7 @@ def new_manifest(
             "format": format,
             **({"format_plugin": origin} if origin else {}),
             "only": only,
+            **asdict(standards),
             "limit": limit,
             "concurrency": concurrency,
             "cwd": storable(str(Path.cwd())),

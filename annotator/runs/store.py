@@ -19,7 +19,10 @@ _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judg
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 # What a resumed run must have in common with the run that it resumes.
-_SAME = ("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only")
+_SAME = (
+    *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
+    *("rejected", "least_read"),
+)
 
 
 class RunDirectory:
@@ -259,7 +262,8 @@ def _settings(manifest: Manifest) -> dict[str, Any]:
     rubrics = {
         scheme.id: f"version {scheme.version}, {scheme.sha256}" for scheme in manifest.rubrics
     }
-    fields = manifest.as_dict()
+    fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
+    fields |= manifest.as_dict()
     return {key: fields.get(key) for key in _SAME} | {"rubrics": rubrics}
 
 

@@ -166,6 +166,7 @@ def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
         "reason": annotation.reason,
         "error": annotation.error,
         "truncated": dict(annotation.truncated),
+        "read": annotation.read,
         "agreement": annotation.agreement,
         "tie": list(annotation.tie),
         "votes": [
@@ -174,7 +175,7 @@ def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
                 "sample": vote.sample,
                 "status": vote.status,
                 "codes": [code for code in (vote.primary, *vote.secondary) if code],
-                "error": vote.error,
+                "error": vote.error or vote.reason,
             }
             for vote in annotation.votes
         ],

@@ -55,7 +55,7 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp
     for line in (
         "2 labelled traces are not in the run.",
         "1 labelled traces have no judgement in the run (skipped) and are left out.",
-        "Not compared: 1 labelled traces that are undecided.",
+        "Not compared: 1 labelled trace that the judge left undecided; people say alpha 1.",
         "not in run: gone, lost",
         "skipped: passed",
         "failed: broken",

@@ -3,7 +3,9 @@
 import csv
 import json
 import random
+import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
+from annotator.annotations import Vote
 from annotator.api import calibrate
 from annotator.calibration import sheets
 from annotator.calibration.design import (
@@ -710,6 +713,156 @@ def test_many_codes(annotate_cli, tmp_path):
         code: pytest.approx(k / 30)
         for code, k in [("alpha", 10), ("beta", 4), ("gamma", 2), ("none", 20)]
     }
+
+
+# Strata of votes
+
+
+def voted(trace_id, *ballots, status=None, **more):
+    """A trace as a panel leaves it: of these votes (a code, or "" for none) the first wins."""
+    votes = tuple(
+        Vote("llm:m", n, "labelled" if code else "none", code or None)
+        for n, code in enumerate(ballots, 1)
+    )
+    codes = [ballots[0]] if ballots[0] and status is None else []
+    return replace(said(trace_id, *codes, status=status, **more), votes=votes)
+
+
+TIE = ("alpha", "beta", "")
+VOTED = {  # ballots, what people say, how many
+    "au": (("alpha",) * 3, "alpha", 20),
+    "nu": (("",) * 3, None, 10),
+    "ad": (("alpha", "alpha", ""), None, 4),
+    "nd": (("", "", "alpha"), "alpha", 2),
+    "t": (TIE, "beta", 4),
+}
+
+
+@pytest.fixture
+def panel(tmp_path, rubric):
+    """30 unanimous traces (20 alpha), 6 divided (4 alpha), 4 undecided."""
+    traces = [
+        voted(f"{kind}{n}", *ballots, status="undecided" if ballots == TIE else None)
+        for kind, (ballots, _, size) in VOTED.items()
+        for n in range(size)
+    ]
+    return make_run(tmp_path / "panel", rubric, [*traces, said("skip", status="skipped")])
+
+
+def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, tmp_path, panel):
+    """Twelve of 40: four of each stratum. The judge is right where its votes are unanimous and
+    wrong where they are not. A labelled unanimous trace stands for 30/4, a divided one for 6/4.
+    """
+    done = annotate_cli(
+        *("sample", panel, "--strata", "votes", "-n", 12, "--split", "all", "--double", 0),
+        *("--out", "s.jsonl"),
+    )
+    assert done.code == 0, done.err
+    design = design_of(tmp_path / "s.jsonl")
+    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
+        "votes:unanimous": (30, 4),
+        "votes:divided": (6, 4),
+        "status:undecided": (4, 4),
+    }
+    rows = sheet_of(tmp_path / "s.jsonl")
+    assert Counter(row["inclusion_probability"] for row in rows) == {4 / 30: 4, 4 / 6: 4, 1.0: 4}
+    assert "votes" not in (tmp_path / "s.jsonl").read_text(), "who labels must not know"
+    kinds = {row["trace_id"]: row["trace_id"].rstrip("0123456789") for row in rows}
+    truth = {trace_id: VOTED[kind][1] for trace_id, kind in kinds.items()}
+    labels = [
+        row | {"annotator": "ann", "primary": truth[row["trace_id"]], "secondary": []}
+        for row in rows
+    ]
+    write_labels(tmp_path / "l.jsonl", labels)
+    for more in ((), ("--design", "s.jsonl.design.json")):
+        done = annotate_cli("calibrate", panel, "--labels", "l.jsonl", *more)
+        assert done.code == 0, done.err
+        assert "add up to" not in done.out, "with the undecided ones all weights are there"
+    drawn = Counter(kinds.values())
+    unanimous, divided = Fraction(30, 4), Fraction(6, 4)
+    # Of 24 that the judge gave alpha, of 12 that it gave none: the share that is alpha.
+    right = unanimous * drawn["au"] / (unanimous * drawn["au"] + divided * drawn["ad"])
+    missed = divided * drawn["nd"] / (unanimous * drawn["nu"] + divided * drawn["nd"])
+    expected = (24 * right + 12 * missed) / 36
+    made = calibration(panel / "calibration.json")
+    row = row_of(made, "alpha")
+    assert row["corrected"]["value"] == pytest.approx(float(expected))
+    assert row["precision"]["value"] == pytest.approx(float(right))
+    assert (made["judged"], made["labels"]["n"], made["labels"]["design"]) == (36, 8, "stratified")
+    assert "4 labelled traces that the judge left undecided; people say beta 4." in done.out
+    # Read as if all were as likely, the judge's errors would count for much more.
+    plain = Fraction(drawn["au"], drawn["au"] + drawn["ad"])
+    assert abs(float(right - plain)) > 0.1
+
+
+def test_every_weight_stands_for_its_traces_over_many_draws(tmp_path, panel):
+    """The mean of the weighted count of a kind over 200 draws is its count (6 standard errors)."""
+    run = open_run(panel)
+    totals = Counter()
+    for seed in range(200):
+        what = Draw(split=ALL, n=9, double=0, strata="votes", seed=seed)
+        design = draw_sheet(run, what, tmp_path / f"{seed}.jsonl").design
+        for trace_id, chance in design.probabilities.items():
+            totals[trace_id.rstrip("0123456789")] += 1 / chance
+    sizes = {kind: size for kind, (_, _, size) in VOTED.items()}
+    for kind, size in sizes.items():
+        assert totals[kind] / 200 == pytest.approx(size, abs=0.15 * size + 1), kind
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes"),
+    [
+        ((), {"alpha": 24, "none": 12}),
+        (("--undecided",), {"alpha": 24, "none": 12, "status:undecided": 4}),
+        (("--uniform",), {"": 36}),
+        (("--uniform", "--undecided"), {"": 36, "status:undecided": 4}),
+    ],
+)
+def test_undecided_traces_are_a_stratum_of_their_own(annotate_cli, tmp_path, panel, more, sizes):
+    base = ("sample", panel, "-n", 20, "--split", "all", "--double", 0)
+    done = annotate_cli(*base, *more, "--out", "s.jsonl")
+    assert done.code == 0, done.err
+    design = design_of(tmp_path / "s.jsonl")
+    assert {name: one.size for name, one in design.strata.items()} == sizes
+    assert f"20 traces from {sum(sizes.values())} " in done.out
+    left_out = 5 - sizes.get("status:undecided", 0)
+    assert f"{left_out} traces without a judgement" in done.err
+
+
+def test_more_of_the_divided(annotate_cli, tmp_path, panel):
+    base = ("sample", panel, "--split", "all", "--double", 0)
+    annotate_cli(*base, "--strata", "votes", "-n", 9, "--out", "s.jsonl")
+    more = ("--from", "s.jsonl.design.json", "--top-up", "votes:divided=2", "--out", "more.jsonl")
+    done = annotate_cli(*base, *more, "--top-up", "status:undecided=1")
+    assert done.code == 0, done.err
+    design = design_of(tmp_path / "more.jsonl")
+    assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
+        "votes:unanimous": (30, 3),
+        "votes:divided": (6, 5),
+        "status:undecided": (4, 4),
+    }
+    kinds = [row["trace_id"].rstrip("0123456789") for row in sheet_of(tmp_path / "more.jsonl")]
+    assert (len(kinds), set(kinds) <= {"ad", "nd", "t"}) == (3, True)
+
+
+def test_a_plan_of_votes_is_of_the_judged_traces(annotate_cli, panel):
+    """The undecided ones take labels and are in no share: 24 of 36 are alpha."""
+    done = annotate_cli("sample", panel, "--strata", "votes", "--split", "all", "--plan", "-n", 12)
+    assert done.code == 0, done.err
+    assert re.search(r"alpha +24 +66\.7", done.out), done.out
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("--strata", "votes"), "has no votes to stratify by: judge with --samples"),
+        (("--strata", "votes", "--uniform"), "--uniform draws without strata"),
+    ],
+)
+def test_strata_that_cannot_be(annotate_cli, run, more, word):
+    done = annotate_cli("sample", run, "--out", "s.jsonl", *more)
+    said_in_words(done)
+    assert word in done.err
 
 
 # From end to end

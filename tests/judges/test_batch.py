@@ -214,7 +214,7 @@ def test_a_prompt_that_is_too_long_is_made_shorter_in_the_next_batch(
 
     runs(1, talk=[*TALK, ("agent1", "word " * 2_000)])
     with OpenAIServer(responder) as server:
-        annotate_cli(*args(server, "--batch", "--out", "out"))
+        annotate_cli(*args(server, "--batch", "--least-read", "0", "--out", "out"))
         assert [len(items) for items in server.batches.items] == [1, 1]
     [one] = annotations(tmp_path / "out").values()
     assert (one.status, list(one.truncated)[:1]) == ("labelled", ["message:5"])

@@ -140,7 +140,7 @@ def test_wrong_quotes_that_nobody_mends_are_rejected(annotate_cli: Cli, runs: Ru
         annotate_cli(*base, "--batch-file", "1.jsonl")
         answer(server, "1.jsonl", "done.jsonl")
         done = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
-    assert (done.code, "labelled 0, none 2" in done.out) == (0, True)
+    assert (done.code, "labelled 0, none 1)  undecided 1 " in done.out) == (0, True)
     assert [len(one.rejected) for one in annotations(Path("out")).values()] == [0, 1]
 
 
@@ -188,7 +188,8 @@ def test_a_prompt_that_was_too_long_comes_back_shorter(
         answer(server, "2.jsonl", "2-done.jsonl")
         annotate_cli(*base, *results, "--batch-results", "2-done.jsonl")
     [one] = annotations(Path("out")).values()
-    assert (one.status, "message:5" in one.truncated) == ("labelled", True)
+    assert (one.status, "message:5" in one.truncated) == ("undecided", True)
+    assert [finding.code for finding in one.findings] == ["C1b"]
 
 
 def test_the_words_of_an_error_reach_the_user(annotate_cli: Cli, runs: Runs) -> None:

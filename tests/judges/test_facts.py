@@ -188,7 +188,7 @@ class TestHostile:
         with OpenAIServer(quotes) as server:
             one = judged(server, trace, rubric, facts=True)
             asked_again = [request.reask for request in server.seen[1:]]
-        assert (one.status, one.primary, one.findings) == ("none", None, ())
+        assert (one.status, one.primary, one.findings) == ("undecided", None, ())
         assert [rejected.code for rejected in one.rejected] == ["C1b"]
         assert "not found" in one.rejected[0].reason
         assert len(asked_again) == 1  # it repeats itself

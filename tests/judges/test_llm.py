@@ -12,6 +12,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
+from annotator.runs.manifest import Standards
 from annotator.traces import Message, Trace
 from tests.conftest import TALK
 from tests.openai_server import (
@@ -33,12 +34,20 @@ def options(server: OpenAIServer, **changes: object) -> Options:
     return replace(Options("test-model", server.url, attempts=2, timeout=5.0), **changes)
 
 
-def judged(server: OpenAIServer, trace: Trace, rubric: Rubric, **changes: object) -> Annotation:
+def judged(
+    server: OpenAIServer,
+    trace: Trace,
+    rubric: Rubric,
+    least_read: float = 0.0,
+    **changes: object,
+) -> Annotation:
+    """What is recorded of a trace, whatever the share of it that was read."""
+
     async def one() -> Annotation:
         judge = LLMJudge(options(server, **changes))
         try:
             await judge.open()
-            return await annotate(trace, rubric, judge)
+            return await annotate(trace, rubric, judge, Standards(least_read=least_read))
         finally:
             await judge.close()
 
@@ -93,7 +102,7 @@ def test_a_wrong_quote_goes_back_and_is_never_accepted(
     with OpenAIServer(scripted(wrong)) as server:
         one = judged(server, trace, rubric)
         asked_again = [request.reask for request in server.seen[1:]]
-    assert (one.status, one.primary, one.findings) == ("none", None, ())
+    assert (one.status, one.primary, one.findings) == ("undecided", None, ())
     assert [rejected.code for rejected in one.rejected] == ["C1b"]
     assert reason in one.rejected[0].reason
     assert (one.usage.calls, one.usage.retries) == (2, 1)  # it repeats itself: that is the end

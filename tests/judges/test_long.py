@@ -112,14 +112,22 @@ def test_the_report_counts_what_was_shortened(annotate_cli: Cli, tmp_path: Path)
             tmp_path / run_name(n), [("agent1", "word " * size), ("agent2", "Yes, so it is.")]
         )
     with OpenAIServer() as server:
-        more = ("--model", "m", "--base-url", server.url, "--context", "20000", "--out", "out")
-        done = annotate_cli("logs", "--rubric", "comm_errors", *more)
-    assert done.code == 0, done.err
-    assert "1 judged traces were longer than what the judge reads" in done.out
-    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
-    assert (table["judged"], table["truncated"]) == (3, 1)
-    cut = [one.truncated for one in annotations(tmp_path / "out").values() if one.truncated]
-    assert [{"message:1", "patch:agent1", "patch:agent2"} <= one.keys() for one in cut] == [True]
+        args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+        done = annotate_cli(*args, "--context", "20000", "--out", "out")
+        lax = annotate_cli(*args, "--context", "20000", "--out", "lax", "--least-read", "0.1")
+    assert (done.code, lax.code) == (0, 0), done.err
+    [cut] = [one for one in annotations(tmp_path / "out").values() if one.truncated]
+    assert {"message:1", "patch:agent1", "patch:agent2"} <= cut.truncated.keys()
+    percent = f"{cut.read:.1%}".replace("%", " %")
+    assert (cut.status, cut.reason, 0.1 < cut.read < 0.2) == (
+        *("undecided", f"read {percent} of it"),
+        True,
+    )
+    assert f"1 trace was read in part, {percent} of it" in done.out
+    assert "1 undecided trace was read in part" in done.out
+    for name, judged_ in (("out", 2), ("lax", 3)):
+        [table] = json.loads(annotate_cli("report", name, "--format", "json").out)
+        assert (table["judged"], table["truncated"], table["least_read"]) == (judged_, 1, cut.read)
 
 
 # How servers say that a prompt is too long, and whether both numbers are in it.
@@ -242,6 +250,7 @@ def test_a_second_run_knows_what_was_too_long(annotate_cli: Cli, tmp_path: Path)
     reply = finding("C1b", question(1), ("message:41", "I went on."))
     with OpenAIServer(reads(9_000, "OpenAI", scripted(reply))) as server:
         args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+        args += ("--least-read", "0")
         assert annotate_cli(*args, "--out", "one").code == 0
         assert len(server.seen) == 4
         calls = server.calls
@@ -284,7 +293,7 @@ WINDOWS = {
         "C4a",
     ),
     "one that does not stand is not proposed": (FALSE, NOTHING, LAST, LAST, "labelled", "C1b"),
-    "none that stands": (FALSE, NOTHING, FALSE, None, "none", None),
+    "none that stands": (FALSE, NOTHING, FALSE, None, "undecided", None),
     "one window refused": (LAST, REFUSED, NOTHING, None, "failed", None),
     "one window malformed": (LAST, NOTHING, Reply(answer={}), None, "failed", None),
     "one window down": (NOTHING, NOTHING, Reply(status=400), None, "failed", None),

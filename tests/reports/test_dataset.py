@@ -31,6 +31,7 @@ def full():
         rejected=(Rejected("gamma", "quote not found", ("made up",)),),
         usage=Usage(10, 2, 4, 3, 1, 2, 1, 1, 0, 0.25, 1.5),
         truncated={"patch:agent1": 17},
+        read=0.75,
         votes=(Vote("llm:m", 1, "labelled", "alpha", ("beta",)), Vote("llm:n", 1, "failed")),
         agreement=0.5,
         tie=("gamma", "none"),
@@ -53,7 +54,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"quote": "quoted 😀 here", "source": "message:3", "start": 5, "end": 18},
         "match": "typography",
     }
-    nothing = {"secondary": [], "error": None}
+    nothing = {"secondary": [], "error": None, "reason": None}
     assert one == {
         **{"run": manifest["id"], "run_status": "finished", "limit": None},
         **{"rubric": "faults", "rubric_version": 1},
@@ -74,10 +75,10 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"calls": 2, "retries": 1, "unreported_calls": 1, "cache_hits": 0},
         **{"cost_usd": 0.25, "seconds": 1.5, "reason": None, "error": None},
         "truncated": [{"source": "patch:agent1", "characters": 17}],
-        **{"agreement": 0.5, "tie": ["gamma", "none"]},
+        **{"read": 0.75, "agreement": 0.5, "tie": ["gamma", "none"]},
         "votes": [
             {"judge": "llm:m", "sample": 1, "status": "labelled", "primary": "alpha"}
-            | {"secondary": ["beta"], "error": None},
+            | {"secondary": ["beta"], "error": None, "reason": None},
             {"judge": "llm:n", "sample": 1, "status": "failed", "primary": None} | nothing,
         ],
     }

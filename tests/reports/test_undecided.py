@@ -1,23 +1,30 @@
 """Traces that are undecided, codes that are only screened for, and groups of codes in a table."""
 
 import json
+from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
-from annotator.annotations import Claim, Quote, Verdict
+from annotator.annotations import Annotation, Claim, Quote, Verdict
+from annotator.api import annotate, llm
+from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import conclude
+from annotator.runs.manifest import Standards
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
-from tests.conftest import TALK
+from tests.conftest import TALK, annotations, run_name, write_run
+from tests.openai_server import OpenAIServer, finding
 from tests.reports.test_formats import read_all, same
 
 GROUPS = {"alpha": "pair", "beta": "pair", "gamma": "rest"}
 WHY = "The rules establish neither."
+REJECTED = "all findings were rejected"
 GOOD = (Quote("Which field holds the unit?", "message:1"), Quote(TALK[1][1], "message:2"))
 WRONG = (Quote("nobody wrote this", "message:1"), GOOD[1])
 
@@ -28,7 +35,8 @@ WRONG = (Quote("nobody wrote this", "message:1"), GOOD[1])
         ([GOOD], WHY, ("labelled", ("C1b",), 0, None)),
         ([GOOD], None, ("labelled", ("C1b",), 0, None)),
         ([WRONG], WHY, ("undecided", (), 1, WHY)),
-        ([WRONG], None, ("none", (), 1, None)),
+        ([WRONG], None, ("undecided", (), 1, REJECTED)),
+        ([WRONG, GOOD], None, ("labelled", ("C1b",), 1, None)),
         ([], WHY, ("undecided", (), 0, WHY)),
         ([], None, ("none", (), 0, None)),
     ],
@@ -37,8 +45,12 @@ def test_a_verdict_is_undecided_where_no_claim_stands(runs, quotes, undecided, e
     [trace] = read_traces([str(runs(1))])
     claims = tuple(Claim("C1b", "because", own) for own in quotes)
     verdict = Verdict(claims, undecided=undecided)
-    one = conclude(verdict, trace, load_rubric("comm_errors"), "rules")
+    rubric = load_rubric("comm_errors")
+    one = conclude(verdict, trace, rubric, "rules")
     assert (one.status, one.codes, len(one.rejected), one.reason) == expected
+    as_none = conclude(verdict, trace, rubric, "rules", Standards(rejected="none"))
+    status = "none" if one.reason == REJECTED else one.status
+    assert (as_none.status, as_none.rejected) == (status, one.rejected)
 
 
 def traces():
@@ -164,3 +176,160 @@ def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, f
     out = annotate_cli("report", run, "--by", "side", "--compare", "-", "b").out
     assert not [line for line in out.splitlines() if line.startswith("alpha")]
     assert "a screen, which decides by finding: alpha, beta" in out
+
+
+# What a model's answers are counted for
+
+
+@pytest.mark.parametrize("option", [(), ("--rejected", "none")], ids=["by default", "none"])
+def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, option):
+    """Two traces, one quote that nobody wrote: not a share of none, unless that is asked for."""
+    wrong = finding("C1b", ("message:1", "nobody ever wrote this"), ("message:2", TALK[1][1]))
+    with OpenAIServer(lambda _: wrong) as server:
+        more = ("--model", "m", "--base-url", server.url, "--reasks", "0", "--out", "out")
+        done = annotate_cli(runs(2), "--rubric", "comm_errors", *more, *option)
+        again = annotate_cli("logs", "--rubric", "comm_errors", *more, "--resume")
+    assert done.code == 0, done.err
+    status = "none" if option else "undecided"
+    assert {one.status for one in annotations(tmp_path / "out").values()} == {status}
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["rejected"] == status
+    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    assert (table["none"], table["undecided"]) == ((2, 0) if option else (0, 2))
+    assert table["undecided_because"] == ({} if option else {"rejected": 2})
+    told = "2 undecided traces had findings that were all rejected." in done.out
+    assert told == (not option)
+    refused = 'rejected: was "none", is now "undecided"'
+    assert (again.code, refused in again.err) == ((2, True) if option else (0, False))
+
+
+@pytest.mark.parametrize(
+    ("least_read", "status", "read", "reason"),
+    [
+        (None, "undecided", 0.05, "read 5 % of it"),
+        (0.05, "labelled", 0.05, None),
+        (0.06, "undecided", 0.0599, "read 5.9 % of it"),
+        (None, "undecided", 0.8999, "read 89.9 % of it"),
+        (None, "labelled", 0.9, None),
+        (None, "labelled", 1.0, None),
+        (1.0, "undecided", 0.999999, "read 99.9 % of it"),
+        (0.0, "labelled", 0.0, None),
+    ],
+)
+def test_a_trace_of_which_a_part_was_read(runs, least_read, status, read, reason):
+    """What was found stands beside, and is no code of the trace."""
+    [trace] = read_traces([str(runs(1))])
+    rubric = load_rubric("comm_errors")
+    verdict = Verdict((Claim("C1b", "because", GOOD),), truncated={"message:1": 9}, read=read)
+    standards = Standards() if least_read is None else Standards(least_read=least_read)
+    one = conclude(verdict, trace, rubric, "llm:m", standards)
+    assert (one.status, one.reason, one.read) == (status, reason, read)
+    assert one.codes == (("C1b",) if status == "labelled" else ())
+    assert [finding.code for finding in one.findings] == ["C1b"]
+    assert Annotation.from_json(one.to_json()) == one
+    assert ("read" in json.loads(one.to_json())) == (read < 1)
+    nothing = conclude(replace(verdict, claims=()), trace, rubric, "llm:m", standards)
+    assert nothing.status == ("none" if status == "labelled" else "undecided")
+
+
+def test_an_annotation_from_before_there_was_a_share_is_read():
+    line = said("t", "alpha").to_json()
+    assert "read" not in json.loads(line)
+    assert Annotation.from_json(line).read == 1
+    for share in (1.5, -0.1):
+        with pytest.raises(ValueError, match="expected a share from 0 to 1"):
+            Annotation.from_json(json.dumps(json.loads(line) | {"read": share}))
+
+
+def test_a_run_of_five_percent_is_no_none(annotate_cli, tmp_path):
+    """A trace of 2 x 50,000 characters and a model of 12,000 tokens, which finds nothing in it."""
+    for n, size in enumerate((10, 10_000), 1):
+        write_run(tmp_path / run_name(n), [("agent1", "word " * size), ("agent2", "line " * size)])
+    with OpenAIServer() as server:
+        more = ("--model", "m", "--base-url", server.url, "--context", "12000", "--out", "out")
+        done = annotate_cli("logs", "--rubric", "comm_errors", *more)
+    assert done.code == 0, done.err
+    [whole, part] = sorted(annotations(tmp_path / "out").values(), key=lambda one: -one.read)
+    assert (whole.status, whole.read, part.status) == ("none", 1.0, "undecided")
+    assert "truncated" in done.out
+    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    assert (table["none"], table["undecided"]) == (1, 1)
+    assert table["rows"][-1]["bounds"] == {"low": 0.5, "high": 1.0}
+    assert table["undecided_because"] == {"part": 1}
+    # The share, by hand: what is left of all that the prompt would show to be judged.
+    [trace] = [one for one in read_traces([str(tmp_path / "logs")]) if one.id == part.trace_id]
+    size = sum(len(source.text) for source in trace.sources(("messages", "patches", "outcome")))
+    assert part.read == pytest.approx(1 - sum(part.truncated.values()) / size, abs=1e-6)
+
+
+def test_why_traces_are_undecided_is_told_apart(annotate_cli, tmp_path):
+    rubric = make_rubric(tmp_path)
+    reasons = {"read 5 % of it": 2, "all findings were rejected": 3, "the rules do not know": 1}
+    ones = [
+        replace(said(f"{reason} {n}", status="undecided"), reason=reason)
+        for reason, number in reasons.items()
+        for n in range(number)
+    ]
+    tie = replace(said("tie", status="undecided"), tie=("alpha", "none"))
+    run = make_run(tmp_path / "run", rubric, [*ones, tie, said("t", "alpha")])
+    out = annotate_cli("report", run).out
+    for line in (
+        "1 undecided trace had no code with enough votes (tie).",
+        "2 undecided traces were read in part.",
+        "3 undecided traces had findings that were all rejected.",
+        "1 undecided trace was left undecided by the judge.",
+    ):
+        assert line in out
+    assert "labelled trace" not in out
+    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    assert table["undecided_because"] == {"part": 2, "rejected": 3, "other": 1, "tie": 1}
+
+
+class Half:
+    """A judge from elsewhere that reads half of every trace, and one quote wrongly."""
+
+    id = "half"
+    settings = MappingProxyType({})
+
+    def codes(self, rubric):
+        return ["C1b"]
+
+    def judge(self, trace, rubric):
+        return Verdict((Claim("C1b", "because", WRONG),), truncated={"outcome": 5}, read=0.5)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "reason"),
+    [
+        ({}, "undecided", "read 50 % of it"),
+        ({"least_read": 0.5}, "undecided", REJECTED),
+        ({"least_read": 0.5, "rejected": "none"}, "none", None),
+    ],
+)
+def test_what_counts_is_said_from_python_too(runs, how, status, reason):
+    run = annotate(str(runs(1)), "comm_errors", Half(), **how)
+    [one] = run.annotations()
+    assert (one.status, one.reason, one.read) == (status, reason, 0.5)
+    counted = {"rejected": "undecided", "least_read": 0.9} | how
+    assert {name: getattr(run.manifest, name) for name in counted} == counted
+    assert run.to_pandas()["read"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"rejected": "failed"}, "rejected: expected undecided or none, found 'failed'"),
+        ({"least_read": 5}, "least_read: expected a share from 0 to 1, found 5"),
+    ],
+)
+def test_what_cannot_be_said_of_it(runs, how, words):
+    with pytest.raises(AnnotatorError, match=words):
+        annotate(str(runs(1)), "comm_errors", Half(), **how)
+
+
+def test_votes_that_are_asked_for_from_python(runs):
+    with OpenAIServer() as server:
+        judge = llm("m", base_url=server.url, samples=2, require="unanimous")
+        run = annotate(str(runs(1)), "comm_errors", judge)
+    assert run.manifest.judge.model_dump()["require"] == "unanimous"
+    with pytest.raises(AnnotatorError, match="require: expected one of majority, unanimous, any"):
+        llm("m", samples=2, require="most")

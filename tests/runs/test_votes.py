@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from annotator.annotations import Annotation, Evidence, Finding, Rejected, Usage, Vote
+from annotator.annotations import Annotation, Evidence, Finding, Rejected, Require, Usage, Vote
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.tables.frequency import tabulate
@@ -37,6 +38,7 @@ class Case:
     agreement: float | None = 1.0
     tie: str = ""
     status: str = ""
+    require: Require = "majority"
 
 
 # X stands before Y and Y before Z in the precedence of each rubric.
@@ -66,22 +68,53 @@ PRIMARY = ONE | {
     "a secondary code of all": Case(("X Y", "X Y"), "X Y", (2, 2)),
     "a secondary code of two in three": Case(("X Y", "X", "X Y"), "X Y", (3, 2)),
     "a secondary code of one in three": Case(("X Y", "X", "X"), "X", (3,)),
-    "half is no majority": Case(("X Y", "X Y", "X", "X"), "X", (4,)),
+    "half is no majority": Case(("X Y", "X Y", "X", "X"), "X", (4,), 1.0, "Y"),
     "primary for one, secondary for others": Case(("X Y", "Y X", "X Y"), "X Y", (3, 3), 0.666667),
     "secondary codes by precedence": Case(("X Z Y", "X Y Z"), "X Y Z", (2, 2, 2)),
-    "in every vote, primary in none by majority": Case(
-        ("X Y", "Y X"), "", (), 0.0, "X Y", "undecided"
+    "in every vote, primary in half of them": Case(("X Y", "Y X"), "X Y", (2, 2), 0.5),
+    "found by two, primary for neither": Case(("X Z", "Y Z", ""), "Z", (2,), 0.0),
+    "primary by votes before precedence": Case(("Y X", "Y X", "X Y"), "Y X", (3, 3), 0.666667),
+    "each another": Case(("X", "Y", "Z"), "", (), 0.0, "X Y Z", "undecided"),
+    "two found by half": Case(("X Z", "Y", "Y", "Z"), "", (), 0.0, "Y Z", "undecided"),
+    "what not all have": Case(("X Y", "X Y", "X"), "X", (3,), require="unanimous"),
+    "nothing that all have": Case(
+        ("X", "X", "Y"), "", (), 0.0, "X", "undecided", require="unanimous"
     ),
-    "secondary alone does not win": Case(("X Z", "Y Z", ""), "", (), 0.0, "X Y none", "undecided"),
+    "not all none": Case(("", "", "X"), "", (), 0.0, "none", "undecided", require="unanimous"),
+    "all none, unanimous": Case(("", ""), require="unanimous"),
+    "whatever any has": Case(("Y X", "Z", ""), "Y X Z", (1, 1, 1), 0.333333, require="any"),
+    "all none, any": Case(("", ""), require="any"),
+}
+GROUPED = {  # X: hallucination; Y and Z: unresponsiveness; W: repetition
+    "each another group": Case(("X", "Y", "W"), "", (), 0.0, "X Y W", "undecided"),
+    "two of three in one group": Case(("X", "Y", "Z"), "Y", (1,), 0.333333),
+    "two of three, none beside": Case(("Z", "Y", ""), "Y", (1,), 0.333333),
+    "votes in the group before precedence": Case(("Z", "Z", "Y", "X"), "Z", (2,), 0.5),
+    "more votes for a code of a weaker group": Case(
+        ("X", "X", "Y", "Z", "Z", "Y", "Y"), "Y", (3,), 0.428571
+    ),
+    "half in one group": Case(("Y", "Z", "", ""), "", (), 0.0, "Y Z none", "undecided"),
+    "two groups level": Case(("Y", "Z", "X", "X"), "", (), 0.0, "X Y Z", "undecided"),
+    "unanimous": Case(("Y", "Y"), "Y", (2,), require="unanimous"),
+    "one group is not one code": Case(
+        ("Y", "Z", "Y"), "", (), 0.0, "Y", "undecided", require="unanimous"
+    ),
+    "any": Case(("", "Y", ""), "Y", (1,), 0.333333, require="any"),
+    "any: the group with more votes": Case(("X", "Y", "Z"), "Y", (1,), 0.333333, require="any"),
+    "any: as many votes, by precedence": Case(("Y", "X", ""), "X", (1,), 0.333333, require="any"),
 }
 MANY = {
     "unanimous": Case(("X Y", "Y X"), "X Y", (2, 2)),
     "all none": Case(("", ""), ""),
     "code by code": Case(("X Y", "X", "X Z"), "X", (3,), 0.333333),
     "two of three": Case(("X Y", "X Y", ""), "X Y", (2, 2), 0.666667),
-    "half": Case(("X", ""), "", (), 0.0, "X", "undecided"),
+    "half": Case(("X", ""), "", (), 0.0, "X none", "undecided"),
+    "each another": Case(("X", "Y", "Z"), "", (), 0.0, "X Y Z", "undecided"),
+    "more codes than none, fewer votes": Case(("X", "Y", ""), "", (), 0.0, "X Y none", "undecided"),
+    "any": Case(("X", "Y", ""), "X Y", (1, 1), 0.0, require="any"),
+    "not unanimous": Case(("X", "Y"), "", (), 0.0, "X Y", "undecided", require="unanimous"),
     "half beside a majority": Case(("X Y", "X"), "X", (2,), 0.5, "Y"),
-    "all half": Case(("X Y", ""), "", (), 0.0, "X Y", "undecided"),
+    "all half": Case(("X Y", ""), "", (), 0.0, "X Y none", "undecided"),
     "a failed vote does not count": Case(("X", "!", "X Y"), "X", (2,), 0.5, "Y"),
     "half undecided": Case(("X", "?"), agreement=None, status="undecided"),
     "half failed": Case(("X", "!"), agreement=None, status="failed"),
@@ -89,13 +122,18 @@ MANY = {
 LETTERS = {
     "causes": dict(zip("XYZ", ("commitment", "expectation", "communication"), strict=True)),
     "symptoms": dict(zip("XYZ", load_rubric("symptoms").precedence[:3], strict=True)),
+    "comm_errors": dict(zip("XYZW", ("C3a", "C1a", "C1b", "C4a"), strict=True)),
     "emergent": dict(
         zip("XYZ", ("negotiation", "resource_division", "role_division"), strict=True)
     ),
 }
 CASES = [
     pytest.param(name, case, id=f"{name}: {words}")
-    for name, cases in (("causes", ONE), ("symptoms", PRIMARY), ("emergent", MANY))
+    for name, cases in zip(
+        ("causes", "symptoms", "comm_errors", "emergent"),
+        (ONE, PRIMARY, GROUPED, MANY),
+        strict=True,
+    )
     for words, case in cases.items()
 ]
 
@@ -123,22 +161,30 @@ def ballot(name: str, word: str, voter: int) -> tuple[int, Annotation]:
 def test_what_the_votes_elect(name: str, case: Case) -> None:
     rubric = load_rubric(name)
     ballots = [ballot(name, word, n) for n, word in enumerate(case.ballots)]
-    one = elect(Annotation("t", name, rubric.sha256, "llm:all", "none"), ballots, rubric)
+    blank = Annotation("t", name, rubric.sha256, "llm:all", "none")
+    one = elect(blank, ballots, rubric, case.require)
     codes = tuple(LETTERS[name][letter] for letter in case.codes.split())
     tie = sorted(LETTERS[name].get(letter, letter) for letter in case.tie.split())
     assert one.status == (case.status or ("labelled" if codes else "none"))
     assert (one.codes, list(one.tie)) == (codes, tie)
     assert one.primary == (codes[0] if codes and name != "emergent" else None)
-    assert [found.code for found in one.findings] == list(codes)
-    assert tuple(found.votes for found in one.findings) == case.votes
+    if one.status == "undecided":  # what any found can be read
+        anything = {code for _, vote in ballots for code in vote.codes}
+        assert {found.code for found in one.findings} == anything
+    else:
+        assert [found.code for found in one.findings] == list(codes)
+        assert tuple(found.votes for found in one.findings) == case.votes
     assert one.agreement == case.agreement
     assert [vote.judge for vote in one.votes] == [f"llm:{n}" for n in range(len(ballots))]
     assert [vote.status == "failed" for vote in one.votes] == [word == "!" for word in case.ballots]
     failed = f"{case.ballots.count('!')} of {len(ballots)} votes failed; the first: voter 1 is down"
     assert one.error == (failed if one.status == "failed" else None)
     no = "no majority among the votes: " + ", ".join(tie)
+    if case.require == "unanimous":
+        no = "the votes are not unanimous: " + ", ".join(tie)
     lost = sum(word in ("!", "?") for word in case.ballots)
-    gone = f"{lost} of {len(ballots)} votes failed or are undecided"
+    gone = f"{lost} of {len(ballots)} votes failed or are undecided; the first: not read"
+    gone = "not read" if set(case.ballots) == {"?"} else gone
     assert one.reason == ((no if tie else gone) if one.status == "undecided" else None)
     for found in one.findings:  # the first voter's words
         letter = next(key for key, code in LETTERS[name].items() if code == found.code)
@@ -235,7 +281,7 @@ def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path:
             *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
         ]
     assert "judged 0 (labelled 0, none 0)  undecided 3  skipped 0  failed 0" in done.out
-    assert "3 of the undecided traces had no majority among the votes (tie)." in done.out
+    assert "3 undecided traces had no code with enough votes (tie)." in done.out
     assert totals(tmp_path / "out")["undecided"] == 3
 
 
@@ -277,6 +323,82 @@ def test_a_key_that_one_model_refuses_stops_the_run(
         as_billed(tmp_path / "out", server)
     assert (done.code, "expired" in done.err) == (2, True)
     assert [len(one.votes) for one in annotations(tmp_path / "out").values()] == [2, 2]
+
+
+# Each of the three asked finds another error; the first two are of one group.
+THREE = {"a": "C1b", "b": "C1a", "c": "C3a"}
+DECIDED = {
+    None: ("labelled", "C1a"),
+    "majority": ("labelled", "C1a"),
+    "unanimous": ("undecided", None),
+    "any": ("labelled", "C1a"),
+}
+
+
+@pytest.mark.parametrize("require", DECIDED, ids=str)
+def test_three_who_each_find_another_error_are_never_none(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, require: str | None
+) -> None:
+    """C1a and C1b are of one group, and C1a stands first in the precedence."""
+    with OpenAIServer(lambda request: says(THREE[request.body["model"]])) as server:
+        file = tmp_path / "judge.yaml"
+        models = ", ".join(f"{{model: {name}}}" for name in THREE)
+        words = f"require: {require}\n" if require else ""
+        file.write_text(f"base_url: '{server.url}'\nmodels: [{models}]\n{words}")
+        done = annotate_cli(
+            runs(2), "--rubric", "comm_errors", "--judge-file", file, "--out", "out"
+        )
+        [value] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    assert done.code == 0, done.err
+    for one in annotations(tmp_path / "out").values():
+        assert (one.status, one.primary) == DECIDED[require]
+        assert {vote.primary for vote in one.votes} <= {*THREE.values(), None}
+    assert value["none"] == 0
+    asked = json.loads((tmp_path / "out" / "run.json").read_text())["judge"]
+    assert asked.get("require") == (None if require in (None, "majority") else require)
+
+
+def test_the_first_sample_goes_alone_where_a_provider_may_cache(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Of each trace one answer is there before the others are asked for, and these go together."""
+    answered: dict[str, int] = {}
+    before: list[tuple[int, int]] = []
+    lock = threading.Lock()
+
+    def responder(request: Request) -> Reply:
+        with lock:
+            sample = request.body["seed"] - 6
+            before.append((sample, answered.get(request.user, 0)))
+            answered[request.user] = answered.get(request.user, 0) + 1
+        return replace(NOTHING, wait=0.1) if sample == 1 else replace(NOTHING, together=2)
+
+    with OpenAIServer(responder) as server:
+        file = tmp_path / "judge.yaml"
+        file.write_text("model: m\nwarm: true\nseed: 7\nsamples: 3\nmode: tools\n")
+        args = (runs(3), "--rubric", "comm_errors", "--base-url", server.url, "--judge-file", file)
+        done = annotate_cli(*args, "--no-cache", "--out", "out")
+        assert done.code == 0, done.err
+        asked = server.calls
+        more = annotate_cli(*args, "--batch-file", "ask.jsonl", "--out", "batch")
+        assert (more.code, server.calls) == (0, asked), more.err
+    assert sorted(sample for sample, _ in before) == [1] * 3 + [2] * 3 + [3] * 3
+    assert {sample for sample, seen in before if not seen} == {1}
+    assert len((tmp_path / "ask.jsonl").read_text().splitlines()) == 9, "all samples in one go"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--require", "any"), "--require any is about votes, and there is one"),
+        (("--require", "most", "--samples", "2"), "'most' is not one of"),
+    ],
+)
+def test_what_cannot_be_required(
+    annotate_cli: Cli, runs: Runs, more: tuple[str, ...], words: str
+) -> None:
+    done = annotate_cli(runs(1), "--rubric", "comm_errors", "--model", "m", *more)
+    assert (done.code, words in done.err) == (2, True), done.err
 
 
 # Reports
@@ -365,3 +487,4 @@ def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
     flips = {code: (one["k"], one["n"]) for code, one in value["votes"]["flips"].items()}
     assert flips == {"role_division": (0, 2), "resource_division": (0, 0), "negotiation": (2, 2)}
     assert "of the traces counted as none" not in done.out
+    assert "2 labelled traces had codes beside that exactly half of the votes have" in done.out

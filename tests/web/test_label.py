@@ -249,7 +249,7 @@ def test_a_gold_that_is_not_finished_says_so_and_follows_its_annotators(
     serve(*adjudicate).stop()
     said = tool("calibrate", "run", "--labels", "gold.jsonl", cwd=tmp_path)
     assert "labels: 1 of gold" in said.out
-    assert "Not compared: 2 labelled traces that are undecided." in said.out
+    assert "Not compared: 2 labelled traces that the judge left undecided; people say" in said.out
     assert "1 traces of the sheet are not labelled yet." in said.out
 
     write("bob", [None, "C1b", None, "C3a"])  # they agreed on C1a before

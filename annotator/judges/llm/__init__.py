@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from annotator.annotations import Usage, Verdict
 from annotator.errors import Pending, UnreadableTrace
@@ -23,10 +23,13 @@ from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256
 from annotator.judges.llm.windows import leave_open, merge
+from annotator.prompt_parts import measure_reading
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -175,8 +178,9 @@ class LLMJudge(Model):
             verdict = merge(verdicts, prompts, judgement.trace, judgement.rubric)
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 confirmed = await self._confirmed(judgement, verdict, most)
-                return replace(confirmed, truncated=verdict.truncated)
-            return verdict
+                verdict = replace(confirmed, truncated=verdict.truncated)
+            share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
+            return replace(verdict, read=share)
         judgement.bad += judgement.keys
         return Verdict(error=words)
 
@@ -355,7 +359,7 @@ class LLMJudge(Model):
         )
 
 
-async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict]:
+async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; each is awaited to its end, also if another one fails.
 
     Raises:
@@ -367,7 +371,7 @@ async def together(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
     errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
-    return [result for result in results if isinstance(result, Verdict)]
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 def _cut_off(cap: int | None) -> str:

@@ -200,7 +200,7 @@ class Model:
         if self.outbox:
             responses = self.options.api == "responses"
             return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
-        async with FirstAlone(self._first, question.prompt.rubric.sha256, self._warms):
+        async with FirstAlone(self._first, question.prompt.rubric.sha256, self.warms):
             try:
                 return await self._endpoint.complete(data, call, count)
             except Unavailable:
@@ -225,7 +225,8 @@ class Model:
         return f"; the request sets {one_line(shown, 300)}{why + ' openai' if ours else ''}"
 
     @property
-    def _warms(self) -> bool:
+    def warms(self) -> bool:
+        """Whether a call goes first, so that others find the provider's cache warm."""
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 

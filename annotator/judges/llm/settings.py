@@ -182,12 +182,12 @@ def own_headers(options: Options) -> dict[str, str]:
 
 _HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 _NAMES = tuple(field.name for field in fields(Options))
-_FILE_ONLY = ("models", "samples")
+_FILE_ONLY = ("models", "samples", "require")
 
 
 def read_judge_file(path: Path) -> dict[str, Any]:
-    """Return the settings in a YAML file: names of :class:`Options`, ``samples``, and ``models``,
-    a list of settings that each differ from the common ones.
+    """Return the settings in a YAML file: names of :class:`Options`, ``samples``, ``require``, and
+    ``models``, a list of settings that each differ from the common ones.
 
     Raises:
         AnnotatorError: the file cannot be read, or has a field that is not known.

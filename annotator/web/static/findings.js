@@ -41,9 +41,9 @@
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
-    if (one.tie.length && one.status !== "undecided") element.append(h("p", `No majority: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
+    if (one.tie.length && one.status !== "undecided") element.append(h("p", `Half of the votes: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
     const left = Object.entries(one.truncated);
-    if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}`),
+    if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}${one.read < 1 ? `, ${Math.floor(1000 * one.read) / 10} % was read` : ""}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
     one.findings.forEach((finding, n) => element.append(shownFinding(one, finding, keyOf(one, n))));
     if (one.votes.length) element.append(votes(one));
@@ -78,7 +78,7 @@
 
   function votes(one) {
     return h("details", h("summary", `Votes (${one.votes.length})${one.agreement === null ? "" : `, ${Math.round(100 * one.agreement)} % of those counted say so`}`), h("ul", one.votes.map((vote) =>
-      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.status === "failed" ? `failed: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || vote.status}`))));
+      h("li", `${name(vote.judge, 80)} ${vote.sample}: ${vote.error ? `${vote.status}: ${name(vote.error, 300)}` : vote.codes.map((code) => name(code, 64)).join(", ") || vote.status}`))));
   }
 
   function rejected(one) {
