@@ -19,7 +19,7 @@ from annotator.traces import Trace, read_traces
 from tests.conftest import Done, run_name, write_run
 from tests.judges.test_cache import ARGS, WRONG, findings, llm, lose_the_last_line, totals
 from tests.judges.test_llm import RIGHT, scripted
-from tests.openai_server import OpenAIServer, Reply, Request, Responder
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder
 from tests.runs.test_run import statuses
 
 Cli = Callable[..., Done]
@@ -139,7 +139,7 @@ class Bill:
         return sum(charged) / 1e6
 
 
-READY = scripted(Reply(answer={"answer": "ready", "number": 7}))
+READY = scripted(NOTHING)
 
 
 class TestTheBill:
@@ -196,7 +196,7 @@ TOOLS = ("--mode", "tools")
 def thoughtful(request: Request) -> tuple[int, int, int]:
     """Thinks little about the first trace and long about the others, as far as it is allowed."""
     longest = request.body.get("max_completion_tokens", 30_000)
-    return (2_000, 0, 500 if request.n == 1 else min(30_000, longest))
+    return (3_000, 0, 500 if request.n == 1 else min(30_000, longest))
 
 
 BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {

@@ -102,13 +102,24 @@ def read_reply(body: object) -> Reply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ValueError("answer is no chat completion: no message in it")
-    content = message.get("content")
+    # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
-        storable(content) if isinstance(content, str) else "",
+        storable(_join_text(message.get("content"))),
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(str(message.get("refusal") or "")),
         storable(str(choice.get("finish_reason") or "stop")),
     )
+
+
+def _join_text(content: object) -> str:
+    """Return the text of a message's content, which may be a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _tool_calls(value: object) -> list[tuple[str, str, str]]:
