@@ -59,11 +59,6 @@ class Prompt:
     truncated: Mapping[str, int] = field(default_factory=dict)
     observations: Observations = NO_OBSERVATIONS
 
-    @property
-    def at_most(self) -> int:
-        """A bound of the length of ``user`` for which it need not be written."""
-        return _WRAPPER + sum(part.size for part in self.parts) + len(self.aside)
-
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""
