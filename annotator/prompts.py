@@ -100,11 +100,6 @@ class Prompt:
         """The tag in the last line of ``user``."""
         return _short_hash(f"last {self.tag}")
 
-    @property
-    def at_most(self) -> int:
-        """A bound of the length of ``user`` for which it need not be written."""
-        return _WRAPPER + sum(part.size for part in self.parts) + len(self.aside + self.end)
-
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""

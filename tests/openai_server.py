@@ -21,7 +21,7 @@ from annotator.traces import Trace
 from tests.openai_batches import Batches
 from tests.openai_responses import as_chat, as_response, unknown_field
 
-Form = Literal["tools", "json_schema", "plain"]
+Form = Literal["strict", "json_schema", "tools", "named", "plain"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,17 @@ class Request:
     @property
     def form(self) -> Form:
         if self.body.get("tools"):
-            return "tools"
-        kind = (self.body.get("response_format") or {}).get("type")
-        return "json_schema" if kind == "json_schema" else "plain"
+            return "tools" if self.body["tool_choice"] == "required" else "named"
+        asked = (self.body.get("response_format") or {}).get("json_schema")
+        return ("strict" if asked.get("strict") else "json_schema") if asked else "plain"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the answer that is asked for, empty in plain text."""
+        if self.body.get("tools"):
+            return self.body["tools"][0]["function"]["parameters"]
+        asked = (self.body.get("response_format") or {}).get("json_schema")
+        return asked["schema"] if asked else {}
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -136,21 +144,41 @@ def complete(answer: Any, trace: Trace, rubric: Rubric) -> dict[str, Any]:
 NOTHING = Reply(answer={"findings": [], "label": "none"})
 
 
+def least_answer(schema: dict[str, Any], root: dict[str, Any] | None = None) -> Any:
+    """The shortest answer by a JSON schema, with the last value of each enum."""
+    root = root or schema
+    if "$ref" in schema:
+        return least_answer(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    if "enum" in schema:
+        return schema["enum"][-1]
+    if schema.get("type") == "array":
+        return [least_answer(schema["items"], root)] * schema.get("minItems", 0)
+    if schema.get("type") != "object":
+        return "ready"
+    return {name: least_answer(part, root) for name, part in schema["properties"].items()}
+
+
 class OpenAIServer:
-    """The server; use it as a context manager. ``seen`` holds every request but the probes."""
+    """The server; use it as a context manager. ``seen`` holds every request but the probes.
+
+    ``says``: what it answers at other paths; the paths that were asked for stand in ``asked``.
+    """
 
     def __init__(
         self,
         responder: Responder = lambda request: NOTHING,
-        forms: tuple[str, ...] = ("tools", "json_schema"),
+        forms: tuple[str, ...] = ("strict", "json_schema", "tools", "named"),
         unsupported: Literal["ignore", "400", "404", "500"] = "ignore",
         probe: Responder | None = None,
+        says: Mapping[str, Any] | None = None,
     ) -> None:
         self.responder = responder
         self.forms = forms
         self.unsupported = unsupported
         self.probe = probe
         self.responses_only = ""  # what is said to a request for a chat completion
+        self.says = dict(says or {})
+        self.asked: list[str] = []
         self.seen: list[Request] = []
         self.probes: list[Request] = []
         self.calls = 0
@@ -186,6 +214,7 @@ class OpenAIServer:
         for api in ("chat/completions", "responses"):
             app.router.add_post(f"/{{prefix:.*}}{api}", self._complete)
         app.router.add_routes(self.batches.routes())
+        app.router.add_route("*", "/{path:.*}", self._say)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -194,6 +223,12 @@ class OpenAIServer:
         self._ready.set()
         await self._stop.wait()
         await runner.cleanup()
+
+    async def _say(self, http: web.Request) -> web.StreamResponse:
+        self.asked.append(http.path)
+        if http.path not in self.says:
+            return web.json_response({"error": "not found"}, status=404)
+        return web.json_response(self.says[http.path])
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
         self.in_flight += 1
@@ -219,9 +254,9 @@ class OpenAIServer:
         if request.is_probe and self.probe:
             reply = self.probe(request)
         elif request.is_probe:
-            reply = Reply(answer={"answer": "ready", "number": 7})
+            reply = Reply(answer=least_answer(request.schema))
             if not supported:
-                reply = Reply(text="Sure! The answer is ready and the number is 7.")
+                reply = Reply(text="Sure! I find nothing, and the label is none.")
         else:
             reply = self.responder(request)
         if reply.blanks:
@@ -280,7 +315,7 @@ class OpenAIServer:
             message["refusal"] = reply.refusal
         elif reply.text is not None:
             message["content"] = reply.text
-        elif request.form == "tools" and supported:
+        elif request.form in ("tools", "named") and supported:
             finish = "tool_calls"
             name = request.body["tools"][0]["function"]["name"]
             message["tool_calls"] = [

@@ -84,8 +84,8 @@ _SETTINGS = (
     click.option(
         "--mode",
         type=click.Choice(MODES),
-        help="How the model is made to answer in form; auto asks the endpoint once."
-        "  [default: auto]",
+        help="How the model is made to answer in form; auto asks the endpoint once, and goes one"
+        " on where a form is refused later.  [default: auto]",
     ),
     click.option(
         "--temperature",
@@ -114,7 +114,8 @@ _SETTINGS = (
         "--context",
         type=click.IntRange(512),
         metavar="N",
-        help="Longest input of the model in tokens.  [default: as listed, else not known]",
+        help="Longest input of the model in tokens.  [default: as listed; of a server on this"
+        " machine what it says; else not known]",
     ),
     click.option(
         "--windows/--no-windows",

@@ -1,7 +1,7 @@
 """What every judge is, and what a run asks besides of one that spends money."""
 
 import inspect
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -9,9 +9,9 @@ from annotator.annotations import Usage, Verdict
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 
-Mode = Literal["auto", "tools", "json_schema", "json"]
-MODES: tuple[Mode, ...] = ("auto", "tools", "json_schema", "json")
-"""The forms in which a model can be made to answer; ``auto`` finds one that works."""
+Mode = Literal["auto", "strict", "json_schema", "tools", "named", "json"]
+MODES: tuple[Mode, ...] = ("auto", "strict", "json_schema", "tools", "named", "json")
+"""The forms in which a model can be made to answer, the surest first; ``auto`` finds one."""
 
 BUILT_IN = ("rules", "llm")
 """The judges of this tool."""
@@ -91,8 +91,11 @@ class PaidJudge(Judge, Protocol):
             AnnotatorError: it cannot be judged; the reason.
         """
 
-    async def open(self) -> None:
-        """Make ready. Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all."""
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
+        """Make ready to judge by these rubrics.
+
+        Raises :class:`~annotator.errors.JudgeStopped` if it cannot judge at all.
+        """
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """As in :class:`Judge`."""
@@ -122,7 +125,7 @@ class FreeJudge:
         """Nothing."""
         return Usage()
 
-    async def open(self) -> None:
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Nothing to make ready."""
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -141,7 +141,7 @@ class HostedJudge(FreeJudge):
                 raise AnnotatorError(f"{self._name}: expects: found {usage!r}, expected a Usage")
         return usage
 
-    async def open(self) -> None:
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Open it. Raises JudgeStopped if it raises."""
         with self._blaming("open"):
             await resolve(self._call("open", None))

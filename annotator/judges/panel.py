@@ -87,9 +87,9 @@ class Panel:
         """See :attr:`annotator.judges.base.PaidJudge.assumption`."""
         return "; ".join(member.assumption for member in self.members)
 
-    async def open(self) -> None:
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.open`."""
-        await asyncio.gather(*(member.open() for member in self.members))
+        await asyncio.gather(*(member.open(rubrics) for member in self.members))
 
     async def close(self) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.close`."""

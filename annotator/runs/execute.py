@@ -133,7 +133,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         recorded(annotation)
 
     try:
-        await plan.judge.open()
+        await plan.judge.open(plan.rubrics)
         run.spent(plan.judge.overhead, plan.judge.learned)
         async with asyncio.TaskGroup() as tasks:
             for item in plan.traces.find():

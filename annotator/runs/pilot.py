@@ -123,7 +123,7 @@ async def run_pilot(
         pilot.usages.append(usage)
 
     try:
-        await plan.judge.open()
+        await plan.judge.open(plan.rubrics)
         async with asyncio.TaskGroup() as tasks:
             for item in plan.traces.find():
                 if isinstance(item, Ignored | Unreadable) or item.id not in drawn or spent:

@@ -189,7 +189,7 @@ class TestAgain:
             assert annotate_cli(*ARGS, *llm(server), "--out", "one").code == 2
             server.responder, server.probe = scripted(RIGHT), None
             assert annotate_cli(*ARGS, *llm(server), "--out", "two").code == 0
-            assert server.seen[-1].form == "tools"
+            assert server.seen[-1].form == "json_schema"
 
 
 class TestTheFile:

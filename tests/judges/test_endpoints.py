@@ -171,10 +171,9 @@ def test_what_concerns_one_trace_does_not_stop_the_run_even_at_its_start(
 
 def test_a_hiccup_does_not_decide_the_mode(trace: Trace, rubric: Rubric) -> None:
     hiccups = [Reply(status=503, headers={"Retry-After": "0"})] * 2
-    ready = Reply(answer={"answer": "ready", "number": 7})
-    with OpenAIServer(scripted(RIGHT), probe=scripted(*hiccups, ready)) as server:
+    with OpenAIServer(scripted(RIGHT), probe=scripted(*hiccups, NOTHING)) as server:
         judged(server, trace, rubric, attempts=4)
-        assert [request.form for request in server.seen] == ["tools"]
+        assert [request.form for request in server.seen] == ["json_schema"]
 
 
 def test_retry_after_is_waited_for(trace: Trace, rubric: Rubric) -> None:

@@ -46,7 +46,7 @@ def judged(
     async def one() -> Annotation:
         judge = LLMJudge(options(server, **changes))
         try:
-            await judge.open()
+            await judge.open([rubric])
             return await annotate(trace, rubric, judge, Standards(least_read=least_read))
         finally:
             await judge.close()
@@ -264,14 +264,15 @@ def test_an_endpoint_that_is_not_there_stops_the_run(trace: Trace, rubric: Rubri
 
 # Which forms a server takes, and how it shows that it does not take the others.
 ENDPOINTS = {
-    "everything": (("tools", "json_schema"), "ignore", "tools", 1),
-    "ignores tools": (("json_schema",), "ignore", "json_schema", 2),
-    "rejects tools": (("json_schema",), "400", "json_schema", 2),
-    "500 on tools": (("json_schema",), "500", "json_schema", 3),
-    "404 on tools": (("json_schema",), "404", "json_schema", 2),
-    "plain text only": ((), "ignore", "plain", 2),
-    "rejects both": ((), "400", "plain", 2),
-    "500 on both": ((), "500", "plain", 4),
+    "everything": (("json_schema", "tools", "named"), "ignore", "json_schema", 1),
+    "ignores schemas": (("tools", "named"), "ignore", "tools", 2),
+    "rejects schemas": (("tools", "named"), "400", "tools", 2),
+    "500 on schemas": (("tools", "named"), "500", "tools", 3),
+    "404 on schemas": (("tools", "named"), "404", "tools", 2),
+    "only a function that is named": (("named",), "ignore", "named", 3),
+    "plain text only": ((), "ignore", "plain", 3),
+    "rejects all": ((), "400", "plain", 3),
+    "500 on all": ((), "500", "plain", 6),
 }
 
 
@@ -282,7 +283,7 @@ def test_auto_finds_the_form_once_and_stays_with_it(
     async def twice() -> tuple[list[Annotation], int]:
         judge = LLMJudge(options(server))
         try:
-            await judge.open()
+            await judge.open([rubric])
             found = [await annotate(trace, rubric, judge) for _ in range(2)]
             return found, judge.overhead.calls
         finally:

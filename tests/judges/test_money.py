@@ -19,7 +19,7 @@ from annotator.traces import Trace, read_traces
 from tests.conftest import Done, run_name, write_run
 from tests.judges.test_cache import ARGS, WRONG, findings, llm, lose_the_last_line, totals
 from tests.judges.test_llm import RIGHT, scripted
-from tests.openai_server import OpenAIServer, Reply, Request, Responder
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder
 from tests.runs.test_run import statuses
 
 Cli = Callable[..., Done]
@@ -139,7 +139,7 @@ class Bill:
         return sum(charged) / 1e6
 
 
-READY = scripted(Reply(answer={"answer": "ready", "number": 7}))
+READY = scripted(NOTHING)
 
 
 # What a server says it used -> dollars at 2 and 8 USD a million, and what of it was cache.
@@ -260,7 +260,7 @@ TOOLS = ("--mode", "tools")
 def thoughtful(request: Request) -> tuple[int, int, int]:
     """Thinks little about the first trace and long about the others."""
     assert not {"max_completion_tokens", "max_tokens"} & request.body.keys()
-    return (2_000, 0, 500 if request.n == 1 else 30_000)
+    return (3_000, 0, 500 if request.n == 1 else 30_000)
 
 
 BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {

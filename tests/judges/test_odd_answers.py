@@ -22,10 +22,10 @@ ONE_DOLLAR = ("--price-in", "1", "--price-out", "1")
 HUGE = 10**400
 ODD_USAGES = {
     "more than any call has": {"prompt_tokens": HUGE, "completion_tokens": HUGE},
-    "no output": {"prompt_tokens": 100},
-    "output in words": {"prompt_tokens": 100, "completion_tokens": "500"},
-    "negative": {"prompt_tokens": 100, "completion_tokens": -5},
-    "not a number": {"prompt_tokens": 100, "completion_tokens": 0.5},
+    "no output": {"prompt_tokens": 4_000},
+    "output in words": {"prompt_tokens": 4_000, "completion_tokens": "500"},
+    "negative": {"prompt_tokens": 4_000, "completion_tokens": -5},
+    "not a number": {"prompt_tokens": 4_000, "completion_tokens": 0.5},
 }
 
 
@@ -39,12 +39,12 @@ def test_a_usage_that_cannot_be_makes_the_cost_unknown(
 
 
 def test_no_more_tokens_are_cached_than_read(trace: Trace, rubric: Rubric) -> None:
-    details = {"prompt_tokens_details": {"cached_tokens": 900}}
-    usage = {"prompt_tokens": 100, "completion_tokens": 10.0, **details}
+    details = {"prompt_tokens_details": {"cached_tokens": 9_000}}
+    usage = {"prompt_tokens": 4_000, "completion_tokens": 10.0, **details}
     with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
         used = judged(server, trace, rubric, mode="tools", price_in=1.0, price_out=1.0).usage
-    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (100, 100, 10)
-    assert used.cost_usd == pytest.approx(110 / 1e6)
+    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (4_000, 4_000, 10)
+    assert used.cost_usd == pytest.approx(4_010 / 1e6)
 
 
 @pytest.mark.parametrize("mode", ["tools", "json_schema", "json"])
@@ -120,14 +120,14 @@ def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
 
 
 def test_the_budget_counts_failures_that_are_judged_again(annotate_cli: Cli, runs: Runs) -> None:
-    """Six traces that fail at 0.05 dollars each: a resumed run may not pay them all again."""
+    """Four traces that fail at 0.05 dollars each: a resumed run may not pay them all again."""
     usage = {"usage": {"prompt_tokens": 50_000, "completion_tokens": 0}}
     cut_off = replace(RIGHT, finish="length", more=usage)
     with OpenAIServer(scripted(cut_off)) as server:
-        more = llm(server, *ONE_DOLLAR, "--mode", "tools", "--max-cost", "0.32")
-        args = (runs(6), "--rubric", "comm_errors", *more, "--out", "out")
+        more = llm(server, *ONE_DOLLAR, "--mode", "tools", "--max-cost", "0.22")
+        args = (runs(4), "--rubric", "comm_errors", *more, "--out", "out")
         assert annotate_cli(*args).code == 1
-        assert (annotate_cli(*args, "--resume").code, len(server.seen)) == (3, 6)
+        assert (annotate_cli(*args, "--resume").code, len(server.seen)) == (3, 4)
 
 
 def test_two_addresses_that_differ_in_their_query_share_no_answer(

@@ -156,12 +156,12 @@ class TestRates:
         assert [n for n, at in enumerate(came) if at - begun < 0.15 * n - 0.005] == []
 
     def test_tokens_that_were_not_used_are_given_back(self, rubric: Rubric) -> None:
-        """A call is guessed at far more than 500 tokens, the six at 3,000, and takes 5."""
-        usage = {"usage": {"prompt_tokens": 4, "completion_tokens": 1}}
+        """A call is guessed at more than 3,500 tokens, and takes 2,700."""
+        usage = {"usage": {"prompt_tokens": 2_690, "completion_tokens": 10}}
         with OpenAIServer(lambda _: replace(NOTHING, more=usage)) as server:
             begun = time.monotonic()
-            judge_all(server, rubric, 6, Pace(1, tpm=60 * 50))
-        assert 5 * 5 / 50 <= time.monotonic() - begun < 5 * 500 / 50
+            judge_all(server, rubric, 6, Pace(1, tpm=60 * 6_750))
+        assert 5 * 2_700 / 6_750 <= time.monotonic() - begun < 5 * 3_500 / 6_750
 
 
 class TestTheWindow:

@@ -55,7 +55,7 @@ def test_a_language_model_finds_what_is_there(name: str) -> None:
 
     async def judged(address: str) -> Annotation:
         judge = LLMJudge(Options("frontier", address))
-        await judge.open()
+        await judge.open([RUBRIC])
         try:
             return await annotate(run.trace, RUBRIC, judge)
         finally:

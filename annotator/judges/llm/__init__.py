@@ -1,12 +1,13 @@
 """The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
 
 import asyncio
+import re
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from annotator.annotations import Usage, Verdict
-from annotator.errors import Pending, UnreadableTrace
+from annotator.errors import JudgeStopped, Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
@@ -15,13 +16,13 @@ from annotator.judges.llm.context import (
     SHRINKS,
     Reader,
     TooLong,
-    read_in_full,
 )
-from annotator.judges.llm.model import TYPICAL_ANSWER, Model
+from annotator.judges.llm.local import ServerContext, ask_context
+from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
-from annotator.judges.llm.settings import Options, headers_sha256
+from annotator.judges.llm.settings import Options, headers_sha256, is_local
 from annotator.judges.llm.windows import leave_open, merge
 from annotator.prompt_parts import measure_reading
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
@@ -30,6 +31,8 @@ from annotator.text import one_line
 from annotator.traces import Trace
 
 T = TypeVar("T")
+_ALIKE = 5  # traces that all fail in the same way, before any is judged, stop a run
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -61,7 +64,10 @@ class LLMJudge(Model):
 
     def __init__(self, options: Options, session: Session | None = None) -> None:
         super().__init__(options, session)
-        self._reader = Reader(options, options.context or self._listed.context)
+        self._context = options.context or self._listed.context
+        self._asked_context: ServerContext | None = None
+        self._alike: dict[str, str] | None = {}  # how the first traces failed, while they all do
+        self._reader = Reader(options, self._context)
 
     @property
     def id(self) -> str:
@@ -85,7 +91,7 @@ class LLMJudge(Model):
             "mode": options.mode,
             "reasks": options.reasks,
             "parameters": options.parameters(1),
-            "context": self._reader.context,
+            "context": self._context,
             "windows": options.windows,
             **layout,
             **facts,
@@ -100,14 +106,56 @@ class LLMJudge(Model):
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form and the API in which this endpoint answers, the price that costs were computed
-        with, and what bounds a call.
+        """The form and the API in which this endpoint answers, and the forms that it refused; the
+        context that it says it has; the price that costs were computed with, and what bounds a
+        call.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
         price = asdict(self.price) if self.price else None
         api = {"api": self.api} if self.api != options.api else {}
-        return {"mode": self.mode, **api, "price": price, **limits, "timeout": options.timeout}
+        learned: dict[str, Any] = {
+            "mode": self.mode,
+            **api,
+            "price": price,
+            **limits,
+            "timeout": options.timeout,
+        }
+        if self._refused:
+            learned["refused_modes"] = dict(self._refused)
+        if asked := self._asked_context:
+            learned |= {"context": asked.tokens, "context_from": asked.source}
+        return learned
+
+    def recall(self, learned: Mapping[str, Any]) -> None:
+        """See :meth:`annotator.judges.base.Judge.recall`."""
+        super().recall(learned)
+        if isinstance(tokens := learned.get("context"), int):
+            self._take_context(ServerContext(tokens, str(learned.get("context_from"))))
+
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
+        """Find out the form of answers (:meth:`annotator.judges.llm.model.Model.open`), and how
+        much a server on this machine reads, where nobody said so.
+
+        Raises:
+            JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
+        """
+        await super().open(rubrics)
+        options = self.options
+        local = is_local(options.base_url) or options.spoken.local
+        if self._context is not None or self.outbox or not local:
+            return
+        asked = await ask_context(options, self._key)
+        if asked and asked.assumed:  # a question loads the model; then it is known
+            await self._takes(self.mode, rubrics[0])
+            asked = await ask_context(options, self._key) or asked
+        if asked:
+            self._take_context(asked)
+
+    def _take_context(self, asked: ServerContext) -> None:
+        if self._context is None:
+            self._asked_context = asked
+            self._reader.context = asked.tokens
 
     @property
     def state(self) -> str:
@@ -138,7 +186,26 @@ class LLMJudge(Model):
         except BaseException:
             self.drop(judgement)
             raise
+        if words := self._fails_always(judgement, verdict):
+            self.file(judgement, verdict)
+            self.drop(judgement)
+            raise JudgeStopped(f"the first {_ALIKE} traces failed in the same way: {words}")
         return replace(verdict, usage=judgement.usage)
+
+    def _fails_always(self, judgement: Judgement, verdict: Verdict) -> str | None:
+        """Return how the first traces failed if they all failed in the same words, and this one
+        is the last of them; numbers may differ.
+        """
+        if self._alike is None or self.outbox:
+            return None
+        if not verdict.error:
+            self._alike = None
+            return None
+        self._alike[judgement.name] = _NUMBER.sub("#", verdict.error)
+        if len(set(self._alike.values())) > 1:
+            self._alike = None
+            return None
+        return verdict.error if len(self._alike) == _ALIKE else None
 
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
         """Let go of the answers to a judgement that failed: they are to be asked for again."""
@@ -215,7 +282,12 @@ class LLMJudge(Model):
         findings that do not stand will be rejected. Anything else is a failure.
         """
         asked: list[str] = []
-        verdict = await self._dialogue(judgement, prompt, asked)
+        while True:
+            try:
+                verdict = await self._dialogue(judgement, prompt, asked)
+                break
+            except FormChanged:  # at most once for each form
+                continue
         if verdict.error:
             judgement.bad += asked
         return verdict
@@ -236,11 +308,15 @@ class LLMJudge(Model):
                 raise self._reader.refused(reply, prompt)
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
-            before, answer = answer, answer_text(reply, self.mode)
+            before, answer = answer, answer_text(reply, question.mode)
             if answer and answer == before:
                 break  # it repeats itself, and would go on
             try:
-                return self._read(answer, judgement.trace, prompt)
+                if answer is None:
+                    calls = question.mode in ("tools", "named")
+                    what = "call the function exactly once" if calls else "one JSON object"
+                    raise Wrong(f"there is not one answer in it: {what}")
+                return read_answer(answer, judgement.trace, prompt)
             except Wrong as error:
                 if error.unread and (turn or not self.options.reasks):
                     raise self._reader.cut(prompt) from error
@@ -249,12 +325,6 @@ class LLMJudge(Model):
         if wrong.verdict is not None:
             return wrong.verdict
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
-
-    def _read(self, text: str | None, trace: Trace, prompt: Prompt) -> Verdict:
-        if text is None:
-            what = "call the function exactly once" if self.mode == "tools" else "one JSON object"
-            raise Wrong(f"there is not one answer in it: {what}")
-        return read_answer(text, trace, prompt)
 
     def _no_judgement(self, reply: Reply) -> str | None:
         """Return why a reply is no judgement, if it is none; asking again would not help."""
@@ -299,7 +369,10 @@ class LLMJudge(Model):
             if paid and self.outbox:  # an answer out of a batch does not know what it was
                 judgement.usage += Usage(retries=int(again))
             judgement.keys.append(key)
-            read_in_full(question.prompt, kept.reply, kept.usage.input_tokens)
+            if self.outbox:  # any other was checked before it was kept
+                self._reader.check(
+                    question.prompt, question.turns_text, kept.reply, kept.usage.input_tokens
+                )
             return kept.reply
         spent = Usage(retries=int(again))
 
@@ -310,7 +383,7 @@ class LLMJudge(Model):
 
         judgement.usage += spent
         reply = await self._asked(question, options, key, count)
-        read_in_full(question.prompt, reply, spent.input_tokens)
+        self._reader.check(question.prompt, question.turns_text, reply, spent.input_tokens)
         judgement.keys.append(key)
         if cache:
             cache.put(key, self.options.model, reply, spent, judgement.name)
@@ -325,7 +398,7 @@ class LLMJudge(Model):
         :meth:`annotator.judges.llm.context.Reader.prompts`.
         """
         auto = self.mode == "auto"
-        mode: Mode = (self._recall_mode() or "tools") if auto else self.mode
+        mode: Mode = (self._recall_mode() or self._forms[0]) if auto else self.mode
         expected = Usage()
         for prompt in self._reader.prompts(trace, rubric):
             key = Question(prompt, mode, sample).key(self.options)

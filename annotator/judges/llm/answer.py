@@ -22,7 +22,12 @@ from annotator.text import one_line
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
-_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_THINK, _END_OF_THOUGHT = "<think>", "</think>"
+# What some servers leave at the end of a text: tokens that ended it.
+_END = re.compile(
+    r"(?:\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<eos>"
+    r"|<end_of_turn>))+\s*\Z"
+)
 _FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
 Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
@@ -221,17 +226,9 @@ def schema_outlines() -> list[dict[str, Any]]:
     ] + [_SOURCES]
 
 
-class Probe(BaseModel):
-    """Say that you are ready."""
-
-    model_config = _CONFIG
-    answer: Literal["ready"]
-    number: Annotated[int, Field(ge=0, le=9)]
-
-
 def answer_text(reply: Reply, mode: Mode) -> str | None:
     """Return the JSON text of the one answer in a reply, or None if there is not exactly one."""
-    if mode == "tools":
+    if mode in ("tools", "named"):
         return reply.calls[0][2] if len(reply.calls) == 1 else None
     return _only_answer(reply.text)
 
@@ -257,10 +254,24 @@ def _only_answer(text: str) -> str | None:
     Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
     answered, gives a JSON that is not its answer.
     """
-    text = _THOUGHT.sub("", text, count=1)
+    text = _END.sub("", text)
+    if _is_object(text):
+        return text
+    text = _without_thought(text)
     blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
+    return answer if _is_object(answer) else None
+
+
+def _without_thought(text: str) -> str:
+    """Return what follows a thought that stands first; a server may have eaten its beginning."""
+    thought, end, rest = text.partition(_END_OF_THOUGHT)
+    first = thought.lstrip().startswith(_THINK) or _THINK not in thought
+    return rest if end and first else text
+
+
+def _is_object(text: str) -> bool:
     try:
-        return answer if isinstance(json.loads(answer), dict) else None
+        return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
-        return None
+        return False

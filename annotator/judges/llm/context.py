@@ -16,6 +16,7 @@ from annotator.annotations import Claim
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
+from annotator.judges.llm.truncation import PromptGauge
 from annotator.prompts import (
     NO_OBSERVATIONS,
     Observations,
@@ -35,7 +36,6 @@ LONGEST_ANSWER = 4_000  # tokens for an answer whose length nothing else limits
 SHRINKS = 6  # how often a prompt that was too long is made shorter
 LEAST = 2_000  # characters of a trace below which there is nothing to judge
 _FIXED_MARGIN = 1.1  # rubrics are plain prose: 4.6 bytes a token, counted as 4
-_MOST_PER_TOKEN = 8  # characters: of 88 real prompts the sparsest had 4.9
 
 BYTES_PER_TOKEN = 4.0
 """A typical text: 4.0 is the median of 88 real prompts in OpenAI's o200k (2.96 to 4.87)."""
@@ -82,6 +82,7 @@ class Reader:
         self._facts = options.facts
         self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
+        self._gauge = PromptGauge()
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
@@ -176,6 +177,24 @@ class Reader:
         words = "the answer does not repeat the tags of the prompt: the server cut it, it seems"
         return TooLong(words, int(len(prompt.user) * 0.7))
 
+    def check(self, prompt: Prompt, turns: str, reply: Reply, tokens: int) -> None:
+        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
+
+        ``turns``: what was said after the prompt. ``tokens``: what the server says that it read, 0
+        where it does not say.
+        """
+        if reply.too_long or not tokens:
+            return
+        size = len(prompt.system) + len(prompt.user) + len(turns)
+        if self._gauge.was_cut(size, tokens):
+            words = (
+                f"the server read {tokens} tokens of a prompt of {size} characters: its context is"
+                " too small for it, and it cuts without a word"
+            )
+            # Some leave half of what would have fitted. Where it was all, it is found out again.
+            asked = int(size / FEWEST_BYTES_PER_TOKEN)
+            raise self.refused(Reply(words, limit=2 * tokens, asked=asked), prompt)
+
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
         size, aside = len(prompt.user), len(prompt.aside)
@@ -219,18 +238,6 @@ def _without(prompt: Prompt, facts: Sequence[str]) -> Prompt:
         return prompt
     left_out = {"observations": sum(len(lines) for lines in facts)}
     return replace(prompt, truncated={**prompt.truncated, **left_out})
-
-
-def read_in_full(prompt: Prompt, reply: Reply, tokens: int) -> None:
-    """Raise :class:`CallFailed` if the server cut the prompt off without a word, as some do."""
-    most = max(20_000, _MOST_PER_TOKEN * tokens)
-    if reply.too_long or not tokens or prompt.at_most <= most:
-        return
-    if (size := len(prompt.user)) > most:
-        raise CallFailed(
-            f"the server read {tokens} tokens of a trace of {size} characters:"
-            " its context is too small for it"
-        )
 
 
 class Tokens:

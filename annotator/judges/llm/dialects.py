@@ -42,13 +42,23 @@ class Dialect:
     cap: str = "max_completion_tokens"
     seed: str = "seed"
     key_header: KeyHeader = "Authorization"
-    forms: tuple[Mode, ...] = ("tools", "json_schema", "json")
+    forms: tuple[Mode, ...] = ("json_schema", "tools", "named", "json")
     overflow: tuple[str, ...] = ()
     local: bool = False
     costs: bool = False
     thoughts_apart: bool = False
     cache_write: float = 1.0
     batch_url: str = "/v1/chat/completions"
+
+    def ladder(self, here: bool) -> tuple[Mode, ...]:
+        """Return the forms to try, in order.
+
+        ``strict`` first, but not on this machine (``here``): such servers hold to any schema, and
+        only the full one bounds its texts and lists, without which a small model goes on to the end
+        of its context.
+        """
+        strict: tuple[Mode, ...] = ("strict",)
+        return self.forms if here or "json_schema" not in self.forms else strict + self.forms
 
     def temperature(self, model: str, here: bool) -> float | None:
         """Return the temperature that is sent where the user gives none, None for the server's.
@@ -70,12 +80,11 @@ _VLLM = (
 )
 
 DIALECTS = (
-    Dialect("openai", (".openai.com",), forms=("json_schema", "tools", "json"), overflow=_OPENAI),
+    Dialect("openai", (".openai.com",), overflow=_OPENAI),
     Dialect(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
-        forms=("json_schema", "tools", "json"),
         overflow=_OPENAI,
         batch_url="/chat/completions",
     ),
@@ -84,7 +93,6 @@ DIALECTS = (
         (".mistral.ai",),
         cap="max_tokens",
         seed="random_seed",
-        forms=("json_schema", "tools", "json"),
         overflow=(
             r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
         ),
@@ -93,7 +101,6 @@ DIALECTS = (
         "gemini",
         ("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
         cap="max_tokens",
-        forms=("json_schema", "tools", "json"),
         overflow=(
             r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
             r" \(?(?P<limit>\d+)",
@@ -104,7 +111,6 @@ DIALECTS = (
         "openrouter",
         (".openrouter.ai",),
         cap="max_tokens",
-        forms=("json_schema", "tools", "json"),
         overflow=(
             r"maximum context length is (?P<limit>\d+) tokens.*?requested about (?P<asked>\d+)",
         ),
@@ -138,11 +144,10 @@ DIALECTS = (
         overflow=(r"exceed_context_size_error", r"exceeds the available context size"),
         local=True,
     ),
-    Dialect("vllm", (":8000",), forms=("json_schema", "tools", "json"), overflow=_VLLM, local=True),
+    Dialect("vllm", (":8000",), overflow=_VLLM, local=True),
     Dialect(
         "sglang",
         (":30000",),
-        forms=("json_schema", "tools", "json"),
         overflow=(
             r"input \((?P<asked>\d+) tokens\) is longer than the model's context length"
             r" \((?P<limit>\d+)",
@@ -155,7 +160,7 @@ DIALECTS = (
         "anthropic",
         (".anthropic.com",),
         cap="max_tokens",
-        forms=("tools", "json"),  # it ignores response_format
+        forms=("tools", "named", "json"),  # it ignores response_format
         overflow=(
             r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
             r"exceed context limit: (?P<asked>\d+) \+ \d+ > (?P<limit>\d+)",

@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pydantic_core import to_json
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.base import MODES, Mode
-from annotator.judges.llm.answer import Probe, answer_text
+from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
 from annotator.judges.llm.cache import MODE
 from annotator.judges.llm.context import (
     BYTES_PER_TOKEN,
@@ -32,6 +33,7 @@ from annotator.judges.llm.settings import (
     without_secrets,
 )
 from annotator.prompts import tiny_question
+from annotator.rubrics import Rubric
 from annotator.text import one_line
 
 if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
@@ -40,6 +42,18 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
 TYPICAL_ANSWER = 400  # tokens
 _UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of
 _LONG_ANSWER = 8_000  # what a budget sets aside for the first one, thoughts included
+
+# The surest first. A function that is named comes late: some servers skip a model's thoughts then.
+# How servers say that it is the form that they do not take.
+_OF_FORM = re.compile(
+    r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
+    r"|structured.?output",
+    re.IGNORECASE,
+)
+
+
+class FormChanged(Exception):
+    """The server does not take questions in this form: ask again in the one that is taken now."""
 
 
 class Model:
@@ -56,6 +70,7 @@ class Model:
         self.mode: Mode = options.mode
         self._overhead = Usage()
         self._in_doubt = False  # whether the mode was found out while the server failed
+        self._refused: dict[Mode, str] = {}  # forms that a real request was refused in, and why
         url = check_url(options.base_url)
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
         if not self.session.offline:
@@ -99,13 +114,18 @@ class Model:
         session = self.session
         return Endpoint(self.options, self._key, session.pace, session.budget, self.price)
 
-    async def open(self) -> None:
-        """Find out, with two tiny questions at most, in which form this endpoint answers.
+    @property
+    def _forms(self) -> tuple[Mode, ...]:
+        return self.options.spoken.ladder(is_local(self.options.base_url))
 
-        The forms that its dialect takes, in that order; plain JSON with the schema in the prompt
-        asks nothing of a server and needs no call. A server can fail at a form in three ways: an
-        error, a 500, or an answer in plain text that ignores it. What it was found to do is cached
-        with the answers. Questions that go into a batch use a JSON schema.
+    async def open(self, rubrics: Sequence[Rubric]) -> None:
+        """Find out, with a few tiny questions, in which form this endpoint answers: the real form,
+        of the rubric with the longest schema.
+
+        Plain JSON with the schema in the prompt asks nothing of a server and needs no call. A
+        server can fail at a form in three ways: an error, a 500, or an answer in plain text that
+        ignores it. What it was found to do is cached with the answers. Questions that go into a
+        batch use a JSON schema.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
@@ -115,18 +135,22 @@ class Model:
         if self.outbox:
             self.mode = "json_schema"
             return
-        cache = self.session.cache
         if cached := self._recall_mode():
             self.mode = cached
             return
-        spent = self._overhead
-        for mode in self.options.spoken.forms[:-1]:
-            if await self._answers_in(mode):
+        considered = self.options.considered
+        rubric = max(rubrics, key=lambda rubric: len(answer_schema(rubric, considered)))
+        for mode in self._forms[:-1]:
+            if await self._answers_in(mode, rubric):
                 self.mode = mode
                 break
         else:
             self.mode = "json"
-        if cache and self._overhead.calls > spent.calls and not self._in_doubt:
+        if not self._in_doubt:
+            self._remember_mode()
+
+    def _remember_mode(self) -> None:
+        if cache := self.session.cache:
             cache.put(self._mode_key, self.options.model, Reply(self.mode), Usage(), "")
             cache.recorded([self._mode_key])
 
@@ -141,20 +165,25 @@ class Model:
         decides = f"{self.options.identity(1)} {libraries()} {tiny_question()}"
         return f"{MODE}{hashlib.sha256(decides.encode()).hexdigest()}"
 
-    async def _answers_in(self, mode: Mode) -> bool:
+    async def _answers_in(self, mode: Mode, rubric: Rubric) -> bool:
         """Ask a tiny question in one form; return whether the answer came in it."""
         try:
-            Probe.model_validate_json(answer_text(await self._tiny(mode), mode) or "")
+            reply = await self._tiny(mode, rubric)
+            if reply.finish == "length":  # it was cut off: how it begins tells
+                return bool(reply.calls) or reply.text.lstrip().startswith("{")
+            answer_model(rubric, self.options.considered).model_validate_json(
+                answer_text(reply, mode) or ""
+            )
         except (CallFailed, ValueError) as error:
             # A 500 may be a server's way to reject a form, or an outage.
             self._in_doubt |= isinstance(error, ModeRefused) and error.status >= 500
             return False
         return True
 
-    async def _takes(self, mode: Mode) -> bool:
+    async def _takes(self, mode: Mode, rubric: Rubric) -> bool:
         """Whether the server takes a tiny question in one form, whatever it answers."""
         try:
-            await self._tiny(mode)
+            await self._tiny(mode, rubric)
         except CallFailed:
             return False
         return True
@@ -165,17 +194,22 @@ class Model:
         found_out = "_endpoint" in self.__dict__ and self._endpoint.by_responses
         return "responses" if found_out else self.options.api
 
-    async def _tiny(self, mode: Mode) -> Reply:
-        """Return the reply to a tiny question.
+    async def _tiny(self, mode: Mode, rubric: Rubric) -> Reply:
+        """Return the reply to a tiny question in the form of the answers by a rubric.
 
         Raises:
             JudgeStopped: the server does not answer it.
             CallFailed: it does not take it.
         """
         messages = [{"role": "user", "content": tiny_question()}]
-        body = {"model": self.options.model, "messages": messages, **form_of(Probe, mode)}
+        body = {
+            "model": self.options.model,
+            "messages": messages,
+            **form_of(answer_model(rubric, self.options.considered), mode),
+        }
         body |= self.options.parameters(1)
-        call = self._expected(1_000, 300, tiny=True)
+        tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
+        call = self._expected(tokens, tokens, tiny=True)
         try:
             return await self._endpoint.complete(to_json(body), call, self._spent)
         except Unavailable as error:
@@ -205,14 +239,35 @@ class Model:
                 return await self._endpoint.complete(data, call, count)
             except Unavailable:
                 # Is it this trace, or would it be so for every trace? A tiny question tells.
-                await self._takes(self.mode)
+                await self._takes(question.mode, question.prompt.rubric)
                 raise
             except ModeRefused as error:
-                if not await self._takes(self.mode):
-                    if self.session.cache:
-                        self.session.cache.forget([self._mode_key])
-                    raise JudgeStopped(f"{error}{self._sent_settings()}") from error
+                await self._step_down(question, error)
                 raise
+
+    async def _step_down(self, question: Question, error: ModeRefused) -> None:
+        """Take the next form if it is the form of a question that the server refuses; return if it
+        refuses this one question.
+
+        Raises:
+            FormChanged: the question is to be asked again, in the form that is taken now.
+            JudgeStopped: it would refuse every question.
+        """
+        mode, rubric = question.mode, question.prompt.rubric
+        lower = self._forms[self._forms.index(mode) + 1 :] if mode in self._forms else ()
+        below = next(iter(lower if self.options.mode == "auto" else ()), None)
+        if mode == self.mode and not (below and _OF_FORM.search(str(error))):
+            if await self._takes(mode, rubric):
+                return
+            if mode == self.mode and not (below and await self._takes(below, rubric)):
+                if self.session.cache:
+                    self.session.cache.forget([self._mode_key])
+                raise JudgeStopped(f"{error}{self._sent_settings()}") from error
+        if mode == self.mode and below:  # else another question was refused before
+            self._refused[mode] = one_line(str(error), 300)
+            self.mode = below
+            self._remember_mode()
+        raise FormChanged
 
     def _sent_settings(self) -> str:
         sent, sent_to = self.options.parameters(1), self.options.model

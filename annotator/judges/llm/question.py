@@ -42,6 +42,11 @@ class Question:
         words = ask_again(str(wrong), quotes=wrong.verdict is not None)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
 
+    @property
+    def turns_text(self) -> str:
+        """What follows the prompt."""
+        return "".join(turn.reply.text + turn.words for turn in self.turns)
+
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
@@ -67,7 +72,7 @@ class Question:
 
 def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
     """Return a wrong answer and what was said to it as messages."""
-    if mode != "tools" or not turn.reply.calls:
+    if mode not in ("tools", "named") or not turn.reply.calls:
         answer = turn.reply.text or "(no answer)"
         return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
     calls = [
@@ -127,13 +132,56 @@ def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
     instructor makes them, once and not for every call, where it would build a new class and a new
     schema each time. It sees no trace, and what it would say to the model is not sent: every word
     that is stands in /prompts.
+
+    Two forms it does not have. ``strict`` is its JSON schema without what providers that hold to a
+    schema strictly do not take; lengths are then held to when the answer is read. ``tools``
+    demands a call and leaves it to the model which: a server that is told the function makes the
+    model begin with its arguments, and a model that thinks first could not.
     """
     from instructor import Mode as Form
     from instructor.processing import handle_response_model
 
     # The last: the schema stands in the prompt; a plain or a fenced JSON answer is taken.
-    forms = {"tools": Form.TOOLS, "json_schema": Form.JSON_SCHEMA, "json": Form.MD_JSON}
+    forms = {
+        **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
+        **dict.fromkeys(("tools", "named"), Form.TOOLS),
+        "json": Form.MD_JSON,
+    }
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
     _, request = handle_response_model(model, mode=forms[mode], messages=nothing)
-    return {key: value for key, value in request.items() if key != "messages"}
+    form = {key: value for key, value in request.items() if key != "messages"}
+    if mode == "tools":
+        form["tool_choice"] = "required"
+    if mode == "strict":
+        asked = form["response_format"]["json_schema"]
+        lean = {**asked, "schema": _make_lean(asked["schema"]), "strict": True}
+        form["response_format"] = {"type": "json_schema", "json_schema": lean}
+    return form
+
+
+def _make_lean(schema: Any) -> Any:
+    """Return a JSON schema with nothing but what every provider takes under ``strict``: types,
+    enums, descriptions, and objects whose fields are all required and that have no others.
+    """
+    if isinstance(schema, list):
+        return [_make_lean(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    lean = {name: value for name, value in schema.items() if name in _STRICT}
+    for name in ("$defs", "properties"):  # whose keys are names of the answer's own
+        if name in lean:
+            lean[name] = {key: _make_lean(part) for key, part in lean[name].items()}
+    for name in ("items", "anyOf"):
+        if name in lean:
+            lean[name] = _make_lean(lean[name])
+    if "const" in schema:
+        lean["enum"] = [schema["const"]]
+    if "properties" in lean:
+        lean |= {"required": list(lean["properties"]), "additionalProperties": False}
+    return lean
+
+
+_STRICT = frozenset(
+    ["$defs", "$ref", "type", "properties", "items", "anyOf", "enum", "description"]
+)

@@ -112,13 +112,24 @@ def read_reply(body: object) -> Reply:
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(f"the server says: {one_line(str(broken.get('message')), 300)}")
     finish = storable(str(choice.get("finish_reason") or "stop"))
-    content = message.get("content")
+    # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
-        storable(content) if isinstance(content, str) else "",
+        storable(_join_text(message.get("content"))),
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(str(message.get("refusal") or "")),
         "length" if finish.lower() in _CUT else finish,
     )
+
+
+def _join_text(content: object) -> str:
+    """Return the text of a message's content, which may be a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _tool_calls(value: object) -> list[tuple[str, str, str]]:
