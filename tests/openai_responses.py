@@ -34,7 +34,7 @@ def as_chat(body: dict[str, Any]) -> dict[str, Any]:
     chat = {"model": body["model"], "messages": messages, "sent": body}
     if tools := body.get("tools"):
         chat["tools"] = [{"type": "function", "function": tool} for tool in tools]
-        assert body["tool_choice"] == "required"
+        chat["tool_choice"] = body["tool_choice"]
     if form := body.get("text", {}).get("format"):
         assert {"name", "schema"} <= form.keys()
         chat["response_format"] = {"type": form["type"], "json_schema": form}

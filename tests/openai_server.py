@@ -15,9 +15,6 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from annotator.prompts import render
-from annotator.rubrics import Rubric
-from annotator.traces import Trace
 from tests.openai_batches import Batches
 from tests.openai_responses import as_chat, as_response, unknown_field
 
@@ -79,6 +76,12 @@ class Request:
         lines = self.system.splitlines()[:1] + self.user.splitlines()
         return dict(line.split(": ") for line in lines if re.match("(first|last)_tag: ", line))
 
+    def fill_in(self, text: str) -> str:
+        """Return what is sent with the tags of the prompt."""
+        for name, tag in ({} if self.is_probe else self.tags).items():
+            text = text.replace(TAGS[name], tag)
+        return text
+
     @property
     def reask(self) -> str | None:
         """What we told the model to correct, if this is a re-ask."""
@@ -123,6 +126,10 @@ class Reply:
 
 Responder = Callable[[Request], Reply]
 
+# What an answer has besides its findings. The server puts the prompt's own tags in their place,
+# wherever they stand in what it sends.
+TAGS = {"first_tag": "FIRST TAG", "last_tag": "LAST TAG", "considered": []}
+
 
 def finding(code: str, *quotes: tuple[str, str], label: str | None = None) -> Reply:
     """An answer with one finding; quotes are (source, text)."""
@@ -131,17 +138,10 @@ def finding(code: str, *quotes: tuple[str, str], label: str | None = None) -> Re
         "quotes": [{"source": source, "text": text} for source, text in quotes],
         "rationale": "as the quotes show",
     }
-    return Reply(answer={"findings": [one], "label": label or code})
+    return Reply(answer=TAGS | {"findings": [one], "label": label or code})
 
 
-def complete(answer: Any, trace: Trace, rubric: Rubric) -> dict[str, Any]:
-    """Return an answer with what it has to have besides: the tags of the prompt."""
-    prompt = render(trace, rubric)
-    tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
-    return {**tags, "considered": [], **answer}
-
-
-NOTHING = Reply(answer={"findings": [], "label": "none"})
+NOTHING = Reply(answer=TAGS | {"findings": [], "label": "none"})
 
 
 def least_answer(schema: dict[str, Any], root: dict[str, Any] | None = None) -> Any:
@@ -273,7 +273,8 @@ class OpenAIServer:
             http.transport.close()
             return web.Response()
         if reply.body is not None:
-            data = reply.body.encode() if isinstance(reply.body, str) else reply.body
+            text = reply.body
+            data = request.fill_in(text).encode() if isinstance(text, str) else text
             headers = {"Content-Type": "application/json"} | reply.headers
             return web.Response(body=data, status=reply.status, headers=headers)
         if reply.status != 200:
@@ -308,8 +309,8 @@ class OpenAIServer:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         finish = "stop"
         answer = reply.answer
-        if isinstance(answer, dict) and "findings" in answer and not request.is_probe:
-            answer = request.tags | {"considered": []} | answer
+        if isinstance(answer, dict) and "findings" in answer:
+            answer = TAGS | answer
         answer = answer if answer is None else json.dumps(answer)
         if reply.refusal is not None:
             message["refusal"] = reply.refusal
@@ -345,4 +346,4 @@ class OpenAIServer:
                 "prompt_tokens_details": {"cached_tokens": 0},
             },
         }
-        return body | reply.more
+        return json.loads(request.fill_in(json.dumps(body | reply.more)))

@@ -11,7 +11,7 @@ from annotator.errors import AnnotatorError
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 from tests.judges.test_llm import RIGHT, judged, scripted
-from tests.openai_server import OpenAIServer, Reply, Request, complete
+from tests.openai_server import OpenAIServer, Reply, Request
 
 KEY = "sk-very-SECRET"
 
@@ -150,10 +150,12 @@ def test_an_answer_is_read_to_16_mb(trace: Trace, rubric: Rubric, reply: Reply) 
 def test_a_packed_answer_is_read(trace: Trace, rubric: Rubric) -> None:
     def respond(request: Request) -> Reply:
         assert request.headers["Accept-Encoding"] == "gzip, deflate"
-        answer = complete(RIGHT.answer, trace, rubric)
+        answer = RIGHT.answer
         call = {"function": {"name": "x", "arguments": json.dumps(answer)}}
-        body = json.dumps({"choices": [{"message": {"tool_calls": [call]}}]}).encode()
-        return Reply(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+        body = json.dumps({"choices": [{"message": {"tool_calls": [call]}}]})
+        return Reply(
+            body=gzip.compress(request.fill_in(body).encode()), headers={"Content-Encoding": "gzip"}
+        )
 
     with OpenAIServer(respond) as server:
         assert judged(server, trace, rubric, mode="tools").status == "labelled"
@@ -161,7 +163,7 @@ def test_a_packed_answer_is_read(trace: Trace, rubric: Rubric) -> None:
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain; charset=utf-8", "x"])
 def test_json_is_read_whatever_the_server_calls_it(trace: Trace, rubric: Rubric, kind: str) -> None:
-    answer = complete(RIGHT.answer, trace, rubric)
+    answer = RIGHT.answer
     message = {"choices": [{"message": {"content": json.dumps(answer)}}]}
     reply = Reply(body=json.dumps(message), headers={"Content-Type": kind})
     with OpenAIServer(scripted(reply)) as server:

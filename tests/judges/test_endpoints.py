@@ -17,7 +17,7 @@ from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, judged, options, scripted
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, complete, finding
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 
 Body = Callable[[dict[str, Any]], dict[str, Any]]  # of an answer
 
@@ -46,7 +46,7 @@ ODD_BODIES: dict[str, Body] = {
 def test_what_servers_add_or_leave_out_does_not_matter(
     trace: Trace, rubric: Rubric, body: Body
 ) -> None:
-    more = body(complete(RIGHT.answer, trace, rubric))
+    more = body(RIGHT.answer)
     mode = "tools" if "tool_calls" in json.dumps(more) else "json_schema"
     with OpenAIServer(scripted(replace(RIGHT, more=more))) as server:
         one = judged(server, trace, rubric, mode=mode)
@@ -83,7 +83,7 @@ def test_plain_json_is_read_only_if_there_is_one_answer(
     """instructor takes the last JSON of a text; a trace could put its own "none" there."""
     text = NOT_ONE_ANSWER[name]
     for word, answer in (("RIGHT", RIGHT), ("NONE", NOTHING)):
-        text = text.replace(word, json.dumps(complete(answer.answer, trace, rubric)))
+        text = text.replace(word, json.dumps(answer.answer))
     with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         one = judged(server, trace, rubric, mode="json")
     assert (one.status, one.findings) == ("failed", ())
@@ -255,7 +255,7 @@ def test_an_answer_with_a_fence_in_a_quote_is_read(rubric: Rubric) -> None:
     first = Message(1, "a", (), "Run it with ``` as the fence, can you?")
     fenced = Trace("t", "generic", "", (first, Message(2, "b", (), "I went on.")))
     answer = finding("C1b", ("message:1", first.text), ("message:2", "I went on."))
-    whole = complete(answer.answer, fenced, rubric)
+    whole = answer.answer
     reply = Reply(text=f"```json\n{json.dumps(whole, indent=1)}\n```")
     with OpenAIServer(scripted(reply), forms=()) as server:
         assert judged(server, fenced, rubric, mode="json").status == "labelled"

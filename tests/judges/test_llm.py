@@ -21,7 +21,6 @@ from tests.openai_server import (
     Reply,
     Request,
     Responder,
-    complete,
     finding,
 )
 
@@ -304,7 +303,7 @@ def test_auto_finds_the_form_once_and_stays_with_it(
     ],
 )
 def test_plain_mode_reads_bare_and_fenced_json(trace: Trace, rubric: Rubric, fence: str) -> None:
-    text = fence.replace("{}", json.dumps(complete(RIGHT.answer, trace, rubric)))
+    text = fence.replace("{}", json.dumps(RIGHT.answer))
     with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         assert judged(server, trace, rubric, mode="json").primary == "C1b"
 

@@ -288,7 +288,8 @@ class TestTheBudget:
         over = 7 * 29_500 / 1e6 if tokens is thoughtful else 0.0
         bill = Bill(responder, tokens)
         with OpenAIServer(bill) as server:
-            given = llm(server, *ONE_DOLLAR, *more, "--max-cost", "0.27", "--attempts", "5")
+            more = (*ONE_DOLLAR, *more, "--context", "99999", "--attempts", "5")
+            given = llm(server, *more, "--max-cost", "0.27")
             done = annotate_cli(*ARGS, *given, "--out", "out")
         assert 0.1 < bill.dollars <= 0.27 + over
         judged = statuses(Path("out"))["labelled"]
@@ -370,7 +371,8 @@ class TestTheBudget:
         file.write_text(f"{{price_out: 1, models: [{models}]}}")
         bill = Bill(scripted(RIGHT), lambda one: (DEAR * (one.body["model"] == "dear") + 9, 0, 0))
         with OpenAIServer(bill) as server:
-            given = (*llm(server)[2:], *TOOLS, "--judge-file", str(file), "--max-cost", "0.27")
+            more = (*TOOLS, "--context", "99999", "--judge-file", str(file), "--max-cost", "0.27")
+            given = (*llm(server)[2:], *more)
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
         assert 0.2 <= bill.dollars <= 0.27
 
@@ -477,7 +479,7 @@ class TestTheForecast:
         bill = Bill(scripted(RIGHT), lambda one: (1_000, 0, 100 * one.n))
         with OpenAIServer(bill) as server:
             priced = ("--price-in", "2", "--price-out", "8", "--failed-only")
-            args = (*ARGS, *llm(server, *TOOLS, *priced))
+            args = (*ARGS, *llm(server, *TOOLS, *priced, "--context", "99999"))
             tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
             assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
             once = [request.user for request in server.seen]

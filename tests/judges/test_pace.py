@@ -43,7 +43,7 @@ def judge_all(
     """Judge so many traces at once, as a run of that concurrency does."""
 
     async def all_of_them() -> list[Annotation]:
-        given = {"mode": "tools", "attempts": 8} | changes
+        given = {"mode": "tools", "attempts": 8, "context": 99_999} | changes
         judge = LLMJudge(options(server, **given), Session(pace or Pace()))
         try:
             return await asyncio.gather(*(annotate(one, rubric, judge) for one in talks(count)))

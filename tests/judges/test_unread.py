@@ -12,6 +12,7 @@ from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
+from annotator.runs.manifest import Standards
 from annotator.traces import Trace
 from tests.conftest import Done
 from tests.judges.test_llm import judged, options
@@ -44,7 +45,8 @@ def judge_in_turn(server: OpenAIServer, traces: list[Trace], rubric: Rubric) -> 
     async def judge_all() -> list[Annotation]:
         judge = LLMJudge(options(server, mode="json_schema"))
         try:
-            return [await annotate(trace, rubric, judge) for trace in traces]
+            whole = Standards(least_read=0)  # what is read in part counts, too
+            return [await annotate(trace, rubric, judge, whole) for trace in traces]
         finally:
             await judge.close()
 
@@ -86,7 +88,7 @@ def test_one_that_is_always_cut_fails_with_its_reason(rubric: Rubric) -> None:
 def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric) -> None:
     """Of the first such prompt nobody can know it; of the second it is known."""
     traces = [replace(long(patch=1_000 * n), id=f"t{n}") for n in (1, 2, 3, 4)]
-    with OpenAIServer(cutting(16_500, 16_500)) as server:
+    with OpenAIServer(cutting(18_000, 18_000)) as server:
         found = judge_in_turn(server, traces, rubric)
     assert [one.status for one in found][1:] == ["labelled"] * 3
 
@@ -95,7 +97,7 @@ def test_what_complete_prompts_show_makes_the_bound_sharper(rubric: Rubric) -> N
     """Of a tokenizer with 3.2 characters a token, 4.6 are too many."""
     traces = [replace(long(patch=300 * n), id=f"t{n}") for n in range(9)]
     cut = replace(long(patch=40_000), id="cut")
-    with OpenAIServer(cutting(24_500, 24_300, 3.2)) as server:
+    with OpenAIServer(cutting(27_000, 26_800, 3.2)) as server:
         *before, last = judge_in_turn(server, [*traces, cut], rubric)
         assert {(one.status, one.usage.calls) for one in before} == {("labelled", 1)}
         assert (last.status, last.usage.calls > 1) == ("labelled", True)

@@ -83,6 +83,7 @@ class Reader:
         self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
         self._gauge = PromptGauge()
+        self._told = options.context is not None
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
@@ -181,15 +182,17 @@ class Reader:
         """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
 
         ``turns``: what was said after the prompt. ``tokens``: what the server says that it read, 0
-        where it does not say.
+        where it does not say. Where the user says how much it reads, its count is not held against
+        it: some count only what they had not cached.
         """
-        if reply.too_long or not tokens:
+        if reply.too_long or not tokens or self._told:
             return
         size = len(prompt.system) + len(prompt.user) + len(turns)
         if self._gauge.was_cut(size, tokens):
             words = (
                 f"the server read {tokens} tokens of a prompt of {size} characters: its context is"
-                " too small for it, and it cuts without a word"
+                " too small for it, and it cuts without a word (if it reads more than it says, give"
+                " --context)"
             )
             # Some leave half of what would have fitted. Where it was all, it is found out again.
             asked = int(size / FEWEST_BYTES_PER_TOKEN)

@@ -44,7 +44,7 @@ _ONLY_RESPONSES = re.compile(
 )
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
-_FORM = re.compile(r"tool|function|response_format|json|structured", re.IGNORECASE)
+_FORM = re.compile(r"tool|function|response_format|json|structured|strict", re.IGNORECASE)
 
 
 class _NoConnection(Transient):
