@@ -39,6 +39,15 @@ def one_line(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """Return ``text`` with its lines and tabs, safe on a terminal: every other control character
+    and direction mark becomes U+FFFD. The length is unchanged.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
 def unprintable_escaped(json_text: str) -> str:
     """Return JSON with control characters, direction marks and lone surrogates escaped.
 

@@ -13,6 +13,7 @@ from annotator.cli.choices import PluginChoice
 from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
 from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
+from annotator.prompts import Considered
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -127,6 +128,16 @@ _SETTINGS = (
         default=None,
         help="Show the model, after the trace and apart from it, the facts that annotate facts"
         " prints.",
+    ),
+    click.option(
+        "--considered",
+        type=click.Choice(get_args(Considered)),
+        help="What an answer goes through before it decides.  [default: codes]",
+    ),
+    click.option(
+        "--rubric-last/--rubric-first",
+        default=None,
+        help="Put the rubric after the trace, where no provider can cache it.",
     ),
     click.option(
         "--reasks",
