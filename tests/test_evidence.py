@@ -888,3 +888,81 @@ def test_a_quote_that_crosses_a_break_is_found_right_behind_it():
     message = Message(1, "b", (), "I'll done done done", breaks=(9,))
     found = locate("done done", Trace("t", "generic", "", (message,)))
     assert [(one.start, one.end) for one in found] == [(10, 19)]
+
+
+# --- where the quotes of a finding come from
+
+PLACES = {
+    "repeated": {
+        "places": [["messages"], ["messages"]],
+        "authors": "same",
+        "separate_messages": True,
+    },
+    "ignored": {
+        "places": [["messages"], ["messages"]],
+        "authors": "different",
+        "separate_messages": True,
+    },
+    "refuted": {"places": [["messages"], ["messages", "patches", "outcome"]]},
+    "doubled": {
+        "places": [["messages", "patches"], ["messages", "patches"]],
+        "authors": "different",
+    },
+    "broken": {"places": [["patches"], ["outcome"]]},
+}
+PLACES_RUBRIC = Rubric.model_validate(
+    {
+        **RUBRIC.model_dump(exclude={"codes", "precedence"}),
+        "min_quotes": 1,
+        "choice": "many",
+        "precedence": [],
+        "codes": [{"id": name, **CODE, **fields} for name, fields in PLACES.items()],
+    }
+)
+ASK = ("I take the parser", "message:1")
+MORE = ("You take the printer", "message:1")
+REPLY = ("Fine, I take the printer now", "message:2")
+OWNED = ("The parser is mine", "message:4")
+LINE, THEIRS = ("+parser = 1", "patch:agent1"), ("+printer = 1", "patch:agent2")
+REPORT = ("CONFLICT in main.py", "outcome")
+
+
+@pytest.mark.parametrize(
+    ("code", "quotes", "fills"),
+    [
+        ("repeated", (ASK, OWNED), True),
+        ("repeated", (ASK, MORE), False),  # one message
+        ("repeated", (ASK, REPLY), False),  # two agents
+        ("repeated", (ASK, REPLY, OWNED), True),  # with one more beside
+        ("repeated", (ASK, LINE), False),
+        ("ignored", (ASK, REPLY), True),
+        ("ignored", (ASK, OWNED), False),
+        ("ignored", (ASK, THEIRS), False),  # a line is no reply
+        ("refuted", (ASK, REPORT), True),
+        ("refuted", (REPORT, ASK), True),  # in any order
+        ("refuted", (ASK, MORE), True),
+        ("refuted", (LINE, REPORT), False),
+        ("doubled", (LINE, THEIRS), True),
+        ("doubled", (ASK, THEIRS), True),
+        ("doubled", (ASK, LINE), False),
+        ("doubled", (ASK, REPORT), False),
+        ("broken", (LINE, REPORT), True),
+        ("broken", (LINE, THEIRS), False),
+        ("broken", (LINE,), False),
+    ],
+)
+def test_the_quotes_of_a_finding_fill_its_places(code, quotes, fills):
+    more = Message(4, "agent1", ("agent2",), "The parser is mine.")
+    trace = replace(TRACE, messages=(*TRACE.messages, more))
+    _, wrong = verify(claim(code, *quotes), trace, PLACES_RUBRIC)
+    assert (wrong == []) == fills
+    if not fills and len(quotes) > 1:
+        assert wrong == [f"{code}: quotes needed: {PLACES_RUBRIC.describe_quotes(code)}"]
+
+
+def test_a_passage_that_stands_in_one_other_source_only_is_moved():
+    evidence, wrong = verify(claim("free", ("I take the parser", "message:2")), TRACE, RUBRIC)
+    assert wrong == []
+    assert [(item.source, item.match) for item in evidence] == [("message:1", "moved")]
+    twice = talk("I take it all", "nothing", "I take it all")
+    assert verify(claim("free", ("I take it all", "message:2")), twice, RUBRIC)[1]

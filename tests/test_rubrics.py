@@ -185,6 +185,14 @@ BROKEN = {
         {"codes": code(must_quote=["letters"])},
         "codes.late.must_quote.0: Input should be 'messages'",
     ),
+    "place not allowed": (
+        {"codes": code(places=[["messages"], ["tools"]])},
+        "codes.late.places: 'tools' is not in quote_from",
+    ),
+    "authors of one place": (
+        {"codes": code(places=[["messages"]], authors="same")},
+        "codes.late: authors and separate_messages need two places",
+    ),
     "must_quote not allowed": (
         {"codes": code(must_quote=["tools"])},
         "codes.late.must_quote: 'tools' is not in quote_from",

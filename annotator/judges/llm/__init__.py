@@ -309,7 +309,7 @@ class LLMJudge(Model):
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
             before, answer = answer, answer_text(reply, question.mode)
-            if answer and answer == before:
+            if answer and answer == before and not wrong.unread:
                 break  # it repeats itself, and would go on
             try:
                 if answer is None:
