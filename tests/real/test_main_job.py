@@ -109,17 +109,17 @@ def behave(request: Request) -> tuple[str, Reply]:
     kind = kinds[int(sha256(request.user.encode()).hexdigest(), 16) % len(kinds)]
     one, two = long[0], long[1]
     first, second = (" ".join(words(part)[2:10]) for part in (one, two))
-    right = finding("C4a", (one.source, first), (two.source, second))
+    right = finding("C3a", (one.source, first), (two.source, second))
     again = len([r for r in request.messages if r["role"] == "user"]) > 1
     return kind, {
         "true": right,
         "true typed": finding(
-            "C4a", (one.source, f"“{first.upper()}…”"), (two.source, f"*{second}*")
+            "C3a", (one.source, f"“{first.upper()}…”"), (two.source, f"*{second}*")
         ),
-        "paraphrase": finding("C4a", (one.source, first + " indeed"), (two.source, second)),
-        "wrong message": finding("C4a", (two.source, first), (two.source, second)),
+        "paraphrase": finding("C3a", (one.source, first + " indeed"), (two.source, second)),
+        "wrong message": finding("C3a", (two.source, first), (two.source, second)),
         "own prompt": finding(
-            "C4a", (one.source, "People publish statistics"), (two.source, second)
+            "C3a", (one.source, "People publish statistics"), (two.source, second)
         ),
         "unknown code": finding("C5", (one.source, first), (two.source, second)),
         "empty": Reply(text=""),
@@ -135,9 +135,9 @@ def behave(request: Request) -> tuple[str, Reply]:
 MEANT = {
     "true": {"labelled"},
     "true typed": {"labelled"},
-    "paraphrase": {"none"},  # judged, and its one finding rejected
-    "wrong message": {"none", "labelled"},  # labelled where both messages hold the words
-    "own prompt": {"none"},
+    "paraphrase": {"undecided"},  # judged, and its one finding rejected
+    "wrong message": {"labelled", "undecided"},  # moved, unless the words stand in a third, too
+    "own prompt": {"undecided"},
     "unknown code": {"failed"},
     "empty": {"failed"},
     "refusal": {"failed"},
@@ -167,7 +167,7 @@ def test_a_judge_that_does_everything_wrong(
                 parts = [p for p in request.parts if p.source.startswith("message:")]
                 one, two = [p for p in parts if len(words(p)) >= 12][:2]
                 quotes = ((p.source, " ".join(words(p)[2:10])) for p in (one, two))
-                return finding("C4a", *quotes)
+                return finding("C3a", *quotes)
             tried.add(text)
         return reply
 
