@@ -10,6 +10,8 @@ import pytest
 
 from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.dialects import find_dialect
+from annotator.judges.llm.truncation import PromptGauge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
 from annotator.runs.manifest import Standards
@@ -207,3 +209,12 @@ def test_a_context_that_is_given_is_not_asked_for(rubric: Rubric) -> None:
     with OpenAIServer(cutting(10**6, 0), says=ASKED["vLLM"][0]) as server:
         judged(server, LONG, rubric, mode="json_schema", context=30_000)
         assert server.asked == []
+
+
+@pytest.mark.parametrize(("url", "cut"), [("https://api.openai.com/v1", 0), ("http://h/v1", 1)])
+def test_a_provider_that_refuses_long_prompts_is_not_suspected_for_a_round_number(
+    url: str, cut: int
+) -> None:
+    gauge = PromptGauge(find_dialect(url).refuses)
+    assert gauge.was_cut(16_000, 4_096) == bool(cut)
+    assert gauge.was_cut(60_000, 4_096)

@@ -82,7 +82,7 @@ class Reader:
         self._facts = options.facts
         self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
-        self._gauge = PromptGauge()
+        self._gauge = PromptGauge(refuses=options.spoken.refuses)
         self._told = options.context is not None
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)

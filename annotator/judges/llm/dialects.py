@@ -50,6 +50,11 @@ class Dialect:
     cache_write: float = 1.0
     batch_url: str = "/v1/chat/completions"
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it refuses a prompt that is too long for it, and never cuts one."""
+        return not self.local and self.name != "generic"
+
     def ladder(self, here: bool) -> tuple[Mode, ...]:
         """Return the forms to try, in order.
 

@@ -21,9 +21,13 @@ class PromptGauge:
 
     Characters and not bytes, which are the same in English and in code: in other alphabets a token
     has as many characters and twice the bytes.
+
+    ``refuses``: the server says so when a prompt is too long, so that only a count that no text has
+    is held against it: one prompt of some thousands has the tokens of a context by chance.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refuses: bool = False) -> None:
+        self._refuses = refuses
         self._ratios: deque[float] = deque(maxlen=64)
         self._longest = 0
         self._size = 0  # of the prompt that had the longest count
@@ -46,7 +50,7 @@ class PromptGauge:
         if tokens > self._longest:
             self._longest, self._size = tokens, size
         is_context = tokens >= _LEAST_CONTEXT and tokens & (tokens - 1) == 0
-        if size > tokens * self.sparsest or stands or is_context:
+        if size > tokens * self.sparsest or ((stands or is_context) and not self._refuses):
             return True
         self._ratios.append(size / tokens)
         return False
