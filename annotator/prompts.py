@@ -337,9 +337,8 @@ def _work_example(rubric: Rubric, layout: Layout) -> str:
     why = code.example.why
     item = (layout.considered == "groups" and code.group) or code.id
     considered = [{"code": item, "met": "yes", "because": why}]
+    # Without the tags: a small model would copy them from here.
     answer = {
-        "first_tag": _first_tag(rubric, layout),
-        "last_tag": "(that of the message)",
         **({"considered": considered} if layout.considered != "none" else {}),
         "findings": [{"rationale": why, "quotes": quotes, "code": code.id}],
         "label": "some" if rubric.choice == "many" else code.id,

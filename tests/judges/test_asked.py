@@ -82,7 +82,8 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
         {"role": "system", "content": system},
         {"role": "user", "content": user},
     ]
-    whole = json.loads(example) | {"last_tag": prompt.last_tag}
+    tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
+    whole = tags | json.loads(example)
     quotes = [quote["text"] for item in whole["findings"] for quote in item["quotes"]]
     with pytest.raises(Wrong) as wrong:  # in form, and nothing of it stands in this run
         read_answer(json.dumps(whole), trace, prompt)
