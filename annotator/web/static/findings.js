@@ -65,7 +65,7 @@
   function quote(evidence, key) {
     page.quotes.push(key);
     return h("li", h("button.quote", { type: "button", "data-quote": key, click: () => page.show(key) },
-      h("span.where", name(evidence.source, 120), evidence.match === "typography" && ", as it stands there: the judge's typography differs", evidence.stale && ": not there as the trace is now"), h("q", annotator.passage(evidence.quote, 500))));
+      h("span.where", name(evidence.source, 120), evidence.match === "typography" && ", as it stands there: the judge's typography differs", evidence.match === "moved" && ", where it stands: the judge named another source", evidence.stale && ": not there as the trace is now"), h("q", annotator.passage(evidence.quote, 500))));
   }
 
   function person(label) {
