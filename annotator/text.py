@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # C0 and C1 controls but tab and newline, and the marks that reorder text on screen.
@@ -46,6 +47,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def list_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names as a tuple; a bare string is one name, and not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def unprintable_escaped(json_text: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError
 from annotator.runs.run import Run
+from annotator.text import list_names
 
 if TYPE_CHECKING:
     from annotator.calibration.model import Calibration
@@ -49,7 +50,7 @@ def calibrate_rubrics(
     """
     from annotator.calibration.session import calibrate_run
 
-    return calibrate_run(run, _request(labels, rubrics=tuple(rubrics), **options))
+    return calibrate_run(run, _request(labels, rubrics=list_names(rubrics), **options))
 
 
 def compare_annotators(
@@ -69,7 +70,7 @@ def compare_annotators(
     """
     from annotator.calibration import session
 
-    request = _request(labels, rubrics=tuple(rubrics), **options)
+    request = _request(labels, rubrics=list_names(rubrics), **options)
     return session.compare_annotators(request, first, second, run)
 
 
@@ -77,5 +78,8 @@ def _request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Requ
     from annotator.calibration.session import Request
     from annotator.labels import LabelFiles
 
+    for option in ("annotators", "cluster"):
+        if option in options:
+            options[option] = list_names(options[option])
     paths = (labels,) if isinstance(labels, (str, Path)) else labels
     return Request(LabelFiles(map(Path, paths)), **options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from annotator.errors import AnnotatorError
 from annotator.runs.run import Run, name_runs
+from annotator.text import list_names
 from annotator.traces import Traces, TraceSource, Unreadable, load_traces
 
 if TYPE_CHECKING:  # a run that is only made needs no statistics
@@ -204,7 +205,7 @@ def summarize(
     from annotator.reports.stats import StatsCounts, statistics
 
     loaded = traces if isinstance(traces, Traces) else load_traces(traces)
-    counts = StatsCounts(cluster=tuple(cluster), by=by)
+    counts = StatsCounts(cluster=list_names(cluster), by=by)
     for item in loaded.find():
         counts.add(item)
         if isinstance(item, Unreadable) and on_unreadable:

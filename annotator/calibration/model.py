@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -23,7 +23,7 @@ THIN = 5  # labels of flagged traces below which a code's precision says little
 
 Seed = Annotated[int, Field(ge=0)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Level = Annotated[float, Field(gt=0, lt=1)]
+Level = Annotated[float, Field(ge=0.5, le=0.9999)]
 Counted = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -94,8 +94,8 @@ class LabelledTrace:
     human: Codes
     judge: Codes
     counted: CountedLabels
-    weight: Weight = 1.0
-    cluster: str | None = None
+    weight: Weight
+    cluster: str | None
 
 
 def count_labels(decision: HasCodes, rubric: Scheme) -> tuple[str, ...]:
@@ -159,7 +159,8 @@ class Calibration:
     judge can find at all. ``look`` is None if it could not be noted.
 
     Raises:
-        ValueError: a trace is joined twice, or has a code that the rubric has not.
+        ValueError: a trace is joined twice, or has a code that the rubric has not, or more codes
+            than are counted of one; some traces have a cluster and others have none.
     """
 
     run: str
@@ -199,12 +200,17 @@ class Calibration:
             if trace.trace_id in ids:
                 raise ValueError(f"{trace.trace_id!r} stands twice in joined")
             ids.add(trace.trace_id)
-            if unknown := {*trace.counted.human, *trace.counted.judge} - labels:
-                raise ValueError(f"{trace.trace_id!r}: {min(unknown)!r} is no code of the rubric")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the calibration as JSON values."""
-        return asdict(self)
+            for counted in (trace.counted.human, trace.counted.judge):
+                if unknown := {*counted} - labels:
+                    raise ValueError(
+                        f"{trace.trace_id!r}: {min(unknown)!r} is no code of the rubric"
+                    )
+                if len(set(counted)) < len(counted) or (
+                    len(counted) != 1 and self.choice != "many"
+                ):
+                    raise ValueError(f"{trace.trace_id!r}: {', '.join(counted)} are counted of it")
+        if len({trace.cluster is None for trace in self.joined}) > 1:
+            raise ValueError("some of the labelled traces have a cluster, and others have none")
 
 
 Calibrations = Mapping[str, Sequence[Calibration]]

@@ -1,7 +1,7 @@
 """From a run and label files to calibrations."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +47,23 @@ class Request:
     seed: int = 0
     population: Literal["process", "corpus"] = "process"
 
+    def __post_init__(self) -> None:
+        """Raise :class:`AnnotatorError` for an option that cannot be, before anything is noted."""
+        if not isinstance(self.confidence, float) or not 0.5 <= self.confidence <= 0.9999:
+            raise AnnotatorError(
+                f"confidence: expected a number from 0.5 to 0.9999, found {self.confidence!r}"
+            )
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise AnnotatorError(f"seed: expected a number from 0, found {self.seed!r}")
+        if self.population not in ("process", "corpus"):
+            raise AnnotatorError(
+                f"population: expected process or corpus, found {self.population!r}"
+            )
+        if not all(isinstance(run, Run) for run in self.against):
+            raise AnnotatorError("against: expected runs, as open_run returns them")
+        if self.design is not None and not isinstance(self.design, Path):
+            raise AnnotatorError(f"design: expected a Path, found {self.design!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
@@ -64,9 +81,11 @@ def calibrate_run(run: Run, request: Request) -> list[Calibrated]:
         AnnotatorError: the labels are not readable or not of this run, or a choice has to be made
             (which annotator, which split).
     """
-    return [
-        _calibrate_rubric(run, run.schemes[name], request) for name in choose_rubrics(run, request)
+    joined = [
+        _join_rubric(run, run.schemes[name], request) for name in choose_rubrics(run, request)
     ]
+    # No look is noted before the labels of all rubrics are known to fit.
+    return [look_and_calibrate() for look_and_calibrate in joined]
 
 
 def choose_rubrics(run: Run, request: Request) -> tuple[str, ...]:
@@ -88,7 +107,8 @@ def choose_rubrics(run: Run, request: Request) -> tuple[str, ...]:
     return chosen
 
 
-def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
+def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Calibrated]:
+    """Return what notes the look at the labels of a rubric and calibrates by them."""
     labels = request.labels.read(rubric)
     chosen, annotators = choose_labels(labels, request.annotators)
     wanted = {label.trace_id for label in labels.labels}
@@ -126,23 +146,27 @@ def _calibrate_rubric(run: Run, rubric: Scheme, request: Request) -> Calibrated:
         if comparison is None
     ]
     used = _summarize_labels(request.labels, annotators, split, joined)
-    look, look_notes = _note_look(run, frame, used, request)
-    calibration = calibrate(
-        frame,
-        joined,
-        labels=used,
-        cluster_by=request.cluster,
-        look=look,
-        between=pairs,
-        people_alpha=alpha,
-        judges=[comparison for comparison in judges if comparison],
-        reruns=compare_reruns([frame, *again], clusters, request.confidence, request.seed),
-        confidence=request.confidence,
-        seed=request.seed,
-        population=request.population,
-        notes=[*notes, *look_notes],
-    )
-    return Calibrated(calibration, in_use, frame.wanted)
+
+    def look_and_calibrate() -> Calibrated:
+        look, look_notes = _note_look(run, frame, used, request)
+        calibration = calibrate(
+            frame,
+            joined,
+            labels=used,
+            cluster_by=request.cluster,
+            look=look,
+            between=pairs,
+            people_alpha=alpha,
+            judges=[comparison for comparison in judges if comparison],
+            reruns=compare_reruns([frame, *again], clusters, request.confidence, request.seed),
+            confidence=request.confidence,
+            seed=request.seed,
+            population=request.population,
+            notes=[*notes, *look_notes],
+        )
+        return Calibrated(calibration, in_use, frame.wanted)
+
+    return look_and_calibrate
 
 
 def _summarize_labels(
@@ -335,6 +359,8 @@ def compare_annotators(
 def _compare_annotators(
     rubric: Scheme, request: Request, first: str, second: str, run: Run | None
 ) -> Annotators:
+    if first == second:
+        raise AnnotatorError(f"--between: {first!r} is one annotator; name two")
     labels = request.labels.read(rubric)
     for name in (first, second):
         if name not in labels.annotators:

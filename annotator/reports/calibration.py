@@ -189,13 +189,15 @@ def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     """Yield each code's corrected share by every estimator."""
     traces, confidence = calibration.joined, calibration.confidence
     for row in calibration.rows:
-        judged = Judged(calibration.judged, row.judged.k if row.judged else 0)
+        first = one_line(row.code, 64), percent(row.corrected), limits(row.corrected)
+        if row.judged is None:  # what the judge has flagged is no share: undecided traces hold more
+            yield (*first, UNDEFINED, UNDEFINED)
+            continue
+        judged = Judged(calibration.judged, row.judged.k)
         rates = correct_by_error_rates(row.code, judged, traces, confidence).corrected
         predicted = correct_by_predictions(row.code, judged, traces, confidence)
         yield (
-            one_line(row.code, 64),
-            percent(row.corrected),
-            limits(row.corrected),
+            *first,
             UNDEFINED if rates.value is None else f"{percent(rates)} {limits(rates)}",
             f"{percent(predicted)} {_raw_limits(predicted)}" if predicted else UNDEFINED,
         )

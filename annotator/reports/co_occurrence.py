@@ -14,7 +14,8 @@ class CoOccurrence:
     """How many judged traces of a run have two codes, wherever they stand (primary or secondary).
 
     ``counts`` has a row and a column for each of ``codes``; on the diagonal are the traces with
-    that code. A count is None where the judge cannot find one of the codes. ``folder``: the run's
+    that code. A count is None where the judge cannot find one of the codes, or, for a code that it
+    only screens for, has found none: that is no count. ``folder``: the run's
     name. ``notes``: why these are not all traces of the run.
     """
 
@@ -47,20 +48,27 @@ def count_co_occurrences(*runs: Run) -> list[CoOccurrence]:
 
 def _count(run: Run, name: str, scheme: Scheme) -> CoOccurrence:
     pairs: Counter[tuple[str, str]] = Counter()
-    judged = 0
+    statuses: Counter[str] = Counter()
     for annotation in run.annotations(scheme.id):
+        statuses[annotation.status] += 1
         if annotation.status in JUDGED:
-            judged += 1
             pairs.update(combinations_with_replacement(sorted(set(annotation.codes)), 2))
+    unknown = {code for code in scheme.screens if not pairs[code, code]}
+    told = scheme.judged - unknown
     counts = tuple(
         tuple(
-            pairs[min(row, column), max(row, column)] if {row, column} <= scheme.judged else None
+            pairs[min(row, column), max(row, column)] if {row, column} <= told else None
             for column in scheme.ids
         )
         for row in scheme.ids
     )
+    judged = sum(statuses[status] for status in JUDGED)
+    left = [
+        f"{statuses[status]} {status}" for status in ("undecided", "failed") if statuses[status]
+    ]
+    notes = [f"{' and '.join(left)} traces are not counted."] if left else []
     about = run.id, name, scheme.id, scheme.version, scheme.sha256, run.judge, run.judge_sha256
-    return CoOccurrence(*about, scheme.ids, counts, judged, run.manifest.partial)
+    return CoOccurrence(*about, scheme.ids, counts, judged, (*run.manifest.partial, *notes))
 
 
 def list_uncounted(*runs: Run) -> list[str]:

@@ -128,7 +128,7 @@ def compare(
     for scheme in shared:
         stored = (calibrations or {}).get(scheme.id, ())
         try:
-            sides, terms = read_sides(runs, scheme, names, stored)
+            sides, terms, left = read_sides(runs, scheme, names, stored)
         except EmptySide as error:
             empty.append(str(error))
             continue
@@ -137,7 +137,7 @@ def compare(
         comparison = _compare_by(
             scheme, judges, sides, names, judged, terms, calibrated=bool(stored)
         )
-        comparisons.append(replace(comparison, runs=ids, notes=(*comparison.notes, *parts)))
+        comparisons.append(replace(comparison, runs=ids, notes=(*comparison.notes, *left, *parts)))
     if not comparisons:
         raise EmptySide("; ".join(empty))
     if notice:

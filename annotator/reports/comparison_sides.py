@@ -52,8 +52,9 @@ def read_sides(
     scheme: Scheme,
     names: tuple[str, str, str],
     calibrations: Sequence[Calibration],
-) -> tuple[Sides, Terms]:
-    """Return the judged traces of both sides, and on what terms they were calibrated.
+) -> tuple[Sides, Terms, list[str]]:
+    """Return the judged traces of both sides, on what terms they were calibrated, and notes of how
+    many traces of each side are in no share.
 
     ``names``: the attribute and its two values.
 
@@ -64,6 +65,7 @@ def read_sides(
     attribute, *values = names
     sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
     value_counts: Counter[str] = Counter()
+    statuses: Counter[tuple[str, str]] = Counter()
     terms: Terms | None = None
     for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, LabelledTrace] = {}
@@ -71,9 +73,10 @@ def read_sides(
             people, terms_of_run = _people(run, scheme, calibrations)
             terms = _join_terms(terms, terms_of_run)
         for annotation in run.annotations(scheme.id):
+            value = _value(annotation, attribute, name)
+            statuses[value, annotation.status] += 1
             if annotation.status not in JUDGED:
                 continue
-            value = _value(annotation, attribute, name)
             value_counts[value] += 1
             if value in sides:
                 person = people.get(annotation.trace_id)
@@ -93,7 +96,13 @@ def read_sides(
                 f"{attribute} = {side}: {twice!r} stands in {times} of the runs, and would count as"
                 " often; compare the runs themselves: --by run, or --by judge"
             )
-    return (sides[values[0]], sides[values[1]]), terms or Terms()
+    notes = [
+        f"{side}: {statuses[side, 'undecided']} undecided and {statuses[side, 'failed']} failed"
+        " traces are in no share."
+        for side in values
+        if statuses[side, "undecided"] or statuses[side, "failed"]
+    ]
+    return (sides[values[0]], sides[values[1]]), terms or Terms(), notes
 
 
 def _join_terms(before: Terms | None, terms: Terms) -> Terms:

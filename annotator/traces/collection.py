@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Union
@@ -52,6 +53,8 @@ class Traces:
             seen.add(trace_id)
             if trace_id == item.id:
                 yield item
+            elif isinstance(item, Unreadable):
+                yield replace(item, id=trace_id)
             else:
                 reason = f"a second trace with the id {item.id!r}; give each its own"
                 yield Unreadable(trace_id, item.path, reason)

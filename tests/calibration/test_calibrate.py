@@ -321,6 +321,7 @@ def test_the_recall_interval_knows_of_tasks():
             Codes(None, ()),
             Codes(None, ()),
             CountedLabels(("a" if n % 5 < 3 else "none",), ("a" if n % 2 else "none",)),
+            weight=1.0,
             cluster="one task",
         )
         for n in range(40)
