@@ -111,9 +111,7 @@ def lines_in(text: str) -> list[Lines]:
             if more is None:
                 break
             at = more.end()
-            mentions.append(
-                _lines([number for number in more.groups() if number], more.start(1), at)
-            )
+            mentions.append(_lines(more.groups(), more.start(1), at))
     return mentions
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from annotator import api
 from annotator.calibration.design import Design, DrawnStratum, write_design
 from annotator.calibration.estimates import Judged, estimate_code
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
+from annotator.errors import AnnotatorError
 from annotator.reports.calibration import render_calibration
 from annotator.runs.run import open_run
 from tests.calibration.build import (
@@ -557,7 +559,12 @@ def test_between_two_annotators(annotate_cli, tmp_path, rubric, with_run):
 
 
 @pytest.mark.parametrize(
-    ("names", "word"), [(("ann", "zoe"), "'zoe'"), (("ann", "cyd"), "no trace in common")]
+    ("names", "word"),
+    [
+        (("ann", "zoe"), "'zoe'"),
+        (("ann", "cyd"), "no trace in common"),
+        (("ann", "ann"), "one annotator"),
+    ],
 )
 def test_between_whom_there_is_nothing(annotate_cli, tmp_path, rubric, names, word):
     rows = [label("t0", rubric, "alpha", by="ann"), label("t1", rubric, "alpha", by="cyd")]
@@ -901,3 +908,101 @@ def test_flips_are_of_codes_where_many_are_allowed(annotate_cli, tmp_path):
     found = {code: (one["flipped"], one["given"]) for code, one in flips.items()}
     assert found == {"alpha": (1, 3), "beta": (1, 2), "gamma": (1, 1)}
     said_in_words(annotate_cli("calibrate", folders[0], "--labels", file, *against, *against))
+
+
+# From Python, and files that somebody changed
+
+
+def test_a_bare_string_is_one_name(tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha", project="pa", task=str(n % 3)) for n in range(12)]
+    run = open_run(make_run(tmp_path / "run", rubric, traces))
+    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "beta", by="gold") for n in range(12)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    plain, listed = (
+        api.calibrate(run, file, "faults", annotators=gold, cluster=cluster)
+        for gold, cluster in (("gold", "task"), (["gold"], ["task"]))
+    )
+    assert (plain.labels.clusters, plain.cluster_by) == (3, ("task",))
+    assert plain.rows == listed.rows
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"confidence": 1.5},
+        {"confidence": 0},
+        {"seed": -1},
+        {"population": "foo"},
+        {"design": "x"},
+        {"against": ["run"]},
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_be_is_refused_before_a_look_is_noted(tmp_path, rubric, options):
+    folder, file = simple(tmp_path, rubric, [("alpha", "alpha"), (None, "beta")])
+    with pytest.raises(AnnotatorError, match=next(iter(options))):
+        api.calibrate(open_run(folder), file, "faults", **options)
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+
+
+def test_no_look_is_noted_where_the_labels_of_one_rubric_do_not_fit(tmp_path, rubric):
+    other = make_rubric(tmp_path, id="others")
+    pairs = [said(f"t{n}", "alpha") for n in range(4)]
+    run = open_run(make_run(tmp_path / "run", rubric, pairs, more=[(other, pairs)]))
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(4)] + [label("z", other, "alpha")]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    with pytest.raises(AnnotatorError):
+        api.calibrate_rubrics(run, file)
+    assert not (tmp_path / "labels.jsonl.looks.jsonl").exists()
+
+
+def change_traces(change):
+    def changed(one):
+        for n, trace in enumerate(one["joined"]):
+            change(n, trace)
+
+    return changed
+
+
+CHANGES = {
+    "no weight": change_traces(lambda n, trace: trace.pop("weight")),
+    "a weight less": change_traces(lambda n, trace: n or trace.pop("weight")),
+    "no cluster": change_traces(lambda n, trace: trace.pop("cluster")),
+    "a cluster less": change_traces(lambda n, trace: n or trace.update(cluster=None)),
+    "two codes counted of one": change_traces(
+        lambda n, trace: trace["counted"].update(human=["alpha", "beta"])
+    ),
+    "one counted twice": change_traces(
+        lambda n, trace: trace["counted"].update(judge=["alpha", "alpha"])
+    ),
+    "a confidence of nothing": lambda one: one.update(confidence=1e-308),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_calibration_that_was_changed_is_refused(annotate_cli, tmp_path, rubric, change):
+    traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(8)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "beta") for n in range(8)]
+    write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", tmp_path / "labels.jsonl").code == 0
+    file = run / "calibration.json"
+    content = json.loads(file.read_text())
+    change(content["calibrations"][0])
+    file.write_text(json.dumps(content))
+    done = annotate_cli("report", run, "--calibration", file)
+    said_in_words(done)
+    assert "calibration.json" in done.err
+
+
+def test_no_estimator_has_a_share_that_the_table_withholds(annotate_cli, tmp_path, rubric):
+    """The judge has found alpha, and a trace that it left undecided may hold more."""
+    traces = [said(f"t{n}", "alpha") for n in range(6)] + [said("u", status="undecided")]
+    run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "beta", "gamma"])
+    rows = [label(f"t{n}", rubric, "alpha") for n in range(6)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--full")
+    assert done.code == 0, done.err
+    table = done.out[done.out.index("Rogan") :]
+    [row] = [line for line in table.splitlines() if line.startswith("alpha")]
+    assert not re.search(r"\d", row)

@@ -369,3 +369,17 @@ def test_a_code_without_a_rule_has_no_count(annotate_cli, tmp_path, rubric):
     lines = annotate_cli("report", run, "--co-occurrence").out.splitlines()
     [gamma] = [line.split() for line in lines if line.startswith("3 gamma")]
     assert gamma[2:] == ["-", "-", "-"]
+
+
+def test_a_screen_that_found_none_has_no_count(annotate_cli, tmp_path, rubric):
+    traces = [
+        said("t1", "alpha", "beta"),
+        said("u", status="undecided"),
+        said("f", status="failed"),
+    ]
+    run = make_run(tmp_path / "run", rubric, traces, screens=["alpha", "gamma"])
+    done = annotate_cli("report", run, "--co-occurrence").out
+    starts = ("1 alpha", "2 beta", "3 gamma")
+    rows = [line.split()[2:] for line in done.splitlines() if line.startswith(starts)]
+    assert rows == [["1", "1", "-"], ["1", "1", "-"], ["-", "-", "-"]]
+    assert "1 undecided and 1 failed traces are not counted." in done

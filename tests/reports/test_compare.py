@@ -614,3 +614,18 @@ def test_calibrations_of_different_confidence(annotate_cli, calibrate, tmp_path,
     done = annotate_cli("report", *runs, *files, "--by", "run", "--compare", "first", "second")
     said_in_words(done)
     assert "the calibrations differ in --confidence" in done.err
+
+
+@pytest.mark.parametrize("format_", ["table", "json", "csv", "md", "latex"])
+def test_what_is_in_no_share_of_a_side_is_said(annotate_cli, tmp_path, rubric, format_):
+    traces = [said(f"a{n}", "alpha", merge="clean") for n in range(4)]
+    traces += [said(f"b{n}", "beta", merge="conflicts") for n in range(4)]
+    traces += [said(f"u{n}", status="undecided", merge="conflicts") for n in range(3)]
+    traces += [said("f", status="failed", merge="conflicts")]
+    run = make_run(tmp_path / "run", rubric, traces)
+    sides = ("--by", "merge", "--values", "conflicts", "clean")
+    done = annotate_cli("compare", run, *sides, "--format", format_)
+    assert done.code == 0, done.err
+    if format_ != "csv":
+        assert "conflicts: 3 undecided and 1 failed traces are in no share" in done.out
+    assert "clean: " not in done.out.replace("conflicts and clean", "")
