@@ -21,7 +21,7 @@ _SERVE = """
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
 p.model.path = sys.argv[1]
-p.n_ctx, p.n_parallel, p.port, p.n_gpu_layers = 2048, 1, 0, 0
+p.n_ctx, p.n_parallel, p.port, p.n_gpu_layers = 3072, 1, 0, 0
 p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1  # two wait for each other, busily
 p.ui, p.verbosity = False, 1
 server = xllamacpp.Server(p)
@@ -83,7 +83,7 @@ def test_a_real_model_answers_through_the_whole_path(
     manifest = json.loads((tmp_path / "out" / "run.json").read_text())
     assert manifest["learned"]["mode"] == "json_schema"
     assert manifest["overhead"]["calls"] == 1
-    assert manifest["learned"]["context"] == 2_048
+    assert manifest["learned"]["context"] == 3_072
     assert manifest["learned"]["context_from"] == "llama.cpp, /props"
     found = annotations(tmp_path / "out")
     assert len(found) == 2
@@ -104,9 +104,9 @@ def test_a_trace_too_long_for_a_real_model_is_shortened(
         *("--reasks", "0", "--max-output-tokens", "64"),
     )
     [one] = annotations(tmp_path / "out").values()
-    # None was refused: the server says that it reads 2,048 tokens. The answer is cut off at 64
+    # None was refused: the server says that it reads 3,072 tokens. The answer is cut off at 64
     # tokens, and asked for once more with 128.
     assert one.usage.calls == 2
-    assert 2_000 < one.usage.input_tokens < 2 * 2_048
+    assert 3_000 < one.usage.input_tokens < 2 * 3_072
     assert done.code == (one.status == "failed")
     assert one.truncated.get("message:1", 0) > 10_000
