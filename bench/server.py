@@ -38,7 +38,9 @@ COUNTS = (
 OUTPUT_TOKENS = 40
 LARGEST_PROBE = 32_768
 
-_NONE = '{"findings": [], "label": "none"}'
+# An answer repeats two tags of what it answers, which stand here in its place.
+_TAGS = {"first_tag": "FIRST!", "last_tag": "LAST!!", "considered": []}
+_NONE = json.dumps({**_TAGS, "findings": [], "label": "none"})
 _BROKEN = '{"findings": [, "label": "none"'
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)[ \t]*\r\n")
@@ -103,9 +105,9 @@ class Endpoint:
         kind = self.rng.choices((*KINDS, "faultless"), (*shares, 1 - sum(shares)))[0]
         self.counts[kind] += 1
         text = _misquoted(body, at) if kind == "wrong_quote" else _NONE
-        text = _BROKEN if kind == "fault_malformed" else text
+        text = f"{_BROKEN} {self.rng.random()}" if kind == "fault_malformed" else text
         delay = {"fault_429": 0.0, "fault_late": self.settings["late"]}.get(kind, delay)
-        return Call(tokens, delay, _completion(form, name, text), kind, key)
+        return Call(tokens, delay, _tagged(_completion(form, name, text), body), kind, key)
 
     def answer(self, call: Call) -> bytes | None:
         """Return the response that is now due; None is a dropped connection."""
@@ -163,7 +165,17 @@ def _misquoted(body: bytes, at: int) -> str:
     code, label = (found[1].decode() if (found := one.search(body, at)) else "" for one in _FIRSTS)
     quote = {"source": "message:1", "text": "the bench made up this sentence"}
     finding = {"code": code, "quotes": [quote, quote], "rationale": "made up"}
-    return json.dumps({"findings": [finding], "label": "some" if label == "some" else code})
+    label = "some" if label == "some" else code
+    return json.dumps({**_TAGS, "findings": [finding], "label": label})
+
+
+def _tagged(completion: bytes, body: bytes) -> bytes:
+    """Return a completion with the tags of the request in their places."""
+    first, last = body.find(b"first_tag: "), body.rfind(b"last_tag: ")
+    if first < 0 or last < 0:
+        return completion
+    completion = completion.replace(b"FIRST!", body[first + 11 : first + 17])
+    return completion.replace(b"LAST!!", body[last + 10 : last + 16])
 
 
 @lru_cache(maxsize=1024)
