@@ -21,11 +21,11 @@ from annotator.calibration.design import (
     split_of,
 )
 from annotator.calibration.frame import read_frame
+from annotator.csv_cells import harmless
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.rubrics import NONE, Rubric
 from annotator.runs.run import Run
-from annotator.text import harmless
 from annotator.traces import Trace, Unreadable, read_traces
 
 FIELDS = (

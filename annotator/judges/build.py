@@ -133,7 +133,7 @@ class BuiltJudge:
         """
         if not self.session or not self.settings:
             return
-        from annotator.judges.llm.session import Budget
+        from annotator.judges.llm.budget import Budget
 
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
@@ -319,7 +319,8 @@ _LIMITS = {item.name for item in fields(ModelSettings)} - _NO_LIMITS
 
 def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> BuiltJudge:
     from annotator.judges.llm import LLMJudge
-    from annotator.judges.llm.session import Pace, Session
+    from annotator.judges.llm.pace import Pace
+    from annotator.judges.llm.session import Session
 
     session = Session(
         Pace(concurrency, settings.rpm, settings.tpm),

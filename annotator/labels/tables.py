@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from annotator.csv_cells import unguard
 from annotator.errors import AnnotatorError
 from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import one_line, unguard
+from annotator.text import one_line
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
-from annotator.calibration.correct import fit_calibration, match_traces
+from annotator.calibration.choose import fit_calibration
+from annotator.calibration.correct import match_traces
 from annotator.calibration.model import Calibration, LabelledTrace
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED

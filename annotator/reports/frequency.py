@@ -213,7 +213,7 @@ class _Frames:
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
         for name in calibrations.keys() & run.schemes.keys():
-            from annotator.calibration.correct import choose_calibration
+            from annotator.calibration.choose import choose_calibration
 
             frame = self._frames[name, None] = self._empty(name)
             calibration = self._calibrations[name] = choose_calibration(calibrations[name], frame)

@@ -3,12 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
 from annotator.text import storable
+from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, exists, read_traces
@@ -53,11 +53,8 @@ class Traces:
             seen.add(trace_id)
             if trace_id == item.id:
                 yield item
-            elif isinstance(item, Unreadable):
-                yield replace(item, id=trace_id)
             else:
-                reason = f"a second trace with the id {item.id!r}; give each its own"
-                yield Unreadable(trace_id, item.path, reason)
+                yield reject_duplicate(item, trace_id)
 
     def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:

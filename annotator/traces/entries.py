@@ -12,6 +12,7 @@ from annotator.text import decode, storable
 from annotator.traces import generic, hub
 from annotator.traces.conversation import is_message
 from annotator.traces.document import kind, parse, read_bytes, read_json
+from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.formats import readers
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, common_folder, look_again, places
@@ -63,7 +64,8 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
                 yield entry
                 continue
             key = hash(entry.id)
-            yield _reject_duplicate(entry) if key in seen else entry
+            again = f"{entry.id} [{storable(entry.path)}]"
+            yield reject_duplicate(entry, again) if key in seen else entry
             seen.add(key)
             del entry  # it holds a document, and the next one is about to be read
 
@@ -109,13 +111,6 @@ def _places(sources: Sequence[str], format: str) -> Iterator[Place | Unreadable 
                     continue
                 visited.add(key)
             yield place
-
-
-def _reject_duplicate(entry: Entry | Unreadable) -> Unreadable:
-    reason = (
-        f"a second trace with the id {entry.id!r}; give each its own, or name one folder above both"
-    )
-    return Unreadable(f"{entry.id} [{storable(entry.path)}]", entry.path, reason)
 
 
 def _in_place(

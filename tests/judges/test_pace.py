@@ -17,7 +17,8 @@ import pytest
 
 from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge, endpoint
-from annotator.judges.llm.session import Pace, Session
+from annotator.judges.llm.pace import Pace
+from annotator.judges.llm.session import Session
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
 from annotator.traces import Message, Trace

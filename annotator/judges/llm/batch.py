@@ -13,10 +13,10 @@ from pydantic_core import to_json
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped, Pending
 from annotator.files import NewFile, explain_errors, write_file
+from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
-from annotator.judges.llm.session import Budget
 from annotator.judges.llm.settings import Options, api_key
 from annotator.text import one_line, without_url_secrets
 

@@ -19,7 +19,9 @@ from tenacity.wait import wait_random_exponential
 
 from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
+from annotator.judges.llm.budget import Budget, Expected
 from annotator.judges.llm.client import Transient, open_client
+from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import (
     CallFailed,
@@ -30,7 +32,6 @@ from annotator.judges.llm.reply import (
     too_long,
 )
 from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.session import Budget, Expected, Pace
 from annotator.judges.llm.settings import Options
 from annotator.text import one_line, without_url_secrets
 

@@ -14,6 +14,7 @@ from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.base import MODES, Mode
 from annotator.judges.llm.answer import answer_model, answer_schema, answer_text
+from annotator.judges.llm.budget import Expected
 from annotator.judges.llm.cache import MODE
 from annotator.judges.llm.context import (
     BYTES_PER_TOKEN,
@@ -23,7 +24,7 @@ from annotator.judges.llm.prices import Price, find_listing
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.session import Expected, Outbox, Session
+from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import (
     Options,
     api_key,

@@ -1,0 +1,15 @@
+"""Cells of a CSV that no spreadsheet takes for a formula."""
+
+
+def harmless(cell: object) -> object:
+    """Return a cell of a CSV that no spreadsheet takes for a formula: text only is changed.
+
+    :func:`unguard` gives it back.
+    """
+    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{cell}" if risky else cell
+
+
+def unguard(cell: str) -> str:
+    """Return a cell without the apostrophe that :func:`harmless` has set before it."""
+    return cell[1:] if cell[:1] == "'" and harmless(cell[1:]) == cell else cell
