@@ -78,7 +78,9 @@ def test_all_that_is_wrong_is_said_at_once(trace: Trace, rubric: Rubric) -> None
     with OpenAIServer(scripted(wrong, RIGHT)) as server:
         assert judged(server, trace, rubric).status == "labelled"
         reask = server.seen[-1].reask or ""
-    assert all(words in reask for words in ("last_tag is not", "is not met", "not found"))
+    assert all(
+        words in reask for words in ('last_tag is "0", which is not', "is not met", "not found")
+    )
 
 
 CUT = {
@@ -92,12 +94,12 @@ CUT = {
 def test_a_prompt_of_which_a_tag_is_unknown_is_shortened_and_never_judged(
     rubric: Rubric, tags: dict[str, str]
 ) -> None:
-    """A server that reads 30,000 characters, and says nothing of the tokens."""
+    """A server that reads 34,000 characters, and says nothing of the tokens."""
     long = Trace("t", "generic", "", (Message(1, "a", (), "and so on it goes " * 2_000),))
 
     def respond(request: Request) -> Reply:
         size = sum(len(message["content"] or "") for message in request.messages)
-        answer = NOTHING.answer | (tags if size > 30_000 else {})
+        answer = NOTHING.answer | (tags if size > 34_000 else {})
         return Reply(answer=answer, more={"usage": None})
 
     with OpenAIServer(respond) as server:
@@ -108,7 +110,8 @@ def test_a_prompt_of_which_a_tag_is_unknown_is_shortened_and_never_judged(
     assert sizes == sorted(sizes, reverse=True)
     with OpenAIServer(lambda _: Reply(answer=NOTHING.answer | tags)) as server:
         annotation = judged(server, long, rubric, mode="json_schema")
-    assert (annotation.status, "does not repeat the tags" in (annotation.error or "")) == (
+        assert len(server.seen) == 6  # each of three prompts twice
+    assert (annotation.status, "is not the tag in the" in (annotation.error or "")) == (
         "failed",
         True,
     )

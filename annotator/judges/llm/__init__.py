@@ -31,6 +31,7 @@ from annotator.text import one_line
 from annotator.traces import Trace
 
 T = TypeVar("T")
+_GUESSES = 2  # how often a prompt is made shorter for its tags alone
 _ALIKE = 5  # traces that all fail in the same way, before any is judged, stop a run
 _NUMBER = re.compile(r"\d+")
 
@@ -227,6 +228,7 @@ class LLMJudge(Model):
     async def _decided(self, judgement: Judgement) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
         most: int | None = None
+        guessed = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(SHRINKS):
             try:
                 prompts = self._reader.prompts(judgement.trace, judgement.rubric, most)
@@ -237,7 +239,8 @@ class LLMJudge(Model):
                     [self._conversed(judgement, prompt) for prompt in prompts]
                 )
             except TooLong as error:
-                if error.most < LEAST:
+                guessed += not error.sure
+                if error.most < LEAST or guessed > _GUESSES:
                     judgement.bad += judgement.keys
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
@@ -319,7 +322,7 @@ class LLMJudge(Model):
                 return read_answer(answer, judgement.trace, prompt)
             except Wrong as error:
                 if error.unread and (turn or not self.options.reasks):
-                    raise self._reader.cut(prompt) from error
+                    raise self._reader.cut(prompt, one_line(str(error), 200)) from error
                 wrong = error
                 question = question.again(reply, error)
         if wrong.verdict is not None:

@@ -121,8 +121,9 @@ def _missed_tags(answer: Answer, prompt: Prompt) -> list[str]:
     wrong = []
     for name, tag in tags.items():
         if tag not in getattr(answer, name).lower():
+            given = one_line(getattr(answer, name), 40)
             where = "first line of the instructions" if name == "first_tag" else "last line"
-            wrong.append(f"{name} is not the tag in the {where}")
+            wrong.append(f'{name} is "{given}", which is not the tag in the {where}')
     return wrong
 
 

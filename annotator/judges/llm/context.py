@@ -65,11 +65,15 @@ FIRST = (
 
 
 class TooLong(Exception):
-    """A prompt that the model cannot read in full; ``most``: characters of a trace that it can."""
+    """A prompt that the model cannot read in full; ``most``: characters of a trace that it can.
 
-    def __init__(self, words: str, most: int) -> None:
+    Not ``sure`` where only the tags of an answer say so, which a weak model may not repeat.
+    """
+
+    def __init__(self, words: str, most: int, *, sure: bool = True) -> None:
         super().__init__(words)
         self.most = most
+        self.sure = sure
 
 
 class Reader:
@@ -173,10 +177,10 @@ class Reader:
             most = max(self._shorter(prompt, room), LEAST)
         raise CallFailed(f"the model's context of {self.context} tokens leaves no room for them")
 
-    def cut(self, prompt: Prompt) -> TooLong:
-        """Return how much shorter a prompt must be of whose end the model did not know."""
-        words = "the answer does not repeat the tags of the prompt: the server cut it, it seems"
-        return TooLong(words, int(len(prompt.user) * 0.7))
+    def cut(self, prompt: Prompt, words: str) -> TooLong:
+        """Return how much shorter a prompt must be whose tags an answer does not repeat."""
+        words = f"the server cut the prompt, or the model is too weak for it: {words}"
+        return TooLong(words, int(len(prompt.user) * 0.7), sure=False)
 
     def check(self, prompt: Prompt, turns: str, reply: Reply, tokens: int) -> None:
         """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
