@@ -1,0 +1,67 @@
+"""`annotate prompt`: what a model is sent, as it is sent."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.prompts import Layout, render
+from annotator.rubrics import load_rubric
+from annotator.traces import Trace, read_traces
+from tests.conftest import Done, run_name, write_run
+
+Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    write_run(tmp_path / run_name(1))
+    [trace] = read_traces([str(tmp_path / "logs")])
+    assert isinstance(trace, Trace)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("options", "layout"),
+    [
+        ((), Layout()),
+        (("--considered", "groups"), Layout("groups")),
+        (("--rubric-last",), Layout(rubric_last=True)),
+    ],
+)
+def test_both_messages_are_printed_and_the_tokens_of_their_parts(
+    annotate_cli: Cli, trace: Trace, options: tuple[str, ...], layout: Layout
+) -> None:
+    prompt = render(trace, load_rubric("symptoms"), layout=layout)
+    done = annotate_cli("prompt", "logs", "--rubric", "symptoms", "--trace", trace.id, *options)
+    assert done.code == 0, done.err
+    assert prompt.system in done.out
+    assert prompt.user in done.out
+    table = done.out[done.out.index("--- tokens ---") :]
+    counts = [int(n.replace(",", "")) for n in re.findall(r"  +([\d,]+)\b", table)]
+    assert counts[-1] == sum(counts[:-1])
+    assert {part.id for part in prompt.parts} <= set(table.split())
+
+
+def test_the_difference_to_another_rubric(annotate_cli: Cli, trace: Trace) -> None:
+    both = ("prompt", "logs", "--rubric", "comm_errors", "--diff")
+    lines = annotate_cli(*both, "comm_errors_paper").out.splitlines()
+    assert lines[:2] == ["--- comm_errors_paper", "+++ comm_errors"]
+    assert not any("_tag: " in line for line in lines if line.startswith(("+", "-")))
+    assert annotate_cli(*both, "comm_errors").out == "no difference\n"
+
+
+WRONG = {
+    "no such trace": (("logs", "--trace", "x"), "there is no trace 'x' in logs"),
+    "no such folder": (("nowhere",), "no such file or folder"),
+    "no room": (("logs", "--context", "600"), "leaves no room"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_shown_is_said(
+    annotate_cli: Cli, trace: Trace, arguments: tuple[str, ...], words: str
+) -> None:
+    done = annotate_cli("prompt", *arguments, "--rubric", "symptoms")
+    assert (done.code, words in done.err) == (2, True)
