@@ -1,7 +1,7 @@
 """What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -289,24 +289,6 @@ def _fields(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in value.__slots__}
-
-
-# Traces of one task share code and requirements: they are not independent of each other.
-DEFAULT_CLUSTER = ("project", "task")
-
-
-def cluster_of(attributes: Mapping[str, Any], names: Collection[str]) -> str | None:
-    """Return the cluster a trace belongs to by its attributes, None if it lacks all of them."""
-    values = [attributes.get(name) for name in names]
-    if all(value is None for value in values):
-        return None
-    plain = [value for value in values if isinstance(value, str) and "/" not in value]
-    return "/".join(plain) if len(plain) == len(values) else json.dumps(values)
-
-
-def lone_cluster(trace_id: str) -> str:
-    """Return the cluster of a trace that tells none, where others do: it is one of its own."""
-    return f"trace:{trace_id}"
 
 
 def value_of(attributes: Mapping[str, Any], attribute: str) -> str:

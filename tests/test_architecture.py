@@ -42,7 +42,7 @@ def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
 def test_rules_judge_imports_no_client(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     names = imported("examples/traces", "--rubric", "symptoms", "--out", out, "--quiet")
-    assert not names & {"openai", "instructor", "datasets", "sklearn", "numpy", "aiohttp"}
+    assert not names & {"openai", "instructor", "datasets", "sklearn", "aiohttp"}
 
 
 def test_imports_go_one_way() -> None:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
         implied_by_shares,
         kappa_ase,
     )
-    from validation.clusters import clustered_share, flag_design_effect
+    from validation.cluster_comparison import (
+        LEAST_CLUSTERS,
+        SideTotals,
+        clustered_difference,
+        permute_clusters,
+        side_totals,
+    )
+    from validation.clusters import clustered_share, share_of_totals
     from validation.codes import Averages, CodeReport, CodeScore, code_report, confusion_matrix
     from validation.comparison import (
         Test,
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
         paired_difference,
     )
     from validation.estimate import Estimate
+    from validation.influence import Influences, cluster_variance, poststratified_influences
     from validation.intervals import Interval, goodman, sison_glaz, wilson, wilson_effective
     from validation.misclassification import lang_reiczigel, rogan_gladen
     from validation.planning import (
@@ -58,10 +66,13 @@ if TYPE_CHECKING:
 _MODULES = {
     "agreement": "Agreement ImpliedAgreement RaterAgreement agreement_of cohen_kappa"
     " confusion implied_by_shares kappa_ase",
-    "clusters": "clustered_share flag_design_effect",
+    "cluster_comparison": "LEAST_CLUSTERS SideTotals clustered_difference"
+    " permute_clusters side_totals",
+    "clusters": "clustered_share share_of_totals",
     "codes": "Averages CodeReport CodeScore code_report confusion_matrix",
     "comparison": "Test adjust difference fisher mcnemar mover paired_difference",
     "estimate": "Estimate",
+    "influence": "Influences cluster_variance poststratified_influences",
     "intervals": "Interval goodman sison_glaz wilson wilson_effective",
     "misclassification": "lang_reiczigel rogan_gladen",
     "planning": "SampleSize ZeroCount expected_half_widths probability_at_least"
@@ -76,6 +87,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
+    "LEAST_CLUSTERS",
     "Agreement",
     "Averages",
     "BootstrapInterval",
@@ -85,12 +97,14 @@ __all__ = [
     "Estimate",
     "Flips",
     "ImpliedAgreement",
+    "Influences",
     "Interval",
     "PrimaryAgreement",
     "RaterAgreement",
     "Retest",
     "SampleSize",
     "SetAgreement",
+    "SideTotals",
     "Test",
     "ZeroCount",
     "adjust",
@@ -99,6 +113,8 @@ __all__ = [
     "cell",
     "cluster_bootstrap",
     "cluster_mean",
+    "cluster_variance",
+    "clustered_difference",
     "clustered_share",
     "code_report",
     "cohen_kappa",
@@ -107,7 +123,6 @@ __all__ = [
     "difference",
     "expected_half_widths",
     "fisher",
-    "flag_design_effect",
     "goodman",
     "gwet_ac1_raters",
     "implied_by_shares",
@@ -119,7 +134,9 @@ __all__ = [
     "mover",
     "paired_difference",
     "percent_difference",
+    "permute_clusters",
     "possible_counts",
+    "poststratified_influences",
     "poststratify",
     "ppi_mean",
     "primary_agreement",
@@ -133,6 +150,8 @@ __all__ = [
     "sample_size",
     "sample_size_at_least",
     "set_agreement",
+    "share_of_totals",
+    "side_totals",
     "sison_glaz",
     "wilson",
     "wilson_effective",

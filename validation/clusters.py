@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from validation.estimate import Estimate
-from validation.intervals import check_confidence, quantile, wilson, wilson_effective
+from validation.intervals import Interval, check_confidence, quantile, wilson, wilson_effective
 
 Floats = NDArray[np.float64]
 
 # Below this a design effect is rounding of 0: all clusters have exactly the same share.
 _NOTHING = 1e-9
+_ONE_CLUSTER = "all items are of one cluster: how clusters differ is not known"
 
 
 def kish(weights: Sequence[float] | Floats) -> float:
@@ -97,7 +98,7 @@ def clustered_share(
     df = None if groups is None else int(groups.max())
     reason = None
     if df == 0:
-        reason = "all items are of one cluster: how clusters differ is not known"
+        reason = _ONE_CLUSTER
     if method == "wilson" and design_effect == 1:
         limits = wilson(k, n, confidence)
         low, high = limits.low, limits.high
@@ -119,58 +120,60 @@ def clustered_share(
     return Estimate("share", share, low, high, n, confidence, method, reason, inputs)
 
 
-def flag_design_effect(k_per_cluster: Sequence[int], n_per_cluster: Sequence[int]) -> float:
-    """Return the design effect of an unweighted share from each cluster's totals.
-
-    It is the one of ``clustered_share``, G / (G - 1) sum_g (k_g - p n_g)^2 / (n p (1 - p)), for
-    when there are too many items to keep.
+def share_of_totals(
+    k_per_cluster: Sequence[int], n_per_cluster: Sequence[int], confidence: float = 0.95
+) -> Interval:
+    """Return the share of ones as ``clustered_share`` does, from each cluster's totals: for when
+    there are too many items to keep. A design effect below 1 counts as 1.
 
     Args:
-        k_per_cluster: items with the flag in each cluster, 0 to that cluster's n.
+        k_per_cluster: ones in each cluster, 0 to that cluster's n.
         n_per_cluster: items in each cluster. Clusters without items do not count.
+        confidence: between 0 and 1, both excluded.
 
     Returns:
-        At least 0; it can be below 1, by chance most of all. 1 where it cannot be estimated: with
-        fewer than two clusters, and where no item or every one has the flag (the flag's share then
-        has no variance to multiply).
+        Method "wilson_effective". The limits are 0 and 1 without items and, with a ``reason``, with
+        a single cluster.
 
     Raises:
         ValueError: lengths differ, or a count is not a whole number in its range.
     """
-    if len(k_per_cluster) != len(n_per_cluster):
-        raise ValueError(
-            f"k and n are needed of each cluster, not {len(k_per_cluster)} and "
-            f"{len(n_per_cluster)} of them"
-        )
-    k, n = np.asarray(k_per_cluster, dtype=float), np.asarray(n_per_cluster, dtype=float)
-    wrong = ~((k >= 0) & (k <= n) & (k % 1 == 0) & (n % 1 == 0) & np.isfinite(n))
+    check_confidence(confidence)
+    k, n = check_totals(k_per_cluster, n_per_cluster)
+    clusters, items, ones = len(n), int(n.sum()), int(k.sum())
+    share = ones / items if items else None
+    effect = 1.0
+    if share is not None and clusters > 1 and 0 < share < 1:
+        effect = max(1.0, _cluster_variance(share, k, n) / (share * (1 - share) / items))
+    low, high = 0.0, 1.0
+    reason = "no trials" if share is None else _ONE_CLUSTER if clusters == 1 else None
+    if share is not None and not reason:
+        low, high = wilson_effective(share, items / effect, confidence, clusters - 1)
+    return Interval(
+        *(share, low, high, ones, items, confidence, "wilson_effective", reason),
+        design_effect=effect,
+        clusters=clusters,
+        clusters_with=int((k > 0).sum()),
+    )
+
+
+def check_totals(k: Sequence[int], n: Sequence[int]) -> tuple[Floats, Floats]:
+    """Return the totals of the clusters that have items.
+
+    Raises:
+        ValueError: lengths differ, or a count is not a whole number in its range.
+    """
+    if len(k) != len(n):
+        raise ValueError(f"k and n are needed of each cluster, not {len(k)} and {len(n)} of them")
+    ones, items = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
+    wrong = ~((ones >= 0) & (ones <= items) & (ones % 1 == 0) & (items % 1 == 0))
+    wrong |= ~np.isfinite(items)
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise ValueError(f"k must be between 0 and n in each cluster, not {k[at]:g} of {n[at]:g}")
-    k, n = k[n > 0], n[n > 0]
-    share = float(k.sum() / n.sum()) if len(n) else 0.0
-    if len(n) < 2 or share in (0, 1):
-        return 1.0
-    return _cluster_variance(share, k, n) / (share * (1 - share) / float(n.sum()))
-
-
-def effective(
-    values: Sequence[int] | Sequence[bool],
-    weights: Sequence[float] | None,
-    clusters: Sequence[Hashable] | None,
-) -> tuple[float | None, int, float, float | None]:
-    """Return the weighted share, the ones, Kish's n and the design effect over clusters.
-
-    The share is None without items; the design effect is None where it cannot be estimated.
-    Arguments and errors are those of ``clustered_share``.
-    """
-    y = _zeros_and_ones(values)
-    w = np.ones(len(y)) if weights is None else _weights(weights, len(y))
-    groups = None if clusters is None else _groups(clusters, len(y))
-    if not len(y):
-        return None, 0, 0.0, None
-    share = _weighted_share(y, w)
-    return share, int(y.sum()), kish(w), _design_effect(share, y, w, groups)
+        raise ValueError(
+            f"k must be between 0 and n in each cluster, not {ones[at]:g} of {items[at]:g}"
+        )
+    return ones[items > 0], items[items > 0]
 
 
 def _weighted_share(y: Floats, w: Floats) -> float:

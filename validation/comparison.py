@@ -74,10 +74,9 @@ def difference(k1: int, n1: int, k2: int, n2: int, confidence: float = 0.95) -> 
         )
         inputs |= {"z": z, "p": math.erfc(abs(z) / math.sqrt(2))}
     value = first.value - second.value
-    low, high = _combine(
+    low, high = combine_limits(
         (first.value, first.low, first.high),
         (second.value, second.low, second.high),
-        correlation=0.0,
     )
     return Estimate("difference", value, low, high, n, confidence, "newcombe", None, inputs)
 
@@ -124,7 +123,7 @@ def paired_difference(
     method = "newcombe_paired"
     if first.value is None or second.value is None:
         return Estimate("difference", None, -1.0, 1.0, 0, confidence, method, "no items", inputs)
-    low, high = _combine(
+    low, high = combine_limits(
         (first.value, first.low, first.high),
         (second.value, second.low, second.high),
         correlation=phi,
@@ -168,7 +167,7 @@ def mover(a: Estimate, b: Estimate) -> Estimate:
     if value2 is None or low2 is None or high2 is None:
         reason = f"the second is undefined: {b.reason or 'it has no interval'}"
         return Estimate("difference", None, -1.0, 1.0, n, confidence, "mover", reason, inputs)
-    low, high = _combine((value1, low1, high1), (value2, low2, high2), correlation=0.0)
+    low, high = combine_limits((value1, low1, high1), (value2, low2, high2))
     return Estimate("difference", value1 - value2, low, high, n, confidence, "mover", None, inputs)
 
 
@@ -221,7 +220,8 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
             items.
 
     Returns:
-        p is None where all items have the same answer in both.
+        p is 1 by convention, with a reason, where all items have the same answer in both: there is
+        nothing to test, and nothing for an adjustment to count.
 
     Raises:
         ValueError: a count is negative or not whole, or the method is unknown.
@@ -233,7 +233,7 @@ def mcnemar(first_only: int, second_only: int, method: Literal["exact", "chi2"] 
     b, c = check_count("first_only", first_only), check_count("second_only", second_only)
     name, n = f"mcnemar_{method}", b + c
     if not n:
-        return Test(name, None, None, 0, "both gave every item the same answer")
+        return Test(name, None, 1.0, 0, "both gave every item the same answer")
     if method == "chi2":
         statistic = (b - c) ** 2 / n
         return Test(name, statistic, math.erfc(math.sqrt(statistic / 2)), n)
@@ -282,8 +282,10 @@ def adjust(
     return adjusted
 
 
-def _combine(
-    first: tuple[float, float, float], second: tuple[float, float, float], correlation: float
+def combine_limits(
+    first: tuple[float, float, float],
+    second: tuple[float, float, float],
+    correlation: float = 0.0,
 ) -> tuple[float, float]:
     """Return the limits of a difference from (value, low, high) of its two terms."""
     (p1, low1, high1), (p2, low2, high2) = first, second

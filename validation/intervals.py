@@ -15,6 +15,10 @@ class Interval:
 
     ``value``, ``low`` and ``high`` are shares in [0, 1]. Where the share is undefined, ``value`` is
     None and ``reason`` says why; the limits then say that nothing is known.
+
+    Where items come in clusters, ``design_effect`` is what they cost: n / design_effect is the
+    effective number of items. They are of so many ``clusters``, and ``clusters_with`` of these have
+    a success.
     """
 
     value: float | None
@@ -25,6 +29,9 @@ class Interval:
     confidence: float
     method: str
     reason: str | None = None
+    design_effect: float | None = None
+    clusters: int | None = None
+    clusters_with: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-serialisable values."""
@@ -163,6 +170,15 @@ def quantile(confidence: float, df: float | None = None) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, upper))
+
+
+def student_p(statistic: float, df: float | None = None) -> float:
+    """Return the two-sided p of a statistic: Student's t with df, else the normal one."""
+    if df is None:
+        return math.erfc(abs(statistic) / math.sqrt(2))
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(df, -abs(statistic)))
 
 
 def check_confidence(confidence: float) -> None:

@@ -6,7 +6,7 @@ is for comparison with the literature. Estimates from the judge's error rates on
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from validation.checks import whole
-from validation.clusters import effective
+from validation.clusters import clustered_share
 from validation.estimate import Estimate
 from validation.intervals import check_confidence, check_share, quantile
 
-# Draws of the posterior of recall: the Monte Carlo error of a limit is below a hundredth of its
-# distance to the other one.
-_DRAWS = 20_000
+# Draws of the posterior of recall: another seed moves a limit by less than a hundredth of the
+# interval's width.
+_DRAWS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,15 @@ class Cell:
     """What the human labels say about the traces that got the same answer from the judge.
 
     ``share`` is the (weighted) share of labelled traces where the human says yes, None without
-    labels; ``k`` of ``n`` are the plain counts. The labels tell as much as ``n_effective``
-    independent ones, Kish's number over ``design_effect``. Counts may be broken numbers when they
-    are expected ones, in planning.
+    labels; ``k`` of ``n`` are the plain counts. The labels tell as much as ``n_effective`` that
+    weigh alike, Kish's number. Counts may be broken numbers when they are expected ones, in
+    planning.
     """
 
     share: float | None
     k: float
     n: float
     n_effective: float
-    design_effect: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.k <= self.n < math.inf:
@@ -65,32 +64,19 @@ class Cell:
         return self.mean * (1 - self.mean) / (self.n_effective + 2)
 
 
-def cell(
-    values: Sequence[int] | Sequence[bool],
-    weights: Sequence[float] | None = None,
-    clusters: Sequence[Hashable] | None = None,
-    most_design_effect: float = 5.0,
-) -> Cell:
+def cell(values: Sequence[int] | Sequence[bool], weights: Sequence[float] | None = None) -> Cell:
     """Return the summary of the human labels of one cell; no labels are an empty cell.
-
-    The design effect over clusters is that of ``clusters.clustered_share``, but at least 1 and at
-    most ``most_design_effect``: with few labels it is noisy. It is 1 where it cannot be estimated
-    (no clusters given, one cluster, all labels the same).
 
     Args:
         values: 0 or 1 (or bool), one per labelled trace.
         weights: above 0 and finite, one over the chance to be labelled.
-        clusters: what each trace belongs to, its task say; never None.
-        most_design_effect: at least 1.
 
     Raises:
         ValueError: lengths differ, or an argument is not in its range.
     """
-    if not most_design_effect >= 1:
-        raise ValueError(f"most_design_effect must be at least 1, not {most_design_effect!r}")
-    share, k, kish_n, design = effective(values, weights, clusters)
-    design_effect = min(max(1.0, design or 1.0), most_design_effect)
-    return Cell(share, k, len(values), kish_n / design_effect, design_effect)
+    share = clustered_share(values, None, weights)
+    n_effective = share.inputs.get("n_effective", 0.0)
+    return Cell(share.value, share.inputs["k"], share.n, n_effective)
 
 
 def poststratify(
@@ -101,6 +87,7 @@ def poststratify(
     *,
     confidence: float = 0.95,
     judge_design_effect: float = 1.0,
+    cluster_variance: float = 0.0,
     df: float | None = None,
     population: Literal["process", "corpus"] = "process",
 ) -> Estimate:
@@ -110,9 +97,9 @@ def poststratify(
     the flagged and the unflagged cell. The interval is that of the Beta distribution with mean
     m = W q1 + (1 - W) q0 and variance V = W^2 v1 + (1 - W)^2 v0 + D W (1 - W) (q1 - q0)^2 / N,
     where q and v are each cell's posterior mean and variance under Jeffreys' prior
-    (``Cell.mean``, ``Cell.variance``), N = n_judged and D the design effect of the flag. It is
-    stretched to contain the share. Where V is too large for a Beta distribution, V >= m (1 - m),
-    the limits are 0 and 1.
+    (``Cell.mean``, ``Cell.variance``), N = n_judged and D the design effect of the flag; or with
+    ``cluster_variance`` for V, if that is larger. It is stretched to contain the share. Where V is
+    too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
 
     Args:
         n_judged: traces that the judge answered.
@@ -120,7 +107,9 @@ def poststratify(
         flagged: the human labels of traces with the judge's flag; not more than there are.
         unflagged: the human labels of the others.
         confidence: between 0 and 1, both excluded.
-        judge_design_effect: D, ``clusters.flag_design_effect``; 1 without clusters.
+        judge_design_effect: D; 1 where ``cluster_variance`` is given.
+        cluster_variance: the linearised variance of the share over tasks
+            (``influence.poststratified_influences``); 0 without tasks.
         df: tasks - 1 when traces come from several tasks: V is multiplied by (t / z)^2. Below 1
             nothing is known of the variance, and the limits are 0 and 1.
         population: "process" is about whatever makes such traces; "corpus" about these traces only:
@@ -128,11 +117,11 @@ def poststratify(
 
     Returns:
         Method "two_cell_beta". ``inputs``: ``W``, ``n_judged``, ``n_flagged``, ``p1``, ``k1``,
-        ``n1`` (effective), ``n1_raw``, ``design_effect_1``, the same with 0, ``posterior_mean``
-        (m), ``posterior_sd`` (root of V, with the factor of df), ``judge_design_effect``, ``df``,
-        ``population`` and ``note``. Without judged traces or without any label the value is None
-        and the limits are 0 and 1. A cell that has traces but no labels counts with q = 1/2;
-        ``note`` says so.
+        ``n1`` (effective), ``n1_raw``, the same with 0, ``posterior_mean`` (m), ``posterior_sd``
+        (root of V, with the factor of df), ``judge_design_effect``, ``design_effect`` (what
+        ``cluster_variance`` multiplies V by, at least 1), ``df``, ``population`` and ``note``.
+        Without judged traces or without any label the value is None and the limits are 0 and 1. A
+        cell that has traces but no labels counts with q = 1/2; ``note`` says so.
 
     Raises:
         ValueError: an argument is not in its range, or more traces are labelled than judged.
@@ -145,6 +134,8 @@ def poststratify(
     check_confidence(confidence)
     if not 0 <= judge_design_effect < math.inf:
         raise ValueError(f"judge_design_effect must be at least 0, not {judge_design_effect!r}")
+    if not 0 <= cluster_variance < math.inf:
+        raise ValueError(f"cluster_variance must be at least 0, not {cluster_variance!r}")
     if population not in ("process", "corpus"):
         raise ValueError(f"population must be 'process' or 'corpus', not {population!r}")
     inputs = _cells_as_inputs(judged, flags, flagged, unflagged) | {
@@ -157,6 +148,8 @@ def poststratify(
         return _make_undefined("prevalence", "two_cell_beta", confidence, reason, inputs, judged)
     m, variance = beta_posterior(judged, flags, flagged, unflagged, judge_design_effect, population)
     value = _mixture(flags / judged, flagged, unflagged)
+    design_effect = max(1.0, cluster_variance / variance) if variance else 1.0
+    variance = max(variance, cluster_variance)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
         factor = 1.0 if df is None else quantile(confidence, df) / quantile(confidence)
@@ -165,6 +158,7 @@ def poststratify(
     else:
         reason = "all traces are of one task: how tasks differ is not known"
     inputs |= {"posterior_mean": m, "posterior_sd": math.sqrt(variance)}
+    inputs["design_effect"] = design_effect
     inputs["note"] = _empty_note(flags / judged, flagged, unflagged)
     return Estimate(
         "prevalence", value, low, high, judged, confidence, "two_cell_beta", reason, inputs
@@ -178,7 +172,7 @@ def recall_estimate(
     unflagged: Cell,
     *,
     confidence: float = 0.95,
-    judge_design_effect: float = 1.0,
+    design_effect: float = 1.0,
     df: float | None = None,
     seed: int = 0,
 ) -> Estimate:
@@ -194,7 +188,8 @@ def recall_estimate(
         flagged: the human labels of traces with the judge's flag.
         unflagged: the human labels of the others.
         confidence: between 0 and 1, both excluded.
-        judge_design_effect: of the judge's flag over tasks, above 0.
+        design_effect: of the recall over tasks, at least 1: traces and labels count so many times
+            less (``influence.recall_design_effect``).
         df: tasks - 1 when traces come from several tasks: the posteriors are widened by about
             t / z. Below 1 the limits are 0 and 1.
         seed: of the draws; the same seed gives the same limits.
@@ -213,9 +208,9 @@ def recall_estimate(
     judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
     check_confidence(confidence)
     inputs = _cells_as_inputs(judged, flags, flagged, unflagged)
-    if not 0 < judge_design_effect < math.inf:
-        raise ValueError(f"judge_design_effect must be above 0, not {judge_design_effect!r}")
-    inputs |= {"judge_design_effect": judge_design_effect, "df": df}
+    if not 1 <= design_effect < math.inf:
+        raise ValueError(f"design_effect must be at least 1, not {design_effect!r}")
+    inputs |= {"design_effect": design_effect, "df": df}
     inputs |= {"seed": seed, "draws": _DRAWS}
     reason = _nothing_known(judged, flagged, unflagged) or _empty_note(
         flags / judged, flagged, unflagged
@@ -229,8 +224,8 @@ def recall_estimate(
     low, high = 0.0, 1.0
     if df is None or df >= 1:
         narrower = 1.0 if df is None else (quantile(confidence) / quantile(confidence, df)) ** 2
-        size = judged / judge_design_effect
-        draws = _recall_draws(share, size, flagged, unflagged, narrower, seed)
+        narrower /= design_effect
+        draws = _recall_draws(share, judged, flagged, unflagged, narrower, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:
         reason = "all traces are of one task: how tasks differ is not known"
@@ -371,7 +366,6 @@ def _cells_as_inputs(judged: int, flags: int, flagged: Cell, unflagged: Cell) ->
             f"k{mark}": group.k,
             f"n{mark}": group.n_effective,
             f"n{mark}_raw": group.n,
-            f"design_effect_{mark}": group.design_effect,
         }
     return inputs
 
@@ -402,8 +396,8 @@ def _mixture(share: float, flagged: Cell, unflagged: Cell) -> float:
 def _recall_draws(
     share: float, size: float, flagged: Cell, unflagged: Cell, narrower: float, seed: int
 ) -> NDArray[np.float64]:
-    """Draw recall from the posteriors of the judge's share (of an effective ``size``) and of both
-    cells; the labels count ``narrower`` times.
+    """Draw recall from the posteriors of the judge's share (of ``size`` traces) and of both cells;
+    traces and labels count ``narrower`` times.
     """
     rng = np.random.default_rng(seed)
     cells = [(group.share or 0.0, group.n_effective) for group in (flagged, unflagged)]

@@ -26,13 +26,15 @@ def count(
     transfer: bool = False,
     by: str | None = None,
     of_labelled: bool = False,
+    cluster: Sequence[str] | None = None,
 ) -> "list[Table]":
     """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
     (``by``), as ``annotate report`` prints them.
 
     ``calibration``: calibrations, or the files they are in; adds the shares corrected for the
     judge's errors. ``transfer`` lets it be of another judge or of other traces. ``of_labelled``:
-    shares of the labelled traces alone.
+    shares of the labelled traces alone. ``cluster``: the attributes that make a task, whose traces
+    are not independent, ``()`` for none; default: project and task, or those of the calibration.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
@@ -41,7 +43,8 @@ def count(
     from annotator.reports.tables import frequency
 
     calibrations = group_calibrations(calibration)
-    return list(frequency.tabulate(_count(runs, calibrations, transfer, by, of_labelled)))
+    counted = _count(runs, calibrations, transfer, by, of_labelled, cluster)
+    return list(frequency.tabulate(counted))
 
 
 def _count(
@@ -50,6 +53,7 @@ def _count(
     transfer: bool,
     by: str | None,
     of_labelled: bool = False,
+    cluster: Sequence[str] | None = None,
 ) -> "list[FrequencyTable]":
     from annotator.reports.frequency import frequency_tables, mark_runs
 
@@ -58,7 +62,12 @@ def _count(
         table
         for run in runs
         for table in frequency_tables(
-            run, calibrations, transfer=transfer, by=by, of_labelled=of_labelled
+            run,
+            calibrations,
+            transfer=transfer,
+            by=by,
+            of_labelled=of_labelled,
+            cluster=None if cluster is None else list_names(cluster),
         )
     ]
     return mark_runs(tables, runs)
@@ -91,10 +100,12 @@ def compare(
     by: str = "run",
     values: tuple[str, str] | None = None,
     calibration: "CalibrationSource | None" = None,
+    cluster: Sequence[str] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
     """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
-    has one of two ``values``. ``on_notice`` is told which rubric cannot be compared.
+    has one of two ``values``. ``cluster``: as :func:`count`. ``on_notice`` is told which rubric
+    cannot be compared.
 
     Raises:
         AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
@@ -109,7 +120,13 @@ def compare(
     first, second = values or name_runs(runs)
     notice = on_notice or _ignore
     compared = compare_sides(
-        runs, by, first, second, group_calibrations(calibration), notice=notice
+        runs,
+        by,
+        first,
+        second,
+        group_calibrations(calibration),
+        cluster=None if cluster is None else list_names(cluster),
+        notice=notice,
     )
     return list(comparison.tabulate(compared))
 
@@ -132,6 +149,7 @@ def draw(
     calibration: "CalibrationSource | None" = None,
     transfer: bool = False,
     by: str | None = None,
+    cluster: Sequence[str] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> None:
     """Draw a figure of runs into ``out``, a .svg, .png or .pdf: ``frequency``, ``co-occurrence``,
@@ -156,7 +174,7 @@ def draw(
         source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
         uncounted = list_uncounted(*runs)
     else:
-        tables = _count(runs, calibrations, transfer, by)
+        tables = _count(runs, calibrations, transfer, by, cluster=cluster)
         source = figures.FigureSource(runs, tables, calibrations)
     for line in (*uncounted, *figures.draw(plot, source, Path(out))):
         (on_notice or _ignore)(line)

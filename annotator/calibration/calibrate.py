@@ -81,8 +81,8 @@ def calibrate(
         codes=frame.rubric.ids,
         judged_codes=tuple(code for code in frame.rubric.ids if code in frame.rubric.judged),
         judged=frame.total,
-        clusters=frame.clusters if frame.clustered else None,
-        cluster_by=tuple(cluster_by) if frame.clustered else (),
+        clusters=len(frame.clusters) if frame.clusters.named else None,
+        cluster_by=tuple(cluster_by) if frame.clusters.named else (),
         ids_sha256=frame.ids_sha256,
         labels=labels,
         look=look,
@@ -133,7 +133,7 @@ def _row(
     population: Literal["process", "corpus"],
 ) -> CodeRow:
     flagged = frame.with_code[code]
-    clusters = frame.cluster_totals(code) if frame.clustered else None
+    clusters = frame.clusters if frame.clusters.named else None
     judged = Judged(frame.total, flagged, clusters)
     estimates = estimate_code(code, judged, traces, confidence, seed, population)
     can_find = code == NONE or code in frame.rubric.judged

@@ -52,10 +52,14 @@ def explain_misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
 
 
 def fit_calibration(
-    run: Run, rubric: str, calibrations: Sequence[Calibration]
+    run: Run,
+    rubric: str,
+    calibrations: Sequence[Calibration],
+    cluster: Sequence[str] | None = None,
 ) -> tuple[Calibration, Frame, str]:
     """Return the calibration made for a run, the run's frame with the labelled traces kept, and why
-    the two do not fit, "" if they do.
+    the two do not fit, "" if they do. ``cluster``: by what the frame is counted, if not as the
+    calibration.
 
     Raises:
         AnnotatorError: as :func:`choose_calibration`, :func:`explain_misfit` and
@@ -63,5 +67,6 @@ def fit_calibration(
     """
     calibration = choose_calibration(calibrations, empty_frame(run, rubric))
     wanted = {trace.trace_id for trace in calibration.joined}
-    frame = read_frame(run, rubric, wanted=wanted, cluster=calibration.cluster_by)
+    by = calibration.cluster_by if cluster is None else cluster
+    frame = read_frame(run, rubric, wanted=wanted, cluster=by)
     return calibration, frame, explain_misfit(calibration, frame, run)

@@ -1,6 +1,6 @@
 """Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from annotator.calibration.choose import explain_misfit
@@ -16,6 +16,7 @@ from annotator.calibration.estimates import (
 )
 from annotator.calibration.frame import Frame
 from annotator.calibration.model import Calibration, Codes, LabelledTrace, count_labels
+from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE
 from annotator.runs.run import Run
@@ -36,9 +37,17 @@ class Correction:
 
 
 def correction_of(
-    calibration: Calibration, frame: Frame, whole: Frame, run: Run, *, transfer: bool
+    calibration: Calibration,
+    frame: Frame,
+    whole: Frame,
+    run: Run,
+    *,
+    transfer: bool,
+    cluster: Sequence[str] | None = None,
 ) -> Correction:
     """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
+
+    ``cluster``: by what the frame was counted, if not as the calibration.
 
     Raises:
         AnnotatorError: the calibration is of another version of the rubric; or of another judge or
@@ -46,7 +55,7 @@ def correction_of(
     """
     reason = explain_misfit(calibration, whole, run)
     if not reason:
-        return correct(calibration, frame)
+        return correct(calibration, frame, cluster)
     if not transfer:
         raise AnnotatorError(
             f"the calibration for {whole.rubric.id} does not fit: {reason}. Calibrate this run, or"
@@ -55,13 +64,15 @@ def correction_of(
     return carry_over(calibration, frame, reason)
 
 
-def correct(calibration: Calibration, frame: Frame) -> Correction:
+def correct(
+    calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
+) -> Correction:
     """Return the corrected shares of the frame, by the labels of its own traces.
 
     The judge's label of each labelled trace is the one in the frame; labels of traces that are not
     kept in it (another group) are left out.
     """
-    traces = match_traces(calibration, frame)
+    traces = match_traces(calibration, frame, cluster)
     codes = {
         code: estimate_code(
             code,
@@ -86,15 +97,23 @@ def correct(calibration: Calibration, frame: Frame) -> Correction:
     return Correction(codes, len(traces), False, calibration.confidence, notes)
 
 
-def match_traces(calibration: Calibration, frame: Frame) -> list[LabelledTrace]:
-    """Return the labelled traces that a frame keeps, with what its judge says of them."""
+def match_traces(
+    calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
+) -> list[LabelledTrace]:
+    """Return the labelled traces that a frame keeps, with what its judge says of them, and with
+    their cluster by other attributes, if there are.
+    """
     traces = []
     for trace in calibration.joined:
         annotation = frame.wanted.get(trace.trace_id)
         if annotation and annotation.status in ("labelled", "none"):
             judge = Codes(annotation.primary, annotation.secondary)
             counted = replace(trace.counted, judge=count_labels(judge, frame.rubric))
-            traces.append(replace(trace, judge=judge, counted=counted))
+            name = trace.cluster
+            if cluster is not None:
+                name = cluster_of(annotation.attributes, cluster)
+                name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
+            traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
     return traces
 
 
@@ -134,7 +153,7 @@ def carry_over(calibration: Calibration, frame: Frame, why: str) -> Correction:
 
 
 def _count_judged(code: str, frame: Frame) -> Judged:
-    clusters = frame.cluster_totals(code) if frame.clustered else None
+    clusters = frame.clusters if frame.clusters.named else None
     return Judged(frame.total, frame.with_code[code], clusters)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from annotator.annotations import DEFAULT_CLUSTER
 from annotator.calibration.design import (
     EVERYTHING,
     UNDECIDED,
@@ -30,6 +29,7 @@ from annotator.calibration.sheets import (
     make_rows,
     write_sheet,
 )
+from annotator.clusters import DEFAULT_CLUSTER
 from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute

@@ -1,27 +1,32 @@
 """Shares corrected for a judge's errors, from labelled traces and the judge's counts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotator.calibration.model import THIN, LabelledTrace
+from annotator.clusters import ClusterCounts
 from annotator.text import count
 from validation import (
     Cell,
     Estimate,
+    Influences,
     cell,
     clustered_share,
-    flag_design_effect,
     lang_reiczigel,
+    poststratified_influences,
     poststratify,
     ppi_mean,
     recall_estimate,
     rogan_gladen,
+    share_of_totals,
 )
 from validation.intervals import quantile
 
 FEW_LABELS = 100
 FEW_CLUSTERS = 20  # below which every interval is optimistic
+SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Judged:
 
     total: int
     flagged: int
-    clusters: tuple[Sequence[int], Sequence[int]] | None = None
+    clusters: ClusterCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +64,21 @@ def estimate_code(
     :func:`validation.poststratify`, which says what ``population`` is). It has no value where its
     interval is 0 to 1, or where the judge gave a label (or did not) to no labelled trace.
     """
-    clusters = {trace.cluster for trace in traces}
-    clustered = bool(clusters - {None})
     flagged = [trace for trace in traces if code in trace.counted.judge]
     unflagged = [trace for trace in traces if code not in trace.counted.judge]
-    cells = [_count_cell(code, side, clustered) for side in (flagged, unflagged)]
-    effect = 1.0
-    if judged.clusters and clustered and judged.total:
-        effect = max(1.0, flag_design_effect(*judged.clusters))
-    df = len(clusters) - 1 if clustered else None
+    cells = [count_cell(code, side, traces) for side in (True, False)]
+    over_tasks = find_influences(code, judged, traces)
+    df = None
+    if judged.clusters:
+        names = [trace.cluster or trace.trace_id for trace in traces]
+        df = len(set(names)) - 1
     corrected = poststratify(
         judged.total,
         judged.flagged,
         cells[0],
         cells[1],
         confidence=confidence,
-        judge_design_effect=effect,
+        cluster_variance=over_tasks.variance if over_tasks else 0.0,
         df=df,
         population=population,
     )
@@ -86,15 +90,40 @@ def estimate_code(
         cells[0],
         cells[1],
         confidence=confidence,
-        judge_design_effect=effect,
+        design_effect=over_tasks.recall_design_effect if over_tasks else 1.0,
         df=df,
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in unflagged)
     mark = mark_code(len(flagged), missed)
+    if mark == "ok" and _count_tasks(code, traces) < SEEN_IN:
+        mark = "few-tasks"
     if corrected.inputs.get("note"):
         mark = "one-sided"
     return CodeEstimates(_withhold(corrected), precision, recall, len(flagged), missed, mark)
+
+
+def find_influences(
+    code: str, judged: Judged, traces: Sequence[LabelledTrace]
+) -> Influences | None:
+    """Return what each cluster adds to the corrected share of a code, None without clusters."""
+    if not judged.clusters or not judged.total:
+        return None
+    flags = [code in trace.counted.judge for trace in traces]
+    names = (trace.cluster for trace in traces)
+    return poststratified_influences(
+        *judged.clusters.totals(code),
+        list(judged.clusters.places(code, zip(names, flags, strict=True))),
+        flags,
+        [code in trace.counted.human for trace in traces],
+        [trace.weight for trace in traces],
+    )
+
+
+def _count_tasks(code: str, traces: Sequence[LabelledTrace]) -> float:
+    """Return in how many tasks a person found a code; no number is too small without tasks."""
+    tasks = {trace.cluster for trace in traces if code in trace.counted.human}
+    return math.inf if None in tasks or not tasks else len(tasks)
 
 
 def withhold_share(estimates: CodeEstimates) -> CodeEstimates:
@@ -139,6 +168,15 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
         lines.append(
             f"The labels come from {count(len(clusters), 'task')}, fewer than {FEW_CLUSTERS}: the"
             " intervals are optimistic."
+        )
+    if few := [
+        f"{code} ({number})"
+        for code in corrected
+        if (number := _count_tasks(code, traces)) < SEEN_IN
+    ]:
+        lines.append(
+            f"Seen by people in fewer than {SEEN_IN} tasks, so that the interval is optimistic:"
+            f" {', '.join(few)}."
         )
     if codes := [code for code, share in corrected.items() if share.inputs.get("note")]:
         lines.append(
@@ -185,9 +223,9 @@ def correct_by_error_rates(
     k, n = judged.flagged, judged.total
     effect, fewer = 1.0, 1.0
     if judged.clusters and n:
-        effect = max(1.0, flag_design_effect(*judged.clusters))
+        effect = share_of_totals(*judged.clusters.totals(code)).design_effect or 1.0
     groups = [len({trace.cluster for trace in traces} - {None})]
-    groups += [len(judged.clusters[1])] if judged.clusters else []
+    groups += [len(judged.clusters)] if judged.clusters else []
     if groups[0]:
         df = min(groups) - 1
         if not df:
@@ -263,11 +301,12 @@ def mark_code(flagged: int, missed: int) -> str:
     return "ok" if flagged >= THIN else "thin" if flagged or missed else "blind"
 
 
-def _count_cell(code: str, traces: Sequence[LabelledTrace], clustered: bool) -> Cell:
+def count_cell(code: str, flagged: bool, traces: Sequence[LabelledTrace]) -> Cell:
+    """Return what the labels say of the traces that the judge gave a code, or of the others."""
+    side = [trace for trace in traces if (code in trace.counted.judge) is flagged]
     return cell(
-        [code in trace.counted.human for trace in traces],
-        [trace.weight for trace in traces] if _have_weights(traces) else None,
-        [trace.cluster for trace in traces] if clustered else None,
+        [code in trace.counted.human for trace in side],
+        [trace.weight for trace in side] if _have_weights(traces) else None,
     )
 
 

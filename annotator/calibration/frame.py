@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
+from annotator.annotations import Annotation
+from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
 
@@ -17,8 +18,8 @@ class Frame:
     """The judged traces of a run, as totals, and the annotations of those that were asked for.
 
     ``total`` counts the judged traces (labelled or none), ``with_code`` those with each label (as
-    :meth:`Scheme.labels_of` says) and ``in_cluster`` both per cluster, for the traces that tell
-    theirs. ``wanted`` holds annotations by trace id, of any status.
+    :meth:`Scheme.labels_of` says) and ``clusters`` both per cluster. ``wanted`` holds annotations
+    by trace id, of any status.
     """
 
     run: str
@@ -28,8 +29,7 @@ class Frame:
     total: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     with_code: Counter[str] = field(default_factory=Counter)
-    in_cluster: dict[str, Counter[str]] = field(default_factory=dict)
-    alone: Counter[str] = field(default_factory=Counter)
+    clusters: ClusterCounts = field(default_factory=ClusterCounts)
     wanted: dict[str, Annotation] = field(default_factory=dict)
     _ids: int = 0
 
@@ -37,16 +37,6 @@ class Frame:
     def ids_sha256(self) -> str:
         """The hash of the set of judged traces."""
         return f"{self._ids:064x}"
-
-    @property
-    def clustered(self) -> bool:
-        """Whether any trace tells which cluster it belongs to."""
-        return bool(self.in_cluster)
-
-    @property
-    def clusters(self) -> int:
-        """How many clusters there are; a trace that tells none is one of its own."""
-        return len(self.in_cluster) + self.alone[""]
 
     def add(self, annotation: Annotation, cluster: str | None) -> None:
         """Count one annotation."""
@@ -58,28 +48,16 @@ class Frame:
         self._ids = (self._ids + int.from_bytes(digest)) % 2**256
         labels = self.rubric.labels_of(annotation)
         self.with_code.update(labels)
-        counts = self.alone if cluster is None else self.in_cluster.setdefault(cluster, Counter())
-        counts[""] += 1  # no label is empty
-        counts.update(labels)
+        self.clusters.add(cluster, labels)
 
     def include(self, other: "Frame") -> None:
         """Count what another frame of the same run has counted, of other traces."""
         self.total += other.total
         self.statuses += other.statuses
         self.with_code += other.with_code
-        for cluster, counts in other.in_cluster.items():
-            self.in_cluster.setdefault(cluster, Counter()).update(counts)
-        self.alone += other.alone
+        self.clusters.include(other.clusters)
         self.wanted |= other.wanted
         self._ids = (self._ids + other._ids) % 2**256
-
-    def cluster_totals(self, code: str) -> tuple[list[int], list[int]]:
-        """Return, per cluster, the traces with a label and all traces."""
-        clusters = self.in_cluster.values()
-        alone, flagged = self.alone[""], self.alone[code]
-        with_code = [counts[code] for counts in clusters]
-        totals = [counts[""] for counts in clusters]
-        return with_code + [1] * flagged + [0] * (alone - flagged), totals + [1] * alone
 
 
 def read_frame(

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from annotator.annotations import Annotation, cluster_of, lone_cluster
+from annotator.annotations import Annotation
 from annotator.calibration.frame import Frame
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace, count_labels
+from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
 

@@ -34,6 +34,7 @@ class CodeRow:
 
     ``flagged``: labelled traces that the judge gave the code; ``missed``: labelled traces that only
     the person gave it. ``mark``: ``ok``, ``thin`` (fewer than :data:`THIN` flagged labels),
+    ``few-tasks`` (people found it in fewer than five of them),
     ``blind`` (none, and none that was missed), ``one-sided`` (the flagged traces or the others have
     no label at all: limits, and no number) or ``open`` (the judge finds but some of them and left
     traces undecided: neither share nor recall).

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from annotator.annotations import lone_cluster
 from annotator.calibration.frame import Frame
 from annotator.calibration.join import GOLD, join_labels
 from annotator.calibration.model import Comparison
+from annotator.clusters import lone_cluster
 from annotator.labels import Label, Labels
 from annotator.rubrics import Scheme
 from validation import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of
+from annotator.annotations import Annotation
 from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, read_design
 from annotator.calibration.frame import Frame, read_frame
@@ -19,6 +19,7 @@ from annotator.calibration.raters import (
     compare_people,
     compare_reruns,
 )
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, LabelFiles, Labels
 from annotator.rubrics import Scheme, load_rubric

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, cluster_of
+from annotator.annotations import Annotation
 from annotator.calibration.design import (
     DIVIDED,
     EVERYTHING,
@@ -21,6 +21,7 @@ from annotator.calibration.design import (
     split_of,
 )
 from annotator.calibration.frame import read_frame
+from annotator.clusters import cluster_of
 from annotator.csv_cells import harmless
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
@@ -112,7 +113,7 @@ def find_judged(
         frame.rubric.sha256,
         frame.judge_sha256,
         tuple(candidates),
-        frame.clustered,
+        frame.clusters.named,
         left_out,
         with_code,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator import api
-from annotator.cli.output import say_notice
+from annotator.cli.output import attributes, say_notice
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -28,8 +28,15 @@ with_calibration = click.option(
     help="What annotate calibrate wrote: adds the shares corrected for the judge's errors."
     " Several: each run takes the one made for it.",
 )
+with_cluster = click.option(
+    "--cluster",
+    metavar="ATTRIBUTES",
+    help="What makes a task, whose traces are not independent: task, project,task, or none."
+    "  [default: project,task, or as the calibration]",
+)
 _TABLES = (
     with_calibration,
+    with_cluster,
     click.option(
         "--transfer",
         is_flag=True,
@@ -92,12 +99,18 @@ class Asked:
     annotators: Sequence[str] = ()
     traces: Sequence[str] = ()
     of_labelled: bool = False
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         if self.transfer and not self.calibration_files:
             raise click.UsageError("--transfer needs --calibration FILE")
         if self.annotators and not self.label_files:
             raise click.UsageError("--annotator needs --labels FILE")
+
+    @property
+    def cluster_by(self) -> tuple[str, ...] | None:
+        """The attributes that make a task; None if nobody said."""
+        return None if self.cluster is None else attributes(self.cluster)
 
     @cached_property
     def calibrations(self) -> "Sequence[Calibration] | None":
@@ -107,14 +120,16 @@ class Asked:
     def count(self) -> "list[Table]":
         """Return the frequency tables of all runs."""
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
-        return api.count(*self.runs, **options, by=self.by, of_labelled=self.of_labelled)
+        options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
+        return api.count(*self.runs, **options)
 
     def draw(self, plot: str, out: Path, *notices: str) -> None:
         """Draw a figure of the runs, and say on stderr where it is and what it lacks."""
         for line in notices:
             say_notice(line)
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
-        api.draw(*self.runs, out=out, plot=plot, **options, by=self.by, on_notice=say_notice)
+        options |= {"by": self.by, "cluster": self.cluster_by}
+        api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
         say_notice(f"figure written to {one_line(str(out))}")
 
     def shown(self) -> "Shown":
@@ -126,4 +141,7 @@ class Asked:
         if self.label_files:
             labels = read_person_labels(self.label_files, self.runs, self.annotators)
         calibrations = api.group_calibrations(self.calibrations)
-        return Shown(self.runs, calibrations, self.transfer, self.by, labels, self.traces)
+        return Shown(
+            *(self.runs, calibrations, self.transfer, self.by, labels, self.traces),
+            cluster=self.cluster_by,
+        )

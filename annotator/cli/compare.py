@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from annotator import api
-from annotator.cli.asked import Asked, with_calibration
+from annotator.cli.asked import Asked, with_calibration, with_cluster
 from annotator.cli.choices import PluginChoice
 from annotator.cli.output import say_notice
 from annotator.cli.tables import put
@@ -28,6 +28,7 @@ from annotator.reports.formats import FORMATS
     help="The two values of --by.  [default: the names of the two runs]",
 )
 @with_calibration
+@with_cluster
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @click.option(
     "--out",
@@ -40,6 +41,7 @@ def command(
     by: str,
     sides: tuple[str, str] | None,
     calibration_files: tuple[Path, ...],
+    cluster: str | None,
     format_: str,
     out: Path | None,
 ) -> None:
@@ -52,7 +54,7 @@ def command(
     opened = api.open_runs(runs)
     if not sides and (by != "run" or len(runs) != 2):
         raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
-    put_comparison(Asked(opened, calibration_files, by=by), sides, format_, out)
+    put_comparison(Asked(opened, calibration_files, by=by, cluster=cluster), sides, format_, out)
 
 
 def put_comparison(
@@ -66,6 +68,7 @@ def put_comparison(
         by=asked.by or "run",
         values=sides or None,
         calibration=asked.calibrations,
+        cluster=asked.cluster_by,
         on_notice=say_notice,
     )
     put(tables, format_, place)

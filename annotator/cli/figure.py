@@ -25,13 +25,15 @@ def command(
     plot: str | None,
     out: Path,
     calibration_files: tuple[Path, ...],
+    cluster: str | None,
     transfer: bool,
     by: str | None,
 ) -> None:
     """Draw the shares of codes in RUNS with their intervals, or another figure of them (--plot)."""
     if plot == "confusion" and by:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
-    if plot == "co-occurrence" and (by or calibration_files):
+    if plot == "co-occurrence" and (by or calibration_files or cluster):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    Asked(api.open_runs(runs), calibration_files, transfer, by).draw(plot or "frequency", out)
+    asked = Asked(api.open_runs(runs), calibration_files, transfer, by, cluster=cluster)
+    asked.draw(plot or "frequency", out)

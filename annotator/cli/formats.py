@@ -55,7 +55,7 @@ def check_together(given: Given) -> None:
         raise click.UsageError(f"--co-occurrence prints no {plot}: leave one of them out")
     if plot == "confusion" and by:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
-    if together and (sides or by or given["--calibration"]):
+    if together and (sides or by or given["--calibration"] or given["--cluster"]):
         raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
     others = ("--calibration", "--compare", "--co-occurrence", "--figure")
     if given["--of-labelled"] and (wrong := [name for name in others if given[name]]):
@@ -94,7 +94,7 @@ def _html(asked: Asked, path: Path) -> None:
         )
 
 
-_TABLES = frozenset(("--out", "--calibration", "--transfer", "--by"))
+_TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--by"))
 _COUNTED = _TABLES | {"--of-labelled"}
 _TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {

@@ -61,6 +61,7 @@ def command(
     runs: tuple[Path, ...],
     format_: str,
     calibration_files: tuple[Path, ...],
+    cluster: str | None,
     transfer: bool,
     by: str | None,
     of_labelled: bool,
@@ -80,6 +81,7 @@ def command(
     co_occurrence = co_occurrence or plot == "co-occurrence"
     given = {
         "--calibration": calibration_files,
+        "--cluster": cluster,
         "--transfer": transfer,
         "--by": by,
         "--of-labelled": of_labelled,
@@ -100,7 +102,7 @@ def command(
         api.check_figure(figure)
     opened = api.open_runs(runs)
     people = label_files, annotators
-    asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled)
+    asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled, cluster)
     if sides and by:
         put_comparison(asked, sides, format_, place)
         say_notice(

@@ -17,6 +17,7 @@ from annotator.cli.pages import local_page, need_web, where_served
 def command(
     runs: tuple[Path, ...],
     calibration_files: tuple[Path, ...],
+    cluster: str | None,
     transfer: bool,
     by: str | None,
     label_files: tuple[Path, ...],
@@ -34,5 +35,6 @@ def command(
     from annotator.web.view import view
 
     opened = api.open_runs(runs)
-    asked = Asked(opened, calibration_files, transfer, by, label_files, annotators, traces)
+    people = label_files, annotators
+    asked = Asked(opened, calibration_files, transfer, by, *people, traces, cluster=cluster)
     view(asked.shown(), port, local_page(open_))

@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from annotator.annotations import lone_cluster
-from annotator.calibration.estimates import Judged, estimate_code, list_cautions
+from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
+from annotator.reports.comparison_corrected import CorrectedDifferences, correct_differences
 from annotator.reports.comparison_sides import (
     JUDGE,
     RUN,
     EmptySide,
     JudgedTrace,
+    Kind,
     Sides,
     Terms,
     read_sides,
@@ -23,21 +23,22 @@ from annotator.reports.comparison_sides import (
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Run, name_runs
 from validation import (
+    LEAST_CLUSTERS,
     Estimate,
     Interval,
+    SideTotals,
     Test,
     adjust,
-    cluster_bootstrap,
+    clustered_difference,
     difference,
     fisher,
     mcnemar,
-    mover,
     paired_difference,
+    permute_clusters,
+    share_of_totals,
     wilson,
 )
-from validation.resampling import Floats
 
-Kind = Literal["paired", "same tasks", "independent"]
 _ENOUGH = 0.5  # of both sides must have a partner for a paired comparison
 
 
@@ -46,7 +47,8 @@ class Difference:
     """One code: its share on both sides, their difference (first minus second), and a test.
 
     ``adjusted`` is the test's p by Holm over the codes. ``corrected`` is the difference of the
-    shares corrected for the judge's errors, None without a calibration.
+    shares corrected for the judge's errors, with its test and its p by Holm; None without a
+    calibration.
     """
 
     code: str
@@ -55,7 +57,9 @@ class Difference:
     difference: Estimate
     test: Test
     adjusted: float | None
-    corrected: Estimate | None
+    corrected: Estimate | None = None
+    corrected_test: Test | None = None
+    corrected_adjusted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,6 @@ class GroupComparison:
     runs: tuple[str, ...] = ()
 
 
-_Shares = tuple[Mapping[str, Estimate], Mapping[str, Estimate]]  # corrected, on both sides
-
-
 def compare(
     runs: Sequence[Run],
     attribute: str,
@@ -92,15 +93,18 @@ def compare(
     second: str,
     calibrations: Calibrations | None = None,
     *,
+    cluster: Sequence[str] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> list[GroupComparison]:
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
     every rubric that the runs have in common.
 
-    ``attribute`` may be ``run`` (see :func:`name_runs`) or ``judge``. Traces are paired
-    by id between runs and judges, else by task and the last part of the id; where that names a
-    trace twice on a side, or leaves most without a partner, the groups are not paired.
-    ``notice`` is told why a rubric is not compared: by it no judged trace has one of the values.
+    ``attribute`` may be ``run`` (see :func:`name_runs`) or ``judge``. Traces are paired by id
+    between runs and judges, else by task and the last part of the id; where that names a trace
+    twice on a side, or leaves most without a partner, the groups are not paired. ``cluster``: the
+    attributes that name a trace's task, none for independent traces; None: project and task, or
+    those of the calibrations. ``notice`` is told why a rubric is not compared: by it no judged
+    trace has one of the values.
 
     Raises:
         AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
@@ -128,7 +132,7 @@ def compare(
     for scheme in shared:
         stored = (calibrations or {}).get(scheme.id, ())
         try:
-            sides, terms, left = read_sides(runs, scheme, names, stored)
+            sides, terms, left = read_sides(runs, scheme, names, stored, cluster)
         except EmptySide as error:
             empty.append(str(error))
             continue
@@ -161,14 +165,18 @@ def _compare_by(
         pairs = _pairs(*sides)
         alone = (len(sides[0]) - len(pairs), len(sides[1]) - len(pairs))
         sides = ([trace for trace, _ in pairs], [partner for _, partner in pairs])
-    confidence = terms.confidence
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
     codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
-    corrected = _correct_shares(sides, codes, terms) if calibrated and not same else None
-    rows = [_difference(code, sides, kind, confidence, corrected) for code in codes]
-    adjusted = adjust([row.test.p for row in rows], "holm")
+    rows = compare_codes(sides, codes, kind, terms.confidence)
+    corrected = correct_differences(sides, codes, kind, terms) if calibrated and not same else None
+    if corrected:
+        gaps = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
+        rows = [
+            replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
+            for row, gap, test, p in gaps
+        ]
     left_out = [code for code in scheme.labels if code not in codes]
     return GroupComparison(
         scheme,
@@ -177,9 +185,9 @@ def _compare_by(
         kind,
         (len(sides[0]), len(sides[1])),
         alone,
-        confidence,
-        tuple(replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)),
-        sum(p is not None for p in adjusted),
+        terms.confidence,
+        tuple(rows),
+        sum(row.adjusted is not None for row in rows),
         tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
     )
 
@@ -190,7 +198,7 @@ def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
     unique = all(len(set(side)) == len(side) for side in keys)
     if unique and len(shared) >= _ENOUGH * max(map(len, keys)):
         return "paired"
-    tasks = [{trace.task for trace in side} - {None} for side in (first, second)]
+    tasks = [{trace.cluster for trace in side} - {None} for side in (first, second)]
     return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
@@ -201,77 +209,96 @@ def _pairs(
     return [(trace, partners[trace.key]) for trace in first if trace.key in partners]
 
 
-def _difference(
-    code: str, sides: Sides, kind: Kind, confidence: float, corrected: _Shares | None
-) -> Difference:
-    """Return the row of a code, its p not yet adjusted."""
+def compare_codes(
+    sides: Sides, codes: Sequence[str], kind: Kind, confidence: float
+) -> list[Difference]:
+    """Return a row for each code, over tasks where any trace tells its own."""
+    if not any(trace.cluster for side in sides for trace in side):
+        rows = [_compare_independent(code, sides, kind, confidence) for code in codes]
+    else:
+        totals = count_by_cluster(sides, codes)
+        tests = permute_clusters(*totals)
+        rows = [
+            _compare_over_tasks(code, sides, kind, (totals[0].of(n), totals[1].of(n)), confidence)
+            for n, code in enumerate(codes)
+        ]
+        rows = [replace(row, test=test) for row, test in zip(rows, tests, strict=True)]
+    # What nobody could find to differ is no test that Holm would count.
+    p_values = [None if row.test.p == 1 and row.test.reason else row.test.p for row in rows]
+    adjusted = adjust(p_values, "holm")
+    return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _compare_independent(code: str, sides: Sides, kind: Kind, confidence: float) -> Difference:
+    """Return the row of a code where traces, or pairs of them, are independent."""
     flags = [[code in trace.labels for trace in side] for side in sides]
     first, second = (wilson(sum(side), len(side), confidence) for side in flags)
     if kind == "paired":
-        cells = Counter(zip(*flags, strict=True))
-        alone = cells[True, False], cells[False, True]
-        counts = cells[True, True], *alone, cells[False, False]
-        estimate, test = paired_difference(*counts, confidence), mcnemar(*alone)
+        counts = _count_pairs(code, sides)
+        estimate, test = paired_difference(*counts, confidence), mcnemar(*counts[1:3])
     else:
+        estimate = difference(first.k, first.n, second.k, second.n, confidence)
         test = fisher([[first.k, first.n - first.k], [second.k, second.n - second.k]])
-        if first.k + second.k in (0, first.n + second.n):  # nothing to test, nor for Holm to count
-            which = "every" if first.k else "no"
-            test = replace(test, p=None, reason=f"{which} trace of either side has it")
-        if kind == "independent":
-            estimate = difference(first.k, first.n, second.k, second.n, confidence)
-        else:
-            estimate = _over_tasks(sides, flags, confidence)
-    gap = mover(corrected[0][code], corrected[1][code]) if corrected else None
-    return Difference(code, first, second, estimate, test, None, gap)
+    if first.k + second.k in (0, first.n + second.n):  # nothing to test, nor for Holm to count
+        which = "every" if first.k else "no"
+        test = replace(test, p=None, reason=f"{which} trace of either side has it")
+    return Difference(code, first, second, estimate, test, None)
 
 
-def _over_tasks(sides: Sides, flags: Sequence[Sequence[bool]], confidence: float) -> Estimate:
-    """Return the difference with an interval by resampling tasks, which both sides share."""
-    rows: dict[Hashable, int] = {}
-    totals: list[list[float]] = []
-    for side, (traces, flagged) in enumerate(zip(sides, flags, strict=True)):
-        for trace, flag in zip(traces, flagged, strict=True):
-            row = rows.setdefault(trace.task or (side, trace.key), len(rows))
-            if row == len(totals):
-                totals.append([0.0] * 4)
-            totals[row][2 * side] += flag
-            totals[row][2 * side + 1] += 1
-
-    def gap(sums: Floats) -> Floats:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gaps: Floats = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
-        return gaps
-
-    bootstrap = cluster_bootstrap(np.asarray(totals), gap, confidence=confidence)
-    n = sum(map(len, sides))
-    return bootstrap.estimate("difference", n, {"tasks": len(totals)}, "a side has no traces")
+def _compare_over_tasks(
+    code: str,
+    sides: Sides,
+    kind: Kind,
+    totals: tuple[SideTotals, SideTotals],
+    confidence: float,
+) -> Difference:
+    """Return the row of a code, without its test."""
+    first, second = (
+        share_of_totals(side.k.tolist(), side.n.tolist(), confidence) for side in totals
+    )
+    least = 0.0
+    if kind == "paired":
+        _, b, c, _ = _count_pairs(code, sides)
+        n = len(sides[0])
+        least = ((b + c) / n - ((b - c) / n) ** 2) / n
+    gap = clustered_difference(*totals, confidence, least)
+    return Difference(code, first, second, gap, _UNTESTED, None)
 
 
-def _correct_shares(sides: Sides, codes: Sequence[str], terms: Terms) -> _Shares:
-    """Return the corrected shares of each side, by the labels of its traces: of ``codes`` and of
-    every label that either side has.
+_UNTESTED = Test("permutation", None, None, 0)
+
+
+def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
+    """Return how many pairs have the code on both sides, the first, the second, and none."""
+    partners = zip(*sides, strict=True)
+    pairs = Counter((code in trace.labels, code in partner.labels) for trace, partner in partners)
+    return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
+
+
+def count_by_cluster(sides: Sides, codes: Sequence[str]) -> tuple[SideTotals, SideTotals]:
+    """Return both sides' traces by task, and those with each code; a trace that tells none is of
+    its own.
     """
-    seen = sorted({label for side in sides for trace in side for label in trace.labels})
-    labels = dict.fromkeys((*codes, *seen))
-    first, second = ({code: _share(code, side, terms) for code in labels} for side in sides)
+    places: dict[Hashable, int] = {}
+    for n, side in enumerate(sides):
+        for trace in side:
+            places.setdefault(trace.cluster or (n, trace.key), len(places))
+    first, second = (_count_side(n, side, codes, places) for n, side in enumerate(sides))
     return first, second
 
 
-def _share(code: str, side: Sequence[JudgedTrace], terms: Terms) -> Estimate:
-    clusters: dict[str, list[int]] = {}
+def _count_side(
+    number: int, side: Sequence[JudgedTrace], codes: Sequence[str], places: Mapping[Hashable, int]
+) -> SideTotals:
+    k, n = np.zeros((len(codes), len(places))), np.zeros(len(places))
+    rows = {code: row for row, code in enumerate(codes)}
     for trace in side:
-        counts = clusters.setdefault(trace.cluster or lone_cluster(trace.trace_id), [0, 0])
-        counts[0] += code in trace.labels
-        counts[1] += 1
-    flagged, totals = zip(*clusters.values(), strict=True)
-    judged = Judged(len(side), sum(flagged), (flagged, totals))
-    people = [trace.person for trace in side if trace.person]
-    if any(person.cluster is not None for person in people):
-        people = [
-            replace(person, cluster=person.cluster or lone_cluster(person.trace_id))
-            for person in people
-        ]
-    return estimate_code(code, judged, people, terms.confidence, 0, terms.population).corrected
+        place = places[trace.cluster or (number, trace.key)]
+        n[place] += 1
+        for label in trace.labels:
+            if label in rows:
+                k[rows[label], place] += 1
+    return SideTotals(k, n)
 
 
 def _notes(
@@ -279,19 +306,36 @@ def _notes(
     alone: tuple[int, int],
     left_out: Sequence[str],
     sides: Sides,
-    corrected: _Shares | None,
+    corrected: CorrectedDifferences | None,
     terms: Terms,
     *,
     same: bool,
 ) -> Iterator[str]:
-    yield {
-        "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test"
-        " (pairs of one task are treated as independent).",
-        "same tasks": "The same tasks on both sides, but no partner for each trace: interval by"
-        " resampling tasks; the Fisher test treats traces as independent.",
-        "independent": "Independent groups: Newcombe's interval, Fisher's exact test"
-        " (traces of one task are treated as independent).",
-    }[kind]
+    tasks = [len({trace.cluster for trace in side} - {None}) for side in sides]
+    if any(tasks):
+        way = {
+            "paired": "Paired by trace; the test swaps the sides of whole tasks",
+            "same tasks": "The same tasks on both sides, but no partner for each trace; the test"
+            " swaps the sides of whole tasks",
+            "independent": "Independent groups; the test deals whole tasks to the sides anew",
+        }[kind]
+        by = "+".join(terms.cluster_by)
+        yield (
+            f"{way} (10,000 times at most), the interval is from the variance over tasks, Student's"
+            f" t ({tasks[0]} and {tasks[1]} tasks by {by}; a trace that tells none is of its own)."
+        )
+        if min(tasks) < LEAST_CLUSTERS:
+            yield (
+                f"Fewer than {LEAST_CLUSTERS} tasks on a side: no interval and no p"
+                " (--cluster none treats traces as independent)."
+            )
+    else:
+        why = "no trace tells its task" if terms.cluster_by else "--cluster none"
+        yield {
+            "paired": "Paired by trace: Newcombe's interval for pairs, exact McNemar test",
+            "same tasks": "",
+            "independent": "Independent groups: Newcombe's interval, Fisher's exact test",
+        }[kind] + f" ({why}: traces are treated as independent)."
     if any(alone):
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
     if left_out:
@@ -302,12 +346,8 @@ def _notes(
         if same:
             yield "The same traces have the same true shares: corrected ones are not compared."
         return
-    labels = [sum(trace.person is not None for trace in side) for side in sides]
-    yield (
-        f"Corrected: each side by the labels of its own traces ({labels[0]} and {labels[1]}),"
-        " limits combined by MOVER as if the sides were independent."
-    )
-    for name, side, shares in zip(("first", "second"), sides, corrected, strict=True):
+    yield from corrected.notes
+    for name, side, shares in zip(("first", "second"), sides, corrected.shares, strict=True):
         people = [trace.person for trace in side if trace.person]
         for caution in list_cautions(people, shares):
             yield f"{name}: {caution}"

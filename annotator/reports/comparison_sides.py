@@ -5,15 +5,17 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from annotator.annotations import DEFAULT_CLUSTER, Annotation, cluster_of, value_of
+from annotator.annotations import Annotation, value_of
 from annotator.calibration.choose import fit_calibration
 from annotator.calibration.correct import match_traces
 from annotator.calibration.model import Calibration, LabelledTrace
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run, name_runs
 
+Kind = Literal["paired", "same tasks", "independent"]
 RUN, JUDGE = "run", "judge"  # what can be compared besides attributes
 
 
@@ -23,13 +25,12 @@ class EmptySide(AnnotatorError):
 
 @dataclass(frozen=True, slots=True)
 class JudgedTrace:
-    """A judged trace: its id, what pairs it, its task, the labels that are counted; a person's, and
-    the cluster by which its calibration was made.
+    """A judged trace: its id, what pairs it, the labels that are counted; a person's, and the
+    cluster that it belongs to, None if it tells none.
     """
 
     trace_id: str
     key: Hashable
-    task: str | None
     labels: tuple[str, ...]
     person: LabelledTrace | None
     cluster: str | None
@@ -37,11 +38,14 @@ class JudgedTrace:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the calibrations of the compared runs have in common; their warnings together."""
+    """What the calibrations of the compared runs have in common; their warnings together.
+
+    ``cluster_by``: the attributes that together name a trace's cluster.
+    """
 
     confidence: float = 0.95
     population: Literal["process", "corpus"] = "process"
-    cluster_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = DEFAULT_CLUSTER
     warnings: tuple[str, ...] = ()
 
 
@@ -53,11 +57,13 @@ def read_sides(
     scheme: Scheme,
     names: tuple[str, str, str],
     calibrations: Sequence[Calibration],
+    cluster: Sequence[str] | None = None,
 ) -> tuple[Sides, Terms, list[str]]:
     """Return the judged traces of both sides, on what terms they were calibrated, and notes of how
     many traces of each side are in no share.
 
-    ``names``: the attribute and its two values.
+    ``names``: the attribute and its two values. ``cluster``: what makes a cluster, if not what did
+    for the calibrations.
 
     Raises:
         EmptySide: a side has no judged trace.
@@ -71,8 +77,10 @@ def read_sides(
     for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, LabelledTrace] = {}
         if calibrations:
-            people, terms_of_run = _people(run, scheme, calibrations)
+            people, terms_of_run = _people(run, scheme, calibrations, cluster)
             terms = _join_terms(terms, terms_of_run)
+        by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
+        by = terms.cluster_by if terms else by
         for annotation in run.annotations(scheme.id):
             value = _value(annotation, attribute, name)
             statuses[value, annotation.status] += 1
@@ -81,8 +89,8 @@ def read_sides(
             value_counts[value] += 1
             if value in sides:
                 person = people.get(annotation.trace_id)
-                cluster = cluster_of(annotation.attributes, terms.cluster_by) if terms else None
-                sides[value].append(_place_trace(annotation, scheme, attribute, person, cluster))
+                task = cluster_of(annotation.attributes, by)
+                sides[value].append(_place_trace(annotation, scheme, attribute, person, task))
     for side, traces in sides.items():
         if not traces:
             counts = ", ".join(f"{value} ({n})" for value, n in value_counts.most_common(12))
@@ -103,7 +111,7 @@ def read_sides(
         for side in values
         if statuses[side, "undecided"] or statuses[side, "failed"]
     ]
-    return (sides[values[0]], sides[values[1]]), terms or Terms(), notes
+    return (sides[values[0]], sides[values[1]]), terms or Terms(cluster_by=by), notes
 
 
 def _join_terms(before: Terms | None, terms: Terms) -> Terms:
@@ -124,22 +132,25 @@ def _join_terms(before: Terms | None, terms: Terms) -> Terms:
 
 
 def _people(
-    run: Run, scheme: Scheme, calibrations: Sequence[Calibration]
+    run: Run,
+    scheme: Scheme,
+    calibrations: Sequence[Calibration],
+    cluster: Sequence[str] | None,
 ) -> tuple[dict[str, LabelledTrace], Terms]:
     """Return the labelled traces of a run, weighted so that they stand for all it has judged."""
-    calibration, frame, reason = fit_calibration(run, scheme.id, calibrations)
+    calibration, frame, reason = fit_calibration(run, scheme.id, calibrations, cluster)
     if reason:
         raise AnnotatorError(
             f"the calibration for {scheme.id} does not fit: {reason}. Groups are compared by the"
             " labels of their own traces: calibrate this run"
         )
-    traces = match_traces(calibration, frame)
+    traces = match_traces(calibration, frame, cluster)
     scale = frame.total / sum(trace.weight for trace in traces) if traces else 1.0
     people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     terms = Terms(
         calibration.confidence,
         calibration.population,
-        calibration.cluster_by,
+        calibration.cluster_by if cluster is None else tuple(cluster),
         calibration.warnings,
     )
     return people, terms
@@ -162,6 +173,4 @@ def _place_trace(
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return JudgedTrace(
-        annotation.trace_id, key, task, scheme.labels_of(annotation), person, cluster
-    )
+    return JudgedTrace(annotation.trace_id, key, scheme.labels_of(annotation), person, cluster)

@@ -1,14 +1,17 @@
-"""What is counted of a run's annotations while they pass by; nothing of it grows with traces but
-the hashes of their tasks.
+"""What is counted of a run's annotations while they pass by; nothing of it grows with traces, but
+with their tasks.
 """
 
 import re
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from annotator.annotations import ALL_REJECTED, DEFAULT_CLUSTER, Annotation, cluster_of
+from annotator.annotations import ALL_REJECTED, Annotation
+from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
+from validation import Interval, wilson
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "a judge that screens decides by finding: what is undecided is no random part"
@@ -42,11 +45,13 @@ class TraceCounts:
     ``halves``: labelled traces with a code beside that half of the votes have. ``truncated``:
     traces that were judged or left undecided and of which a part was not read; ``least_read``: the
     smallest share of one of them that was, as far as it is known. ``reasons``: why traces are
-    undecided, as :func:`name_reason` says.
+    undecided, as :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares
+    are of; groups of codes by their name in a tuple.
     """
 
     rubric: Scheme
     of_labelled: bool = False
+    cluster_by: tuple[str, ...] = DEFAULT_CLUSTER
     status: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
@@ -61,7 +66,7 @@ class TraceCounts:
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
     failures: list[tuple[str, str]] = field(default_factory=list)
-    tasks: set[int] = field(default_factory=set)
+    clusters: ClusterCounts = field(default_factory=ClusterCounts)
 
     @property
     def judged(self) -> int:
@@ -94,11 +99,13 @@ class TraceCounts:
         if annotation.status in JUDGED:
             labels = self.rubric.labels_of(annotation)
             self.labels.update(set(labels))
-            groups = self.rubric.groups.items()
-            self.groups.update(name for name, codes in groups if not set(codes).isdisjoint(labels))
+            rubric_groups = self.rubric.groups.items()
+            groups = [name for name, codes in rubric_groups if not set(codes).isdisjoint(labels)]
+            self.groups.update(groups)
             self.outcome_unknown += annotation.attributes.get("passed") is None
-            if task := cluster_of(annotation.attributes, DEFAULT_CLUSTER):
-                self.tasks.add(hash(task))
+            if annotation.status == "labelled" or not self.of_labelled:
+                cluster = cluster_of(annotation.attributes, self.cluster_by)
+                self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
         if annotation.status in (*JUDGED, "undecided"):
             # Facts beside a trace, where they are shown, are no part of it.
             self.truncated += not annotation.truncated.keys() <= {"observations"}
@@ -108,6 +115,16 @@ class TraceCounts:
             self.reasons[name_reason(annotation)] += 1
         if annotation.status == "failed" and len(self.failures) < _FAILURES:
             self.failures.append((annotation.trace_id, annotation.error or ""))
+
+    def share(self, label: Hashable) -> Interval:
+        """Return the share of the traces with a label, or with a group of codes by its name in a
+        tuple: Wilson's interval, for the effective number of traces where they share tasks.
+        """
+        if not self.clusters.named:
+            return wilson(self.clusters.alone[label], self.clusters.alone[None])
+        from validation import share_of_totals  # takes numpy, which not every report needs
+
+        return share_of_totals(*self.clusters.totals(label))
 
     def bounds(self, count: int, *, screen: bool = False) -> tuple[float, float] | None:
         """Return the least and the greatest share that undecided and failed traces leave possible

@@ -34,7 +34,7 @@ def find_limits(share: Share | None) -> tuple[float, float] | None:
     """Return the limits of a share, None where nothing is known of it."""
     if share is None or share.low is None or share.high is None:
         return None
-    if share.value is None and (share.low, share.high) == (0, 1):
+    if (share.low, share.high) == (0, 1) and (share.value is None or share.reason):
         return None
     return share.low, share.high
 

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from annotator.annotations import Annotation, cluster_of, value_of
+from annotator.annotations import Annotation, value_of
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import TraceCounts
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
 from annotator.runs.run import Run, name_runs
-from validation import Interval, wilson
+from validation import Interval
 
 if TYPE_CHECKING:  # they need scipy, which a table without a calibration must not wait for
     from annotator.calibration.correct import Correction
@@ -130,13 +131,15 @@ def frequency_tables(
     transfer: bool = False,
     by: str | None = None,
     of_labelled: bool = False,
+    cluster: Sequence[str] | None = None,
 ) -> list[FrequencyTable]:
     """Return the tables of a run, one per rubric; annotations are read as a stream.
 
     ``calibrations`` correct the shares for the judge's errors. One of another judge or
     of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
     each value of this attribute. ``of_labelled``: shares of the labelled traces alone, which no
-    calibration corrects.
+    calibration corrects. ``cluster``: the attributes that together name a trace's task, none for
+    independent traces; None: project and task, and for corrected shares those of the calibration.
 
     Raises:
         AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
@@ -144,10 +147,12 @@ def frequency_tables(
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
+    cluster_by = DEFAULT_CLUSTER if cluster is None else tuple(cluster)
     counts: dict[tuple[str, str | None], TraceCounts] = {
-        (name, None): TraceCounts(scheme, of_labelled) for name, scheme in run.schemes.items()
+        (name, None): TraceCounts(scheme, of_labelled, cluster_by)
+        for name, scheme in run.schemes.items()
     }
-    frames = _Frames(run, calibrations or {})
+    frames = _Frames(run, calibrations or {}, cluster)
     attributes: set[str] = set()
     for annotation in run.annotations():
         group = None
@@ -155,9 +160,9 @@ def frequency_tables(
             attributes.update(annotation.attributes)
             group = value_of(annotation.attributes, by)
         key = annotation.rubric, group
-        counts.setdefault(key, TraceCounts(run.schemes[annotation.rubric], of_labelled)).add(
-            annotation
-        )
+        if key not in counts:
+            counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
+        counts[key].add(annotation)
         frames.add(annotation, group)
     if by and by not in attributes:
         names = ", ".join(sorted(attributes)) or "none at all"
@@ -202,13 +207,15 @@ def _groups(
 class _Frames:
     """The frames that a correction needs, filled while annotations pass by."""
 
-    def __init__(self, run: Run, calibrations: "Calibrations") -> None:
+    def __init__(
+        self, run: Run, calibrations: "Calibrations", cluster: Sequence[str] | None
+    ) -> None:
         if calibrations and not calibrations.keys() & run.schemes.keys():
             raise AnnotatorError(
                 f"the calibration is for {', '.join(calibrations)}, {run} was judged by"
                 f" {', '.join(run.schemes)}"
             )
-        self._run = run
+        self._run, self._cluster = run, cluster
         self._calibrations: dict[str, Calibration] = {}
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
@@ -227,9 +234,8 @@ class _Frames:
         if (name, group) not in self._frames:
             self._frames[name, group] = self._empty(name)
         frame = self._frames[name, group]
-        frame.add(
-            annotation, cluster_of(annotation.attributes, self._calibrations[name].cluster_by)
-        )
+        by = self._calibrations[name].cluster_by if self._cluster is None else self._cluster
+        frame.add(annotation, cluster_of(annotation.attributes, by))
         if annotation.trace_id in self._wanted[name]:
             frame.wanted[annotation.trace_id] = annotation
 
@@ -255,7 +261,10 @@ class _Frames:
 
         frame = self._frames.get((name, group)) or self._empty(name)
         whole = self._whole(name)
-        return correction_of(self._calibrations[name], frame, whole, self._run, transfer=transfer)
+        calibration = self._calibrations[name]
+        return correction_of(
+            calibration, frame, whole, self._run, transfer=transfer, cluster=self._cluster
+        )
 
 
 def _table(
@@ -265,6 +274,12 @@ def _table(
     correction: "Correction | None",
 ) -> FrequencyTable:
     scheme, status = counts.rubric, counts.status
+    rows = (
+        *(_code_row(code, counts, correction) for code in scheme.codes),
+        _none_row(counts, correction),
+    )
+    code_groups = tuple(_group_row(*group, counts) for group in scheme.groups.items())
+    shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
     table = FrequencyTable(
         rubric=scheme.id,
         version=scheme.version,
@@ -275,11 +290,8 @@ def _table(
         run=run.id,
         status=run.manifest.status,
         limit=run.manifest.limit,
-        rows=(
-            *(_code_row(code, counts, correction) for code in scheme.codes),
-            _none_row(counts, correction),
-        ),
-        code_groups=tuple(_group_row(*group, counts) for group in scheme.groups.items()),
+        rows=rows,
+        code_groups=code_groups,
         screen=scheme.only_screens,
         labelled=status["labelled"],
         none=status["none"],
@@ -295,7 +307,7 @@ def _table(
         reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         failures=tuple(counts.failures),
-        notes=tuple(describe_caveats(run, counts, correction)),
+        notes=tuple(describe_caveats(run, counts, shares, correction)),
         group=group,
         correction=correction,
         of_labelled=counts.of_labelled,
@@ -313,7 +325,7 @@ def _code_row(code: SchemeCode, counts: TraceCounts, correction: "Correction | N
         code.id,
         code.name,
         count if code.judged and (count or not code.screen) else None,
-        None if why else wilson(count, counts.n),
+        None if why else counts.share(code.id),
         unknown=why,
         bounds=counts.bounds(count, screen=code.screen) if code.judged else None,
         anywhere=anywhere
@@ -332,7 +344,7 @@ def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
         NONE,
         "no code found",
         count,
-        None if why else wilson(count, counts.judged),
+        None if why else counts.share(NONE),
         unknown=why,
         bounds=None if counts.of_labelled else counts.bounds(count),
         labels=correction.codes[NONE] if correction else None,
@@ -349,7 +361,7 @@ def _group_row(name: str, codes: Sequence[str], counts: TraceCounts) -> Row:
         name,
         ", ".join(codes),
         count if judged and (count > 0 or not screen) else None,
-        wilson(count, counts.n) if whole else None,
+        counts.share((name,)) if whole else None,
         unknown=None if whole else PARTLY,
         bounds=counts.bounds(count, screen=screen) if ruled else None,
     )

@@ -1,29 +1,34 @@
 """What stands below a frequency table: what its numbers rest on, and what they leave out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from annotator.reports.counts import LOST, OTHER, PART, REJECTED, TIE, TraceCounts
 from annotator.runs.run import Run
 from annotator.text import count, floor_percent
+from validation import Interval
 
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
-_SAMPLING_ONLY = (
-    "Intervals: Wilson 95 %, sampling error only; the judge's errors are not measured"
-    " (no calibration)."
-)
+_SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
 
 
 def describe_caveats(
-    run: Run, counts: TraceCounts, correction: "Correction | None"
+    run: Run,
+    counts: TraceCounts,
+    shares: Mapping[str, Interval],
+    correction: "Correction | None",
 ) -> Iterator[str]:
-    """Yield what a reader of a frequency table must know, a sentence each."""
+    """Yield what a reader of a frequency table must know, a sentence each. ``shares``: those that
+    the table has, by code.
+    """
     if run.judge == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
     yield from _describe_shares(counts)
-    yield from correction.notes if correction else (_SAMPLING_ONLY,)
+    if correction:
+        yield from correction.notes
+    yield from _describe_intervals(counts, shares, calibrated=correction is not None)
     yield from _describe_traces(counts)
     yield from _describe_undecided(counts)
     yield from _describe_votes(counts)
@@ -57,13 +62,53 @@ def _describe_shares(counts: TraceCounts) -> Iterator[str]:
         )
 
 
+def _describe_intervals(
+    counts: TraceCounts, shares: Mapping[str, Interval], *, calibrated: bool
+) -> Iterator[str]:
+    """Tell what the intervals of the judge's own shares know of."""
+    if not counts.n:
+        return
+    judged = (
+        ""
+        if calibrated
+        else "; sampling error only: the judge's errors are not measured (no calibration)"
+    )
+    whose = "of the judge's own shares" if calibrated else "Wilson 95 %"
+    tasks = len(counts.clusters)
+    if not counts.clusters.named:
+        by = "+".join(counts.cluster_by)
+        why = f"no trace tells its {by}" if by else "--cluster none"
+        yield f"Intervals: {whose}, for independent traces ({why}){judged}."
+        return
+    by = "+".join(counts.cluster_by)
+    if tasks == 1:
+        yield (
+            f"No intervals: all traces are of one task ({by}), and how tasks differ is not known"
+            f"{judged}."
+        )
+        return
+    effects = [share.design_effect or 1.0 for share in shares.values()]
+    range_of = ""
+    if effects:
+        range_of = f", design effects {min(effects):.2f} to {max(effects):.2f}"
+    yield (
+        f"Intervals: {whose}, over {tasks} tasks ({by}): Wilson for the effective number of traces,"
+        f" Student's t on {tasks - 1}{range_of}{judged}."
+    )
+    few = [
+        f"{code} ({share.clusters_with})"
+        for code, share in shares.items()
+        if 0 < (share.clusters_with or 0) < min(_SEEN_IN, tasks)
+    ]
+    if few:
+        yield (
+            f"Found in fewer than {_SEEN_IN} tasks, so that the interval is optimistic:"
+            f" {', '.join(few)}."
+        )
+
+
 def _describe_traces(counts: TraceCounts) -> Iterator[str]:
     scheme = counts.rubric
-    if 0 < len(counts.tasks) < counts.judged:
-        yield (
-            f"The judged traces come from {len(counts.tasks)} tasks; the judge's own intervals"
-            " treat traces of one task as independent."
-        )
     if scheme.choice == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
     if counts.emptied:

@@ -92,7 +92,13 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
     tables = [
         _table_value(table, n, names[n] if len(runs) > 1 else "")
         for n, run in enumerate(runs)
-        for table in frequency_tables(run, shown.calibrations, transfer=shown.transfer, by=shown.by)
+        for table in frequency_tables(
+            run,
+            shown.calibrations,
+            transfer=shown.transfer,
+            by=shown.by,
+            cluster=shown.cluster,
+        )
     ]
     together = [_together_value(counts) for counts in count_co_occurrences(*runs)]
     return {"tables": tables, "together": together}

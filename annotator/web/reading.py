@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What pages show: runs side by side, the tables of each as ``annotate report`` makes them
-    with ``calibrations``, ``transfer`` and ``by``, and people's labels by rubric and trace.
+    with ``calibrations``, ``transfer``, ``by`` and ``cluster``, and people's labels by rubric and
+    trace.
 
     ``traces``: where the traces are now; empty: where the runs read them.
     """
@@ -37,6 +38,7 @@ class Shown:
     by: str | None = None
     labels: Mapping[str, Mapping[str, Label]] = field(default_factory=dict)
     traces: Sequence[str] = ()
+    cluster: Sequence[str] | None = None
 
 
 class Reading:

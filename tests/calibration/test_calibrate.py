@@ -32,7 +32,7 @@ from validation import (
     cell,
     clustered_share,
     code_report,
-    flag_design_effect,
+    poststratified_influences,
     poststratify,
     recall_estimate,
     set_agreement,
@@ -281,20 +281,26 @@ def check_row(code, row, lines, data, choice):
             cell(
                 [code in human[n] for n in some],
                 None if weights is None else [weights[n] for n in some],
-                None if clusters is None else [clusters[n] for n in some],
             )
         )
-    effect, df = 1.0, None
+    variance, design_effect, df = 0.0, 1.0, None
     if clusters is not None:
         tasks = sorted({line["attributes"]["task"] for line in lines})
         of = [
             [f for f, line in zip(flags, lines, strict=True) if line["attributes"]["task"] == task]
             for task in tasks
         ]
-        effect = max(1.0, flag_design_effect([sum(one) for one in of], [len(one) for one in of]))
+        added = poststratified_influences(
+            [sum(one) for one in of],
+            [len(one) for one in of],
+            [tasks.index(one.rpartition("/")[2]) for one in clusters],
+            [code in one for one in judge],
+            [code in one for one in human],
+            weights,
+        )
+        variance, design_effect = added.variance, added.recall_design_effect
         df = len(set(clusters)) - 1
-    whole = {"judge_design_effect": effect, "df": df}
-    corrected = poststratify(len(lines), sum(flags), *cells, **whole)
+    corrected = poststratify(len(lines), sum(flags), *cells, cluster_variance=variance, df=df)
     close(plain(corrected), row["corrected"])
     close(plain(wilson(sum(flags), len(lines))), row["judged"])
     flagged = [n for n, one in enumerate(judge) if code in one]
@@ -305,7 +311,9 @@ def check_row(code, row, lines, data, choice):
         least_design_effect=1.0,
     )
     close(plain(precision), row["precision"])
-    recall = recall_estimate(len(lines), sum(flags), *cells, seed=4, **whole)
+    recall = recall_estimate(
+        len(lines), sum(flags), *cells, seed=4, design_effect=design_effect, df=df
+    )
     close(plain(recall), row["recall"])
     assert row["flagged"] == len(flagged)
     assert row["missed"] == sum(

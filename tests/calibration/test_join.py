@@ -2,8 +2,8 @@
 
 import pytest
 
-from annotator.annotations import cluster_of
 from annotator.calibration.join import choose_labels
+from annotator.clusters import cluster_of
 from annotator.labels import read_labels
 from tests.calibration.build import (
     calibration,

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import math
 
 import pytest
+from scipy import stats
 
 from annotator.reports.formats import FORMATS
 from tests.calibration.build import (
@@ -16,7 +18,6 @@ from tests.calibration.build import (
     said,
     said_in_words,
 )
-from validation import Estimate, mover
 
 
 def pairs(both, first_only, second_only, neither):
@@ -48,6 +49,7 @@ def numbers(row, name="difference"):
 
 BY_MODEL = ("--by", "model", "--compare", "one", "two")
 VALUES = ("--by", "model", "--values", "one", "two")
+ALONE = ("--cluster", "none")
 
 
 # Pairs
@@ -61,15 +63,15 @@ VALUES = ("--by", "model", "--values", "one", "two")
         ((36, 12, 2, 0), (0.2, 0.05692958400323889, 0.3404276029749408), 212 / 2**14),
         ((18, 12, 2, 18), (0.2, 0.05617184398825317, 0.3289759688858016), 212 / 2**14),
         ((35, 14, 0, 1), (0.28, 0.14607390586463304, 0.41746247415539417), 2 / 2**14),
-        ((30, 0, 0, 24), (0.0, -0.035837621934486134, 0.035837621934486155), None),
+        ((30, 0, 0, 24), (0.0, -0.035837621934486134, 0.035837621934486155), 1),
     ],
 )
 def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
     run = make_run(tmp_path / "run", rubric, pairs(*counts))
-    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    one, rows = compared(annotate_cli, run, *BY_MODEL, *ALONE)
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [sum(counts)] * 2, [0, 0])
     assert numbers(rows["alpha"]) == list(expected)
-    assert rows["alpha"]["test"]["p"] == (None if p is None else pytest.approx(p))
+    assert rows["alpha"]["test"]["p"] == pytest.approx(p)
     assert (rows["alpha"]["first"]["k"], rows["alpha"]["second"]["k"]) == (
         counts[0] + counts[1],
         counts[0] + counts[2],
@@ -77,11 +79,12 @@ def test_pairs(annotate_cli, tmp_path, rubric, counts, expected, p):
     # beta is the other side of it.
     value, low, high = expected
     assert numbers(rows["beta"]) == [pytest.approx(x, abs=1e-9) for x in (-value, -high, -low)]
-    # Two tests: alpha and beta; gamma and none differ nowhere and cannot be tested. Holm: twice p.
-    assert one["tests"] == (0 if p is None else 2)
-    assert rows["alpha"]["adjusted"] == (None if p is None else pytest.approx(2 * p))
+    # Two tests: alpha and beta; gamma and none are nowhere and cannot be tested. Holm: twice p, but
+    # not of what no pair differs in.
+    assert one["tests"] == (0 if p == 1 else 2)
+    assert rows["alpha"]["adjusted"] == (None if p == 1 else pytest.approx(2 * p))
     assert (rows["gamma"]["test"]["p"], rows["gamma"]["adjusted"]) == (None, None)
-    back, again = compared(annotate_cli, run, "--by", "model", "--compare", "two", "one")
+    back, again = compared(annotate_cli, run, "--by", "model", "--compare", "two", "one", *ALONE)
     assert again["alpha"]["difference"]["value"] == pytest.approx(-value)
     assert (back["first"], back["second"]) == ("two", "one")
 
@@ -96,12 +99,12 @@ def test_holm_by_hand(annotate_cli, tmp_path, rubric):
         for m, code in zip(("one", "two"), two, strict=True)
     ]
     run = make_run(tmp_path / "run", rubric, traces)
-    one, rows = compared(annotate_cli, run, *BY_MODEL)
+    one, rows = compared(annotate_cli, run, *BY_MODEL, *ALONE)
     p = {code: rows[code]["test"]["p"] for code in rows}
     assert p == {
         "alpha": pytest.approx(1 / 128),
         "beta": pytest.approx(1 / 32),
-        "gamma": None,
+        "gamma": 1.0,  # McNemar's by convention, in no family
         "none": pytest.approx(5 / 8),
     }
     assert one["tests"] == 3
@@ -194,24 +197,39 @@ def same_tasks(second=40):
 
 
 def test_the_same_tasks_without_partners(annotate_cli, tmp_path, rubric):
-    """30 of 40 against 10 of 40, the tasks resampled; the same call gives the same limits."""
+    """30 of 40 against 10 of 40; of each task 2 and 1, or 1 and 0: no task differs from another, so
+    limits are Wilson's of 30 and of 10 of 40, Student's t on 19, combined. By swapping tasks only
+    two of 2^20 arrangements differ as much, and none of 10,000 drawn ones: p = 1 / 10,001.
+    """
     run = make_run(tmp_path / "run", rubric, same_tasks())
     one, rows = compared(annotate_cli, run, *BY_MODEL)
     assert one["kind"] == "same tasks"
-    found = rows["alpha"]["difference"]
-    assert found["value"] == pytest.approx(0.5)
-    # Pairs of tasks alternate 1 - .5 and .5 - 0: every task has a difference of exactly .5.
-    assert (found["low"], found["high"]) == (None, None) or found["low"] <= 0.5 <= found["high"]
+    z = stats.t(19).ppf(0.975)
+    ends = [wilson_of(k / 40, 40, z) for k in (30, 10)]
+    low = math.hypot(0.75 - ends[0][0], ends[1][1] - 0.25)
+    high = math.hypot(ends[0][1] - 0.75, 0.25 - ends[1][0])
+    assert numbers(rows["alpha"]) == [0.5, 0.5 - low, 0.5 + high]
+    assert rows["alpha"]["test"]["p"] == pytest.approx(1 / 10_001)
     assert compared(annotate_cli, run, *BY_MODEL)[1] == rows
-    assert annotate_cli("report", run, *BY_MODEL).out.count("resampling tasks") == 1
+    assert annotate_cli("report", run, *BY_MODEL).out.count("swaps the sides of whole tasks") == 1
+
+
+def wilson_of(share, n, z):
+    centre = (share + z * z / 2 / n) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / 4 / n / n)
+    return centre - half, centre + half
 
 
 def test_a_side_with_one_task_of_many(annotate_cli, tmp_path, rubric):
-    """Resamples without that task have no share there; nothing is NaN."""
+    """No interval and no p from one task a side; nothing is NaN."""
     run = make_run(tmp_path / "run", rubric, same_tasks(second=2))
     one, rows = compared(annotate_cli, run, *BY_MODEL)
     assert one["kind"] == "same tasks"
-    assert rows["alpha"]["difference"]["value"] == pytest.approx(0.75 - 0.5)
+    gap, test = rows["alpha"]["difference"], rows["alpha"]["test"]
+    assert (gap["value"], gap["low"], gap["high"]) == (pytest.approx(0.75 - 0.5), None, None)
+    assert test["p"] is None
+    for words in (gap["reason"], test["reason"]):
+        assert words == "1 cluster on a side, fewer than 6"
     assert "nan" not in annotate_cli("report", run, *BY_MODEL).out.lower()
 
 
@@ -240,10 +258,10 @@ def two_runs(tmp_path, rubric, counts=(36, 12, 2, 0), **more):
 )
 def test_runs_and_judges_are_paired_by_trace(annotate_cli, tmp_path, rubric, options):
     runs = two_runs(tmp_path, rubric)
-    one, rows = compared(annotate_cli, *runs, *options)
+    one, rows = compared(annotate_cli, *runs, *options, *ALONE)
     assert (one["kind"], one["n"]) == ("paired", [50, 50])
     assert numbers(rows["alpha"]) == [0.2, 0.05692958400323889, 0.3404276029749408]
-    _, same = compared(annotate_cli, *reversed(runs), *options)
+    _, same = compared(annotate_cli, *reversed(runs), *options, *ALONE)
     assert same == rows
 
 
@@ -381,7 +399,7 @@ def test_the_same_digits_in_every_format(annotate_cli, tmp_path, rubric):
     run = make_run(tmp_path / "run", rubric, pairs(36, 12, 2, 0))
 
     def out(name):
-        return annotate_cli("report", run, *BY_MODEL, "--format", name).out
+        return annotate_cli("report", run, *BY_MODEL, *ALONE, "--format", name).out
 
     line = next(line for line in out("table").splitlines() if line.startswith("alpha"))
     assert line.split() == [
@@ -437,18 +455,17 @@ def limits(value):
     return tuple(value[x] for x in ("value", "low", "high"))
 
 
-def as_estimate(value):
-    return Estimate(**{key: value[key] for key in value})
-
-
-def test_corrected_differences_are_by_mover(annotate_cli, calibrate, tmp_path, rubric):
-    """Two runs of other traces, each with its own labels and calibration: MOVER of the corrected
-    shares.
+def test_corrected_differences_of_tasks_that_both_sides_have(
+    annotate_cli, calibrate, tmp_path, rubric
+):
+    """Two runs of other traces of the same tasks, each with its labels and calibration: the
+    difference of the corrected shares, and the sum of their variances less what tasks have in
+    common, by the influences that the docs name, written out here.
     """
     runs = two_runs(tmp_path, rubric)
     second = runs[1] / "annotations.jsonl"
     second.write_text(second.read_text().replace('"trace_id": "', '"trace_id": "other/'))
-    files = []
+    files, sides = [], []
     for n, run in enumerate(runs):
         lines = [json.loads(line) for line in (run / "annotations.jsonl").read_text().splitlines()]
         rows = [
@@ -456,25 +473,58 @@ def test_corrected_differences_are_by_mover(annotate_cli, calibrate, tmp_path, r
             for m, line in enumerate(lines)
             if m % 2 == n
         ]
+        people = {row["trace_id"]: row["primary"] for row in rows}
+        sides.append([(m // 5, line, people.get(line["trace_id"])) for m, line in enumerate(lines)])
         files += calibrate(run, rows)
     options = ("--by", "run", "--compare", "first", "second")
     _, rows = compared(annotate_cli, *runs, *files, *options)
     for code in ("alpha", "beta"):
-        own = [
-            as_estimate(row_of(calibration(run / "calibration.json"), code)["corrected"])
-            for run in runs
-        ]
-        expected = mover(*own)
-        assert limits(rows[code]["corrected"]) == pytest.approx(
-            (expected.value, expected.low, expected.high)
-        )
-    out = annotate_cli("report", *runs, *files, *options).out
-    assert "MOVER" in out
+        shares = [row_of(calibration(run / "calibration.json"), code)["corrected"] for run in runs]
+        u = [influence_by_hand(side, code) for side in sides]
+        together = sum(a * b for a, b in zip(*u, strict=True))
+        together /= math.sqrt(sum(a * a for a in u[0]) * sum(b * b for b in u[1]))
+        t, z = stats.t(9).ppf(0.975), stats.norm.ppf(0.975)
+        sd = [share["inputs"]["posterior_sd"] * z / t for share in shares]
+        error = math.sqrt(sd[0] ** 2 + sd[1] ** 2 - 2 * together * sd[0] * sd[1])
+        gap = shares[0]["value"] - shares[1]["value"]
+        found = rows[code]
+        assert limits(found["corrected"]) == pytest.approx((gap, gap - t * error, gap + t * error))
+        assert found["corrected_test"]["p"] == pytest.approx(2 * stats.t(9).sf(abs(gap) / error))
+    tested = [row["corrected_test"]["p"] for row in rows.values()]
+    smallest = min(p for p in tested if p is not None)
+    assert min(row["corrected_adjusted"] for row in rows.values()) == pytest.approx(
+        smallest * sum(p is not None for p in tested)
+    )
     by_judge = ("--by", "judge", "--compare", "llm:a", "llm:b")
     _, again = compared(annotate_cli, *runs, *files, *by_judge)
     # The calibrations are given, and each judge has one run: the same corrected differences.
-    assert again["alpha"]["corrected"] is not None
     assert limits(again["alpha"]["corrected"]) == limits(rows["alpha"]["corrected"])
+
+
+def influence_by_hand(side, code):
+    """What each of 10 tasks adds to the corrected share: statistics.md, section 11, point 2."""
+    flags = [line["primary"] == code for _, line, _ in side]
+    cells = {
+        flag: [human == code for (_, _, human), f in zip(side, flags, strict=True) if f == flag]
+        for flag in (True, False)
+    }
+    labelled = {
+        flag: [
+            human == code
+            for (_, _, human), f in zip(side, flags, strict=True)
+            if f == flag and human is not None
+        ]
+        for flag in cells
+    }
+    p = {flag: sum(values) / len(values) for flag, values in labelled.items()}
+    weight = {flag: len(values) / len(side) for flag, values in cells.items()}
+    share = sum(weight[flag] * p[flag] for flag in p)
+    u = [0.0] * 10
+    for (task, _, human), flag in zip(side, flags, strict=True):
+        u[task] += (p[flag] - share) / len(side)
+        if human is not None:
+            u[task] += weight[flag] * ((human == code) - p[flag]) / len(labelled[flag])
+    return u
 
 
 def test_runs_of_the_same_traces_are_not_compared_by_their_labels(
@@ -522,27 +572,27 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     run = make_run(tmp_path / "run", rubric, traces)
     options = calibrate(run, labelled(rubric, traces, every=3))
     _, rows = compared(annotate_cli, run, *options, *BY_MODEL)
-    tables = json.loads(
-        annotate_cli("report", run, *options, "--by", "model", "--format", "json").out
-    )
-    shares = [
-        as_estimate(row["corrected"])
-        for value in ("one", "two")
-        for table in tables
-        if table["group"]["value"] == value
-        for row in table["rows"]
-        if row["code"] == "alpha"
-    ]
-    expected = mover(*shares)
-    assert None not in (expected.value, expected.low, expected.high)
-    assert limits(rows["alpha"]["corrected"]) == pytest.approx(
-        (expected.value, expected.low, expected.high)
-    )
+    shares = corrected_of_groups(annotate_cli, run, options)
+    gap = rows["alpha"]["corrected"]
+    assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
+    assert -1 < gap["low"] < gap["value"] < gap["high"] < 1
     out = annotate_cli("report", run, *options, *BY_MODEL, "--format", "csv").out
     alpha = next(row for row in csv.DictReader(io.StringIO(out)) if row["code"] == "alpha")
     shown = [alpha[f"corrected_{name}"] for name in ("difference", "low", "high")]
     assert shown == [f"{100 * one:+.1f}" for one in limits(rows["alpha"]["corrected"])]
     assert shown != [alpha[name] for name in ("difference", "low", "high")]
+
+
+def corrected_of_groups(annotate_cli, run, options):
+    """The corrected share of alpha of both models, as the tables of each have it."""
+    done = annotate_cli("report", run, *options, "--by", "model", "--format", "json")
+    tables = {table["group"]["value"]: table for table in json.loads(done.out)}
+    return [
+        row["corrected"]
+        for value in ("one", "two")
+        for row in tables[value]["rows"]
+        if row["code"] == "alpha"
+    ]
 
 
 @pytest.mark.parametrize("without", [(), ("project", "task")])
@@ -585,7 +635,11 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
     one, found = compared(annotate_cli, run, *options)
     for code, row in found.items():
         assert row["corrected"]["value"] is None, code
-        assert row["corrected"]["reason"].startswith("the second is undefined: "), code
+        assert row["corrected"]["reason"] in (
+            "the second side: no human labels",
+            "no label of traces without the judge's code",
+            "no label of traces with the judge's code",
+        ), code
     assert [note for note in one["notes"] if "Not corrected: every code" in note]
     shown = annotate_cli("report", run, *options).out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]

@@ -220,11 +220,18 @@ def traces(n: int = 60):
 
 
 def test_a_primary_rubric(annotate_cli, tmp_path, first):
-    """Wilson for 20 of 60: [.2273, .4594], 10 of 60: [.0932, .2803] (by hand from its formula)."""
+    """Wilson for 20 of 60: [.2273, .4594], 10 of 60: [.0932, .2803] (by hand from its formula).
+
+    Over 24 tasks, of which 8 have nothing but alpha: sum of (k_g - n_g / 3)^2 = 34.667, variance
+    24/23 of it over 60^2, design effect 2.713, 22.12 effective traces, t on 23 = 2.0687: [.1686,
+    .5521].
+    """
     run = make_run(tmp_path / "run", first, traces(), known=("alpha", "beta"))
+    alone = same(read_all(annotate_cli, run, "--cluster", "none"))
+    assert alone["", "alpha"] == ("20", "60", "33.3", "[22.7, 45.9]", "20")
+    assert alone["", "beta"] == ("10", "60", "16.7", "[9.3, 28.0]", "20")
     found = same(read_all(annotate_cli, run))
-    assert found["", "alpha"] == ("20", "60", "33.3", "[22.7, 45.9]", "20")
-    assert found["", "beta"] == ("10", "60", "16.7", "[9.3, 28.0]", "20")
+    assert found["", "alpha"] == ("20", "60", "33.3", "[16.9, 55.2]", "20")
     assert found["", "gamma"] == ("-", "60", "-", "-", "-")
     assert found["", "none"][:3] == ("30", "60", "50.0")
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from validation import clustered_share, flag_design_effect, wilson
+from validation import clustered_share, share_of_totals, wilson
 from validation.clusters import kish
 
 VALUES = [1, 1, 0, 1, 0, 0, 1, 1]
@@ -42,16 +42,31 @@ def test_design_effect_by_hand():
     assert (found.n, found.method, found.reason) == (8, "wilson_effective", None)
 
 
-def test_totals_give_the_same_design_effect():
-    expected = clustered_share(VALUES, TASKS).inputs["design_effect"]
-    assert flag_design_effect([2, 1, 2, 0], [3, 3, 2, 0]) == pytest.approx(expected)
+def test_totals_give_the_same_interval():
+    expected, found = clustered_share(VALUES, TASKS), share_of_totals([2, 1, 2, 0], [3, 3, 2, 0])
+    assert (found.value, found.k, found.n) == (expected.value, 5, 8)
+    assert found.design_effect == pytest.approx(expected.inputs["design_effect"])
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (found.clusters, found.clusters_with) == (3, 3)
+
+
+@pytest.mark.parametrize(("k", "n"), [([0, 0], [5, 5]), ([5, 5], [5, 5]), ([1, 1], [2, 2])])
+def test_totals_that_show_no_design_effect(k, n):
+    found = share_of_totals(k, n)
+    assert found.design_effect == 1.0
+    expected = clustered_share([1] * sum(k) + [0] * (sum(n) - sum(k)), [0] * sum(n))
+    assert found.value == expected.value
+    assert found.low < found.high
 
 
 @pytest.mark.parametrize(
-    ("k", "n"), [([], []), ([3], [5]), ([0, 0], [5, 5]), ([5, 5], [5, 5]), ([0, 2], [0, 5])]
+    ("k", "n", "reason"),
+    [([], [], "no trials"), ([3], [5], "one cluster"), ([0, 2], [0, 5], "one")],
 )
-def test_design_effect_of_totals_that_show_none(k, n):
-    assert flag_design_effect(k, n) == 1.0
+def test_totals_of_too_few_clusters(k, n, reason):
+    found = share_of_totals(k, n)
+    assert (found.low, found.high) == (0.0, 1.0)
+    assert reason in found.reason
 
 
 def test_independent_items_are_plain_wilson():
@@ -148,7 +163,7 @@ def test_bad_input_raises(arguments, message):
 )
 def test_bad_totals_raise(k, n, message):
     with pytest.raises(ValueError, match=message):
-        flag_design_effect(k, n)
+        share_of_totals(k, n)
 
 
 ITEMS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4), st.floats(0.1, 50)), min_size=1)

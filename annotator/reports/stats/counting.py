@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from annotator.annotations import DEFAULT_CLUSTER, cluster_of, value_of
+from annotator.annotations import value_of
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.reports.stats import communication, difficulty, outcomes, pairs
 from annotator.reports.stats.model import Difficulty, Group, Stats

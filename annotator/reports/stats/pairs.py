@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from annotator.annotations import DEFAULT_CLUSTER, cluster_of
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.reports.stats.communication import CONFLICT, OPENINGS, UNKNOWN, opening_of, state_of
 from annotator.reports.stats.model import PairComparison
 from annotator.reports.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of

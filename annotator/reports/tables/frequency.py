@@ -28,7 +28,8 @@ SCHEMA: dict[str, type] = {
     **{"corrected_high": float, "corrected_confidence": float, "corrected_method": str},
     **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
     **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
-    **{"transferred": bool, "notes": str, "of_labelled": bool},
+    **{"transferred": bool, "notes": str, "of_labelled": bool, "design_effect": float},
+    **{"clusters": int, "clusters_with": int},
 }
 
 _COLUMNS = (
@@ -37,7 +38,7 @@ _COLUMNS = (
     Column("percent", "percent", "value"),
     Column("low", "interval_percent", "low"),
     Column("high", "interval_percent", "high"),
-    *columns_of("method", "confidence"),
+    *columns_of("method", "confidence", "design_effect", "clusters"),
     Column("reason", "unknown"),
     Column("bounds_low", "bounds_percent", "low"),
     Column("bounds_high", "bounds_percent", "high"),
