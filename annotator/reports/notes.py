@@ -11,6 +11,7 @@ from validation import Interval
 if TYPE_CHECKING:
     from annotator.calibration.correct import Correction
 
+_NOT_MEASURED = "; sampling error only: the judge's errors are not measured (no calibration)"
 _SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
 
 
@@ -65,35 +66,27 @@ def _describe_shares(counts: TraceCounts) -> Iterator[str]:
 def _describe_intervals(
     counts: TraceCounts, shares: Mapping[str, Interval], *, calibrated: bool
 ) -> Iterator[str]:
-    """Tell what the intervals of the judge's own shares know of."""
-    if not counts.n:
+    """Tell what the intervals of the judge's shares know of."""
+    if not shares or not counts.n:
         return
-    judged = (
-        ""
-        if calibrated
-        else "; sampling error only: the judge's errors are not measured (no calibration)"
-    )
-    whose = "of the judge's own shares" if calibrated else "Wilson 95 %"
-    tasks = len(counts.clusters)
+    whose = " of the judge's own shares" if calibrated else ""
+    errors = "" if calibrated else _NOT_MEASURED
+    tasks, by = len(counts.clusters), "+".join(counts.cluster_by)
     if not counts.clusters.named:
-        by = "+".join(counts.cluster_by)
         why = f"no trace tells its {by}" if by else "--cluster none"
-        yield f"Intervals: {whose}, for independent traces ({why}){judged}."
+        yield f"Intervals{whose}: Wilson 95 %, for independent traces ({why}){errors}."
         return
-    by = "+".join(counts.cluster_by)
     if tasks == 1:
         yield (
-            f"No intervals: all traces are of one task ({by}), and how tasks differ is not known"
-            f"{judged}."
+            f"No intervals{whose}: all traces are of one task ({by}), and how tasks differ is not"
+            f" known{errors}."
         )
         return
     effects = [share.design_effect or 1.0 for share in shares.values()]
-    range_of = ""
-    if effects:
-        range_of = f", design effects {min(effects):.2f} to {max(effects):.2f}"
     yield (
-        f"Intervals: {whose}, over {tasks} tasks ({by}): Wilson for the effective number of traces,"
-        f" Student's t on {tasks - 1}{range_of}{judged}."
+        f"Intervals{whose}: Wilson 95 % for the effective number of traces of {tasks} tasks ({by};"
+        f" Student's t on {tasks - 1}, design effects {min(effects):.1f} to {max(effects):.1f})"
+        f"{errors}."
     )
     few = [
         f"{code} ({share.clusters_with})"

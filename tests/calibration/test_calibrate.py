@@ -13,6 +13,7 @@ from annotator import api
 from annotator.calibration.design import Design, DrawnStratum, write_design
 from annotator.calibration.estimates import Judged, estimate_code
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
+from annotator.clusters import ClusterCounts
 from annotator.errors import AnnotatorError
 from annotator.reports.calibration import render_calibration
 from annotator.runs.run import open_run
@@ -336,12 +337,19 @@ def test_the_recall_interval_knows_of_tasks():
         )
         for n in range(40)
     ]
-    alone = estimate_code("a", Judged(200, 100), rows)
+
+    def judged(tasks):
+        counts = ClusterCounts()
+        for n in range(200):
+            counts.add(f"task{n % tasks}" if tasks > 1 else "one task", ["a"] if n % 40 % 2 else [])
+        return Judged(200, 100, counts)
+
+    alone = estimate_code("a", judged(1), rows)
     assert (alone.corrected.low, alone.corrected.high) == (0, 1)
     assert (alone.recall.low, alone.recall.high) == (0, 1)
     four = [replace(row, cluster=f"task{n // 10}") for n, row in enumerate(rows)]
     apart = estimate_code("a", Judged(200, 100), [replace(row, cluster=None) for row in rows])
-    tasks = estimate_code("a", Judged(200, 100), four)
+    tasks = estimate_code("a", judged(4), four)
     assert width(tasks.corrected) > width(apart.corrected)
     assert width(tasks.recall) > width(apart.recall)
 
