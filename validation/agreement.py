@@ -16,7 +16,9 @@ from typing import Any
 
 from validation.checks import whole
 from validation.estimate import Estimate
-from validation.intervals import Interval, wilson
+from validation.intervals import Interval, wilson, wilson_effective
+
+LEAST_POSITIVES = 10  # a side, below which kappa's limits cover .79 to .84 where they say .95
 
 Pair = tuple[str, str]
 Chance = tuple[Fraction | None, str | None]
@@ -189,8 +191,10 @@ def agreement_of(
     """Return how far two raters agree, in a sample with weights and clusters.
 
     The observed agreement has Wilson's interval for the effective number of items, see
-    ``clustered_share``; a design effect of the clusters below 1 counts as 1. Kappa and AC1 take the
-    limits of that interval through (p - pe) / (1 - pe) with pe held, see ``cohen_kappa``.
+    ``clustered_share``; a design effect of the clusters below 1 counts as 1. Kappa and AC1 take
+    Wilson's limits of it through (p - pe) / (1 - pe), see ``cohen_kappa``, for as many items as
+    give these the linearised variance of kappa or AC1 itself, in which pe moves with the raters'
+    shares; never for more than the observed agreement has.
 
     Args:
         first: one label per item.
@@ -202,10 +206,12 @@ def agreement_of(
             that were.
 
     Returns:
-        ``inputs`` of kappa and AC1 hold what they come from: ``observed`` with its limits,
-        ``expected``, ``n_effective`` and ``table``, a list of [label of the first, of the second,
-        number of items or sum of weights]. Undefined, with a reason and the limits -1 and 1, are
-        both without items, kappa if both raters gave one label only, AC1 with one category.
+        ``inputs`` of kappa and AC1 hold what they come from: ``observed`` with the limits that are
+        mapped, ``expected``, ``n_effective`` and ``table``, a list of [label of the first, of the
+        second, number of items or sum of weights]. Undefined, with a reason and the limits -1 and
+        1, are both without items, kappa if both raters gave one label only, AC1 with one category.
+        Kappa has a value without limits, and a reason, where a rater gave fewer than 10 items
+        another label than its commonest.
 
     Raises:
         ValueError: lengths differ, a label is no string (a missing one belongs in no comparison) or
@@ -213,6 +219,7 @@ def agreement_of(
     """
     # Only here: numpy, which `import validation` must not load.
     from validation.clusters import clustered_share
+    from validation.influence import cluster_variance, sum_by_cluster
 
     for rater, labels in (("first", first), ("second", second)):
         _check_labels(rater, labels, categories)
@@ -236,13 +243,76 @@ def agreement_of(
         "n_categories": n_categories,
         "categories": "observed" if categories is None else "given",
     }
+    pairs = list(zip(first, second, strict=True))
+
+    def move(chance: Chance, moves: Mapping[Pair, float]) -> Estimate:
+        """Return the observed agreement with the limits of as many items as pe leaves."""
+        share = _observed_share(cells)
+        if share is None or chance[0] is None or not 0 < share < 1 or chance[0] == 1:
+            return observed
+        spread = float(share) - 1  # of (p - pe) / (1 - pe), times (1 - pe)
+        rest = float(1 - chance[0])
+        influences = [(a == b) - float(share) + spread / rest * moves[a, b] for a, b in pairs]
+        variance = cluster_variance(sum_by_cluster(influences, clusters, weights))
+        return _with_fewer_items(observed, float(share * (1 - share)), variance)
+
+    kappa_chance, ac1_chance = _kappa_chance(cells), _ac1_chance(cells, n_categories)
+    kappa = _map_limits(
+        "cohen_kappa", cells, move(kappa_chance, _kappa_moves(cells)), kappa_chance, of_table
+    )
+    ac1_moves = _ac1_moves(cells, n_categories)
     return RaterAgreement(
         observed=replace(observed, measure="observed_agreement"),
-        kappa=_map_limits("cohen_kappa", cells, observed, _kappa_chance(cells), of_table),
+        kappa=_check_positives(kappa, first, second),
         ac1=_map_limits(
-            "gwet_ac1", cells, observed, _ac1_chance(cells, n_categories), of_ac1 | of_table
+            "gwet_ac1", cells, move(ac1_chance, ac1_moves), ac1_chance, of_ac1 | of_table
         ),
     )
+
+
+def _with_fewer_items(observed: Estimate, spread: float, variance: float) -> Estimate:
+    """Return the observed agreement with the limits of as many items as ``variance`` leaves, but
+    not more than it has; ``spread`` over their number is its variance.
+    """
+    has = observed.inputs["n_effective"]
+    if variance * has <= spread or observed.reason:
+        return observed
+    n, df = spread / variance, observed.inputs["df"]
+    low, high = wilson_effective(observed.value or 0.0, n, observed.confidence, df)
+    inputs = {**observed.inputs, "n_effective": n}
+    return replace(observed, low=low, high=high, inputs=inputs)
+
+
+def _kappa_moves(cells: Mapping[Pair, Fraction]) -> dict[Pair, float]:
+    """Return how far an item with each pair of labels moves pe of kappa."""
+    first, second = _margins(cells)
+    chance = sum((first[label] * second[label] for label in first), Fraction(0))
+    return {(a, b): float(second[a] + first[b] - 2 * chance) for a, b in cells}
+
+
+def _ac1_moves(cells: Mapping[Pair, Fraction], n_categories: int) -> dict[Pair, float]:
+    """Return how far an item with each pair of labels moves pe of AC1."""
+    first, second = _margins(cells)
+    shares = {label: (first[label] + second[label]) / 2 for label in first}
+    mean = sum((share * (1 - 2 * share) for share in shares.values()), Fraction(0))
+    return {
+        (a, b): float((1 - shares[a] - shares[b] - mean) / max(1, n_categories - 1))
+        for a, b in cells
+    }
+
+
+def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str]) -> Estimate:
+    """Return kappa without its limits where a rater has hardly any but one label."""
+    if kappa.value is None:
+        return kappa
+    others = [len(labels) - max(Counter(labels).values()) for labels in (first, second)]
+    if min(others) >= LEAST_POSITIVES:
+        return kappa
+    reason = (
+        f"no interval: {others[0]} and {others[1]} items with another label than the commonest,"
+        f" fewer than {LEAST_POSITIVES}"
+    )
+    return replace(kappa, low=None, high=None, reason=reason)
 
 
 def implied_by_shares(observed: float, shares: Sequence[float]) -> ImpliedAgreement:

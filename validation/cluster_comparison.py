@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from validation.clusters import share_of_totals
 from validation.comparison import Test, combine_limits
 from validation.estimate import Estimate
-from validation.influence import Floats, cluster_variance
+from validation.influence import cluster_variance
 from validation.intervals import check_confidence, quantile
+from validation.resampling import Floats
 
 LEAST_CLUSTERS = 6  # a side; with fewer, not even the clearest difference is beyond chance
 _PERMUTATIONS = 10_000

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from validation.agreement import confusion
+from validation.agreement import LEAST_POSITIVES, confusion
 from validation.clusters import clustered_share
 from validation.distances import jaccard_distance
 from validation.estimate import Estimate
@@ -103,7 +103,7 @@ def code_report(
     weights: Sequence[float] | None = None,
     clusters: Sequence[Hashable] | None = None,
     confidence: float = 0.95,
-    resamples: int = 2000,
+    resamples: int = 10_000,
     seed: int = 0,
 ) -> CodeReport:
     """Return precision, recall, F1 and specificity of a judge, by code and over all codes.
@@ -124,7 +124,8 @@ def code_report(
         flags. Recall has Wilson's interval among the traces with the code; with weights it has a
         value only, because its interval depends on how the sample was drawn. Specificity has
         Wilson's interval, with weights or clusters the one of resampled clusters, as have F1, the
-        averages over codes, mean Jaccard similarity and Hamming loss.
+        averages over codes, mean Jaccard similarity and Hamming loss. F1 has a value without limits
+        where human or judge gave the code to fewer than 10 traces: they would turn on the seed.
 
         What has an empty denominator is undefined with a reason: precision without flags, recall
         without human codes, F1 without either, specificity if every trace has the code. The macro
@@ -243,11 +244,7 @@ class _Sample:
             weighted_tn=total - sum(weighted) if tn else 0.0,
             precision=self._share("precision", hits, flagged, "the judge never gave it"),
             recall=self._recall(code, true),
-            f1=self.ratio(
-                "f1",
-                lambda t: _parts("f1", *(t[:, part] for part in parts)),
-                "neither gave it",
-            ),
+            f1=self._f1(parts, tp + fn, tp + fp),
             specificity=self._specificity(tn, fp, parts),
         )
 
@@ -267,6 +264,15 @@ class _Sample:
         above, below = (float(part[0]) for part in parts(self.drawn.observed))
         inputs = {"numerator": above, "denominator": below}
         return interval.estimate(measure, len(self.human), inputs, undefined_because)
+
+    def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
+        f1 = self.ratio(
+            "f1", lambda t: _parts("f1", *(t[:, part] for part in parts)), "neither gave it"
+        )
+        if f1.value is None or min(human, judge) >= LEAST_POSITIVES:
+            return f1
+        reason = f"no interval: {human} and {judge} traces, fewer than {LEAST_POSITIVES}"
+        return replace(f1, low=None, high=None, reason=reason)
 
     def averages(self, kind: str, k: int) -> Averages:
         """Return the micro or macro averages over k codes."""

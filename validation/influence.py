@@ -5,13 +5,13 @@ nothing. Traces and labels of one task are in the same summand, so however they 
 the spread of the summands is the variance of the whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from validation.resampling import Floats, cluster_totals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +53,20 @@ def cluster_variance(influences: Floats) -> float:
     """
     count = len(influences)
     return float(count / (count - 1) * (influences**2).sum()) if count > 1 else 0.0
+
+
+def sum_by_cluster(
+    influences: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+) -> Floats:
+    """Return what each cluster adds to an estimate, from what each of n items would add if it were
+    alone, n times its part; by default items are clusters of their own and weigh alike.
+    """
+    u = np.asarray(influences, dtype=float)
+    w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=float)
+    parts: Floats = u * w / w.sum()
+    return parts if clusters is None else cluster_totals(parts[:, None], clusters)[:, 0]
 
 
 def poststratified_influences(

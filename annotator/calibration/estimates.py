@@ -22,6 +22,7 @@ from validation import (
     rogan_gladen,
     share_of_totals,
 )
+from validation.agreement import LEAST_POSITIVES
 from validation.intervals import quantile
 
 FEW_LABELS = 100
@@ -282,8 +283,11 @@ def _around(interval: Estimate, point: Estimate) -> Estimate:
 def correct_by_predictions(
     code: str, judged: Judged, traces: Sequence[LabelledTrace], confidence: float = 0.95
 ) -> Estimate | None:
-    """Return a code's share by PPI++, None where the labels are no uniform sample."""
-    if _have_weights(traces):
+    """Return a code's share by PPI++, None where the labels are no uniform sample, and where fewer
+    than 10 have the code, or have it not: its limits cover .43 to .69 there.
+    """
+    positive = sum(code in trace.counted.human for trace in traces)
+    if _have_weights(traces) or min(positive, len(traces) - positive) < LEAST_POSITIVES:
         return None
     flags = [code in trace.counted.judge for trace in traces]
     unlabelled = judged.total - len(traces)

@@ -1,9 +1,11 @@
 """Labels and annotations of the same traces, side by side."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from annotator.annotations import Annotation
+from annotator.calibration.design import Design
 from annotator.calibration.frame import Frame
 from annotator.calibration.model import Codes, CountedLabels, LabelledTrace, count_labels
 from annotator.clusters import cluster_of, lone_cluster
@@ -20,7 +22,8 @@ class Joined:
     ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``, ``undecided``: labelled,
     and the run has no judgement that can be compared. ``design`` says how the labelled traces were
     drawn: ``uniform`` or ``stratified`` if their inclusion probabilities are known, else
-    ``unknown``.
+    ``unknown``. ``missing``: by stratum, how many of its drawn traces have no label that can be
+    compared, and how many were drawn; the others stand for them.
     """
 
     traces: tuple[LabelledTrace, ...]
@@ -29,6 +32,7 @@ class Joined:
     failed: tuple[str, ...]
     undecided: tuple[str, ...]
     design: str
+    missing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def weights(self) -> list[float] | None:
@@ -115,16 +119,17 @@ def join(
     frame: Frame,
     chosen: Mapping[str, Label],
     cluster: Collection[str],
-    probabilities: Mapping[str, float] | None = None,
+    drawn: Design | None = None,
 ) -> Joined:
     """Hold labels and annotations side by side.
 
-    ``frame`` keeps the annotations of the labelled traces; ``probabilities`` replace those that the
-    labels of these traces carry.
+    ``frame`` keeps the annotations of the labelled traces; ``drawn`` replaces the inclusion
+    probabilities that the labels of these traces carry: a trace stands for as many as there are in
+    its stratum for each that was labelled, whether or not all were that had been drawn.
 
     Raises:
         AnnotatorError: no labelled trace was judged; or inclusion probabilities are missing for
-            some labels, or were changed by a later round.
+            some labels, or were changed by a later round; or no trace of a stratum was labelled.
     """
     judged: list[tuple[Label, Annotation]] = []
     left_out: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
@@ -138,7 +143,10 @@ def join(
             judged.append((label, annotation))
     if not judged:
         raise AnnotatorError(_no_overlap(chosen, left_out, frame))
-    weights = _weights(judged, probabilities)
+    # What the judge left undecided was labelled, and stands for what it would leave undecided.
+    reached = [label.trace_id for label, _ in judged] + left_out["undecided"]
+    shares = _Strata(drawn, reached) if drawn else None
+    weights = shares.weights(judged) if shares else _weights(judged)
     clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in judged]
     clustered = any(clusters)
     traces = [
@@ -156,7 +164,43 @@ def join(
     ]
     design = "unknown" if weights is None else "stratified" if len(set(weights)) > 1 else "uniform"
     missing, skipped, failed, undecided = map(tuple, left_out.values())
-    return Joined(tuple(traces), missing, skipped, failed, undecided, design)
+    lost = shares.missing if shares else {}
+    return Joined(tuple(traces), missing, skipped, failed, undecided, design, lost)
+
+
+class _Strata:
+    """The strata of a design, with how many traces of each were reached by labels."""
+
+    def __init__(self, design: Design, reached: Collection[str]) -> None:
+        self._design = design
+        strata = [design.traces.get(trace_id) for trace_id in reached]
+        if unknown := strata.count(None):
+            raise AnnotatorError(
+                f"{unknown} of the {len(strata)} labels are of traces that the design did not draw;"
+                " give the design of the last round with --design FILE"
+            )
+        self._reached = Counter(strata)
+        for name, stratum in design.strata.items():
+            if stratum.drawn and not self._reached[name]:
+                which = f"stratum {name!r}" if name else "sample"
+                raise AnnotatorError(
+                    f"none of the {stratum.drawn} drawn traces of the {which} has a label that can"
+                    f" be compared, and they stand for {stratum.size}: label some of them"
+                )
+
+    def weights(self, judged: Sequence[tuple[Label, Annotation]]) -> list[float]:
+        """Return how many traces each labelled one stands for."""
+        strata = [self._design.traces[label.trace_id] for label, _ in judged]
+        return [self._design.strata[name].size / self._reached[name] for name in strata]
+
+    @property
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """By stratum, how many of the drawn traces were not reached, where any was not."""
+        return {
+            name: (stratum.drawn - self._reached[name], stratum.drawn)
+            for name, stratum in self._design.strata.items()
+            if stratum.drawn > self._reached[name]
+        }
 
 
 def _no_overlap(
@@ -171,21 +215,9 @@ def _no_overlap(
     )
 
 
-def _weights(
-    judged: Sequence[tuple[Label, Annotation]],
-    probabilities: Mapping[str, float] | None,
-) -> list[float] | None:
+def _weights(judged: Sequence[tuple[Label, Annotation]]) -> list[float] | None:
     """Return the inverse inclusion probabilities, None if no label has one."""
-    chances = [
-        (probabilities or {}).get(label.trace_id, label.inclusion_probability)
-        for label, _ in judged
-    ]
-    in_design = sum(label.trace_id in (probabilities or {}) for label, _ in judged)
-    if 0 < in_design < len(judged):
-        raise AnnotatorError(
-            f"{len(judged) - in_design} of the {len(judged)} labels are of traces that the design"
-            " did not draw; give the design of the last round with --design FILE"
-        )
+    chances = [label.inclusion_probability for label, _ in judged]
     lacking = [label for (label, _), chance in zip(judged, chances, strict=True) if chance is None]
     if len(lacking) == len(judged):
         return None
@@ -194,8 +226,7 @@ def _weights(
             f"{lacking[0].where}: no inclusion probability for {lacking[0].trace_id!r}, where other"
             f" labels have one ({len(lacking)} of {len(judged)} lack it)"
         )
-    designs = {label.design for label, _ in judged}
-    if probabilities is None and len(designs) > 1:
+    if len({label.design for label, _ in judged}) > 1:
         raise AnnotatorError(
             "the labels were drawn in several rounds, which changed the inclusion probabilities of"
             " the first: give the design of the last round with --design FILE"

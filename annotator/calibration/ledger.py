@@ -1,19 +1,21 @@
 """The ledger of looks: every time a judge was held against a set of labels.
 
 A test set that is looked at until a judge does well on it measures nothing any more. The ledger
-stands beside the labels, so that it goes where they go.
+stands beside the labels, so that it goes where they go, or where the user says. What is counted
+are looks at the labels themselves, at any of them: not at a file of the same name that held others.
 """
 
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog
+from annotator.labels import Label
 
 LEDGER = ".looks.jsonl"
 
@@ -41,12 +43,21 @@ def _is_hashed(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".") and not path.name.endswith(LEDGER)
 
 
+def hash_labels(labels: Iterable[Label]) -> list[str]:
+    """Return a short hash of each label: of its trace and of what was said, not of who said it."""
+    return sorted(
+        hashlib.sha256(json.dumps([label.trace_id, *label.codes]).encode()).hexdigest()[:12]
+        for label in labels
+    )
+
+
 def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, Any]:
     """Write a look into every ledger and return it with its number.
 
-    ``entry`` has at least ``rubric``, ``split`` and ``judge_sha256``. ``look`` counts the looks of
-    this rubric and split in any of the ledgers, this one included; ``judges`` the different judges
-    in them.
+    ``entry`` has at least ``rubric``, ``split`` and ``judge_sha256``, and ``labels`` as
+    :func:`hash_labels`. ``look`` counts the looks of this rubric and split in any of the ledgers at
+    any of these labels, this one included; those of older ledgers, which do not say at which, are
+    counted. ``judges``: the different judges in them.
 
     Raises:
         AnnotatorError: a ledger cannot be read or written, or holds a line that is no look.
@@ -59,7 +70,7 @@ def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, An
             log = opened.enter_context(LineLog(ledger))
             logs.append((log, log.read()))
             for look in _parse_looks(logs[-1][1], ledger):
-                if look.get("rubric") == entry["rubric"] and look.get("split") == entry["split"]:
+                if _is_at(look, entry):
                     before[str(look.get("id") or look)] = look
         judges = {look.get("judge_sha256") for look in before.values()} | {entry["judge_sha256"]}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
@@ -68,6 +79,16 @@ def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, An
             begin = b"" if not data or data.endswith(b"\n") else b"\n"
             log.append(begin + json.dumps(noted).encode() + b"\n")
     return noted
+
+
+def _is_at(look: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether an earlier look is one at any of the labels of an entry."""
+    if look.get("rubric") != entry["rubric"] or look.get("split") != entry["split"]:
+        return False
+    then, labels = look.get("labels"), entry.get("labels")
+    if not isinstance(then, list) or not labels:
+        return True
+    return not {str(label) for label in then}.isdisjoint(labels)
 
 
 def _parse_looks(data: bytes, ledger: Path) -> list[dict[str, Any]]:

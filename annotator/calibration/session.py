@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from annotator.annotations import Annotation
 from annotator.calibration.calibrate import calibrate
-from annotator.calibration.design import Design, read_design
+from annotator.calibration.design import Design, design_file, read_design
 from annotator.calibration.frame import Frame, read_frame
 from annotator.calibration.join import Joined, choose_labels, join, select_split
-from annotator.calibration.ledger import labels_sha256, ledgers_of, note_look
+from annotator.calibration.ledger import hash_labels, labels_sha256, ledgers_of, note_look
 from annotator.calibration.model import Calibration, Comparison, LabelsUsed, Look
 from annotator.calibration.raters import (
     compare_judges,
@@ -34,7 +34,8 @@ class Request:
 
     ``annotators``: whose labels decide, as :func:`annotator.calibration.join.choose_labels` says.
     ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
-    that ``annotate sample`` wrote beside its last sheet.
+    that ``annotate sample`` wrote beside its last sheet; it is found where it stands beside the
+    only label file. ``ledger``: where looks are noted, if not beside the labels.
     """
 
     labels: LabelFiles
@@ -43,6 +44,7 @@ class Request:
     against: tuple[Run, ...] = ()
     cluster: tuple[str, ...] = DEFAULT_CLUSTER
     design: Path | None = None
+    ledger: Path | None = None
     final: bool = False
     confidence: float = 0.95
     seed: int = 0
@@ -114,14 +116,14 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     chosen, annotators = choose_labels(labels, request.annotators)
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
-    design = read_design(request.design) if request.design else None
-    notes = _check_design(design, frame) if design else []
     in_use, split = select_split(chosen, final=request.final)
-    joined = join(frame, in_use, request.cluster, design.probabilities if design else None)
+    design = _find_design(request, in_use)
+    notes = _check_design(design, frame) if design else []
+    joined = join(frame, in_use, request.cluster, design)
     notes += _note_left_out(joined, labels)
     notes += _note_undecided(joined, in_use, rubric)
-    if joined.design != "unknown" and (design or split == "all"):
-        notes += _check_sums(joined, frame, design)
+    if joined.design != "unknown" and not design and split == "all":
+        notes += _check_sums(joined, frame)
     clusters = {
         trace_id: cluster_of(annotation.attributes, request.cluster)
         for trace_id, annotation in frame.wanted.items()
@@ -149,7 +151,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     used = _summarize_labels(request.labels, annotators, split, joined)
 
     def look_and_calibrate() -> Calibrated:
-        look, look_notes = _note_look(run, frame, used, request)
+        look, look_notes = _note_look(run, frame, used, in_use, request)
         calibration = calibrate(
             frame,
             joined,
@@ -212,6 +214,14 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
             )
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
+    if joined.missing:
+        lost = sum(missing for missing, _ in joined.missing.values())
+        strata = joined.missing.items()
+        parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
+        notes.append(
+            f"{lost} drawn traces have no label that can be compared, and the others of their"
+            f" stratum stand for them: {', '.join(parts)}."
+        )
     return notes
 
 
@@ -229,12 +239,25 @@ def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme)
     ]
 
 
-def _check_sums(joined: Joined, frame: Frame, design: Design | None) -> list[str]:
+def _find_design(request: Request, labels: Mapping[str, Label]) -> Design | None:
+    """Return the design that was given, or the one beside the only label file if it is the one that
+    the labels name.
+    """
+    if request.design:
+        return read_design(request.design)
+    files = list(request.labels.paths)
+    named = {label.design for label in labels.values()}
+    if len(files) > 1 or len(named) > 1 or None in named or not files[0].is_file():
+        return None
+    beside = design_file(files[0])
+    if not beside.is_file():
+        return None
+    design = read_design(beside)
+    return design if design.id in named else None
+
+
+def _check_sums(joined: Joined, frame: Frame) -> list[str]:
     total, size = sum(trace.weight for trace in joined.traces), frame.total
-    if design:  # which may hold traces that this judge left undecided
-        drawn = design.probabilities
-        total += sum(1 / drawn[trace_id] for trace_id in joined.undecided if trace_id in drawn)
-        size = design.frame
     if abs(total - size) <= 0.02 * size:
         return []
     return [
@@ -293,7 +316,11 @@ def _compare_run(
 
 
 def _note_look(
-    run: Run, frame: Frame, labels: LabelsUsed, request: Request
+    run: Run,
+    frame: Frame,
+    labels: LabelsUsed,
+    in_use: Mapping[str, Label],
+    request: Request,
 ) -> tuple[Look | None, list[str]]:
     """Note the look; return it, or None, and what to say of it."""
     entry: dict[str, Any] = {
@@ -308,8 +335,10 @@ def _note_look(
         "n": labels.n,
         "labels_sha256": labels.sha256,
     }
+    ledgers = [request.ledger] if request.ledger else ledgers_of(request.labels.paths)
     try:
-        look = Look(**note_look(ledgers_of(request.labels.paths), entry))
+        noted = note_look(ledgers, entry | {"labels": hash_labels(in_use.values())})
+        look = Look(**{name: value for name, value in noted.items() if name != "labels"})
     except AnnotatorError as error:
         return None, [f"This look was not noted: {error}"]
     if not request.final or look.judges == 1:

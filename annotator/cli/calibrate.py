@@ -72,6 +72,12 @@ MISSED, UNDECIDED = 1, 4
     metavar="FILE",
     help="The design that annotate sample wrote, for its inclusion probabilities.",
 )
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where looks are noted.  [default: beside each label file, FILE.looks.jsonl]",
+)
 @click.option("--final", is_flag=True, help="Open the test split (labels with a split).")
 @click.option("--min-agreement", type=Number(0, 1), metavar="SHARE", help="A bar.")
 @click.option("--min-kappa", type=Number(-1, 1), metavar="KAPPA", help="A bar.")
@@ -108,6 +114,7 @@ def command(
     against: tuple[Path, ...],
     cluster: str,
     design: Path | None,
+    ledger: Path | None,
     final: bool,
     min_agreement: float | None,
     min_kappa: float | None,
@@ -123,7 +130,7 @@ def command(
 
     Prints agreement, the shares corrected for the judge's errors, and precision and recall of every
     code; writes calibration.json, with which `annotate report RUN --calibration FILE` corrects its
-    table. Every look is noted beside the labels (FILE.looks.jsonl).
+    table. Every look at any of these labels is counted, and noted beside them (FILE.looks.jsonl).
 
     Exit codes: 0 done, and every bar met; 1 a bar missed; 2 wrong usage or unreadable input;
     4 the labels do not decide whether a bar is met.
@@ -153,6 +160,7 @@ def command(
         annotators=annotators,
         against=other_runs,
         final=final,
+        ledger=ledger,
         seed=seed,
         population=population,
         **options,
@@ -196,6 +204,9 @@ def _describe_bar(bar: Bar) -> str:
     estimate = bar.estimate
     if estimate.value is None:
         return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({estimate.reason})"
+    if estimate.low is None or estimate.high is None:
+        value = f"{estimate.value:.3f} ({estimate.reason})"
+        return f"{bar.name} of at least {bar.bar:g}: undecided, {value}"
     where = f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
     text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
     if bar.outcome != "undecided":

@@ -113,7 +113,7 @@ def _number(estimate: Estimate) -> str:
     if estimate.value is None:
         return f"{UNDEFINED} ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f}"
+        return f"{estimate.value:.2f}" + (f" ({estimate.reason})" if estimate.reason else "")
     return f"{estimate.value:.2f} [{max(estimate.low, -1.0):.2f}, {estimate.high:.2f}]"
 
 
@@ -256,7 +256,12 @@ def render_details(calibration: Calibration) -> str:
     lines = [*_confusion_lines(calibration)] if calibration.choice != "many" else []
     level = f"{100 * calibration.confidence:g} % interval"
     header = ("code", "corrected %", level, "Rogan-Gladen", "PPI++ (traces independent)")
-    lines += [str(Table(header=header, rows=tuple(_estimators(calibration)), last=True)), ""]
+    lines += [str(Table(header=header, rows=tuple(_estimators(calibration)), last=True))]
+    lines += [
+        "PPI++: not of weighted labels, and not of fewer than 10 labels with the code (or without),"
+        " where its interval covers too little.",
+        "",
+    ]
     if calibration.choice != "many":
         counts = confusion(*_single_labels(calibration))
         ase = kappa_ase(counts, calibration.confidence)

@@ -160,8 +160,8 @@ def test_the_design_file_stands_in_for_the_probabilities(annotate_cli, tmp_path,
 
 
 def test_labels_missing_from_a_known_design_are_said(annotate_cli, tmp_path, rubric):
-    """100 traces of the test split drawn with 1/2 each, and 30 of the 50 drawn are labelled: the
-    weights add up to 60, and the design knows it.
+    """100 traces of the test split drawn with 1/2 each, and 30 of the 50 drawn are labelled: each
+    stands for 100 / 30.
     """
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(200)])
     strata, traces = {"": DrawnStratum(100, 50)}, {f"t{n}": "" for n in range(50)}
@@ -171,7 +171,40 @@ def test_labels_missing_from_a_known_design_are_said(annotate_cli, tmp_path, rub
     file = write_labels(tmp_path / "labels.jsonl", rows)
     done = annotate_cli("calibrate", run, "--labels", file, "--final", "--design", "design.json")
     assert done.code == 0, done.err
-    assert "add up to 60" in done.out
+    assert "20 drawn traces have no label that can be compared" in done.out
+    assert "stand for them: all 20/50" in done.out
+    made = calibration(run / "calibration.json")
+    assert {trace["weight"] for trace in made["joined"]} == {100 / 30}
+
+
+def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
+    """Two strata of 50, 10 drawn of each; beta has 5 labels, on 1 the judge failed, 1 it left
+    undecided: the 3 compared ones stand for 50 / 4 each, the fourth for what is undecided. Found
+    beside the labels, and with nothing of a stratum left refused.
+    """
+    traces = [said(f"a{n}", "alpha") for n in range(50)] + [
+        said(f"b{n}", *(["beta"] if n > 1 else []), status={0: "failed", 1: "undecided"}.get(n))
+        for n in range(50)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    strata = {"alpha": DrawnStratum(50, 10), "beta": DrawnStratum(50, 10)}
+    drawn = {f"{name[0]}{n}": name for name in strata for n in range(10)}
+    design = Design("faults", rubric.sha256, None, "all", "s", 0.3, 0, strata, drawn)
+    named = {"design": design.id, "inclusion_probability": 0.2}
+    rows = [label(f"a{n}", rubric, "alpha", **named) for n in range(10)]
+    rows += [label(f"b{n}", rubric, "beta", **named) for n in range(5)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    write_design(tmp_path / "labels.jsonl.design.json", design)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    weights = {trace["trace_id"]: trace["weight"] for trace in made["joined"]}
+    assert weights == {f"a{n}": 5.0 for n in range(10)} | {f"b{n}": 12.5 for n in (2, 3, 4)}
+    assert "stand for them: beta 6/10." in done.out
+    none_left = write_labels(tmp_path / "few.jsonl", rows[:10])
+    done = annotate_cli("calibrate", run, "--labels", none_left, "--design", f"{file}.design.json")
+    said_in_words(done)
+    assert "none of the 10 drawn traces of the stratum 'beta'" in done.err
 
 
 # All numbers again, from what the file holds

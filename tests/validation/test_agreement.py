@@ -11,7 +11,15 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
 from tests.conftest import ROOT
-from validation import Agreement, agreement_of, cohen_kappa, confusion, implied_by_shares, kappa_ase
+from validation import (
+    Agreement,
+    agreement_of,
+    cohen_kappa,
+    confusion,
+    implied_by_shares,
+    kappa_ase,
+    wilson_effective,
+)
 
 
 def square(rows):
@@ -327,8 +335,13 @@ def test_agreement_of_labels_is_the_one_of_their_table(pairs):
     found = agreement_of(first, second, categories=["none", "work_overlap", "repetition", "C3a"])
     table = confusion(first, second)
     kappa = cohen_kappa(table)
-    assert (found.kappa.value, found.kappa.reason) == (kappa.value, kappa.reason)
-    assert (found.kappa.low, found.kappa.high) == pytest.approx((kappa.low, kappa.high), abs=1e-12)
+    assert found.kappa.value == kappa.value
+    if found.kappa.low is None:  # too few labels but the commonest
+        assert "fewer than 10" in found.kappa.reason
+    else:  # pe moves, and makes the interval no narrower
+        assert found.kappa.reason == kappa.reason
+        assert found.kappa.low <= kappa.low + 1e-12
+        assert found.kappa.high >= kappa.high - 1e-12
     assert {(a, b): count for a, b, count in found.kappa.inputs["table"]} == dict(table)
     json.dumps(found.as_dict(), allow_nan=False)
 
@@ -344,7 +357,7 @@ def test_weighted_agreement_is_the_one_of_repeated_items(items):
         assert (one.value is None) == (two.value is None)
         if one.value is not None:
             assert one.value == pytest.approx(two.value, abs=1e-9)
-            # Fewer items than their weights say, so the interval is wider.
+        if name == "observed":  # of fewer items than their weights say, so it is wider
             assert one.low <= two.low + 1e-9
             assert one.high >= two.high - 1e-9
 
@@ -362,10 +375,41 @@ def test_clusters_widen_the_interval():
 
 
 def test_one_cluster_tells_nothing():
-    found = agreement_of(["a", "b", "b"], ["a", "b", "a"], clusters=["t", "t", "t"])
+    first, second = ["a", "b", "b"] * 10, ["a", "b", "a"] * 10
+    found = agreement_of(first, second, clusters=["t"] * 30)
     assert found.kappa.value == pytest.approx(0.4)
     assert found.kappa.high == 1
     assert found.kappa.reason
+
+
+def test_chance_moves_with_the_margins():
+    """By hand: 20 of 100 both yes, 20 the judge alone, 60 both no. po = .8, AC1's pe = 2 (.3) (.7)
+    = .42, so AC1 = .38 / .58. An item moves pe by 1 - pi_x - pi_y - .28, which is .12 (no, no),
+    -.28 (yes, no) and .88 - .2 (yes, yes); its influence is (agrees - .8) - (.2 / .58) of that.
+    """
+    first = ["yes"] * 20 + ["no"] * 80
+    second = ["yes"] * 40 + ["no"] * 60
+    found = agreement_of(first, second, categories=["yes", "no"])
+    pi = {"yes": 0.3, "no": 0.7}
+    mean = sum(p * (1 - 2 * p) for p in pi.values())
+    influences = [
+        (a == b) - 0.8 - 0.2 / 0.58 * (1 - pi[a] - pi[b] - mean)
+        for a, b in zip(first, second, strict=True)
+    ]
+    variance = 100 / 99 * sum(u * u for u in influences) / 100**2
+    n = min(100, 0.16 / variance)
+    assert found.ac1.inputs["n_effective"] == pytest.approx(n)
+    low, high = wilson_effective(0.8, n)
+    assert found.ac1.low == pytest.approx((low - 0.42) / 0.58)
+    assert found.ac1.high == pytest.approx((high - 0.42) / 0.58)
+
+
+def test_a_rater_of_nearly_one_label_has_no_interval_of_kappa():
+    first, second = ["no"] * 91 + ["yes"] * 9, ["no"] * 85 + ["yes"] * 15
+    kappa = agreement_of(first, second).kappa
+    assert (kappa.low, kappa.high) == (None, None)
+    assert kappa.value == cohen_kappa(confusion(first, second)).value
+    assert "9 and 15 items" in kappa.reason
 
 
 @pytest.mark.parametrize(
