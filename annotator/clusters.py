@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,3 +76,30 @@ class ClusterCounts:
             else:
                 yield lone[having]
                 lone[having] += 1
+
+    def exclusive_totals(
+        self, labels: Sequence[str], traces: Iterable[tuple[str | None, str]]
+    ) -> tuple[dict[str, list[int]], list[int]]:
+        """Return, per label, the traces with it per cluster, where each trace has exactly one of
+        the labels; and where the cluster of each of some counted traces stands in these lists, by
+        its cluster and its label.
+        """
+        numbers = {cluster: place for place, cluster in enumerate(self.in_cluster)}
+        count, begin = len(self), len(numbers)
+        totals: dict[str, list[int]] = {}
+        lone: dict[str, int] = {}
+        for label in labels:
+            having = [counts[label] for counts in self.in_cluster.values()]
+            lone[label] = begin
+            end = begin + self.alone[label]
+            zeros = begin - len(numbers)
+            totals[label] = having + [0] * zeros + [1] * (end - begin) + [0] * (count - end)
+            begin = end
+        places = []
+        for cluster, label in traces:
+            if cluster is not None and cluster in numbers:
+                places.append(numbers[cluster])
+            else:
+                places.append(lone[label])
+                lone[label] += 1
+        return totals, places

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from validation.estimate import Estimate
     from validation.influence import Influences, cluster_variance, poststratified_influences
     from validation.intervals import Interval, goodman, sison_glaz, wilson, wilson_effective
+    from validation.joint import joint_shares
     from validation.misclassification import lang_reiczigel, rogan_gladen
     from validation.planning import (
         SampleSize,
@@ -74,6 +75,7 @@ _MODULES = {
     "estimate": "Estimate",
     "influence": "Influences cluster_variance poststratified_influences",
     "intervals": "Interval goodman sison_glaz wilson wilson_effective",
+    "joint": "joint_shares",
     "misclassification": "lang_reiczigel rogan_gladen",
     "planning": "SampleSize ZeroCount expected_half_widths probability_at_least"
     " sample_size sample_size_at_least zero_count_upper",
@@ -126,6 +128,7 @@ __all__ = [
     "goodman",
     "gwet_ac1_raters",
     "implied_by_shares",
+    "joint_shares",
     "kappa_ase",
     "krippendorff_alpha",
     "lang_reiczigel",

@@ -309,8 +309,8 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
     if min(others) >= LEAST_POSITIVES:
         return kappa
     reason = (
-        f"no interval: {others[0]} and {others[1]} items with another label than the commonest,"
-        f" fewer than {LEAST_POSITIVES}"
+        f"no interval: {others[0]} and {others[1]} labels beside the commonest, fewer than"
+        f" {LEAST_POSITIVES}"
     )
     return replace(kappa, low=None, high=None, reason=reason)
 

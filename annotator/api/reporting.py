@@ -27,6 +27,7 @@ def count(
     by: str | None = None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
 ) -> "list[Table]":
     """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
     (``by``), as ``annotate report`` prints them.
@@ -35,6 +36,8 @@ def count(
     judge's errors. ``transfer`` lets it be of another judge or of other traces. ``of_labelled``:
     shares of the labelled traces alone. ``cluster``: the attributes that make a task, whose traces
     are not independent, ``()`` for none; default: project and task, or those of the calibration.
+    ``joint``: all codes are corrected at once, so that their shares add up to 100 %, with intervals
+    that hold all together.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
@@ -43,7 +46,7 @@ def count(
     from annotator.reports.tables import frequency
 
     calibrations = group_calibrations(calibration)
-    counted = _count(runs, calibrations, transfer, by, of_labelled, cluster)
+    counted = _count(runs, calibrations, transfer, by, of_labelled, cluster, joint)
     return list(frequency.tabulate(counted))
 
 
@@ -54,6 +57,7 @@ def _count(
     by: str | None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
 ) -> "list[FrequencyTable]":
     from annotator.reports.frequency import frequency_tables, mark_runs
 
@@ -68,6 +72,7 @@ def _count(
             by=by,
             of_labelled=of_labelled,
             cluster=None if cluster is None else list_names(cluster),
+            joint=joint,
         )
     ]
     return mark_runs(tables, runs)
@@ -150,6 +155,7 @@ def draw(
     transfer: bool = False,
     by: str | None = None,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
     on_notice: Callable[[str], None] | None = None,
 ) -> None:
     """Draw a figure of runs into ``out``, a .svg, .png or .pdf: ``frequency``, ``co-occurrence``,
@@ -174,7 +180,7 @@ def draw(
         source = figures.FigureSource(co_occurrences=count_co_occurrences(*runs))
         uncounted = list_uncounted(*runs)
     else:
-        tables = _count(runs, calibrations, transfer, by, cluster=cluster)
+        tables = _count(runs, calibrations, transfer, by, cluster=cluster, joint=joint)
         source = figures.FigureSource(runs, tables, calibrations)
     for line in (*uncounted, *figures.draw(plot, source, Path(out))):
         (on_notice or _ignore)(line)

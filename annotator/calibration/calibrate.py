@@ -1,6 +1,6 @@
 """Calibrating a judge: its annotations held against people's labels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from annotator.calibration.model import (
     Calibration,
     CodeRow,
     Comparison,
+    Counted,
     LabelledTrace,
     LabelsUsed,
     Look,
@@ -42,6 +43,8 @@ def calibrate(
     look: Look | None = None,
     between: Sequence[Comparison] = (),
     people_alpha: Estimate | None = None,
+    references: Sequence[Comparison] = (),
+    others: Sequence[Mapping[str, Counted]] = (),
     judges: Sequence[Comparison] = (),
     reruns: Retest | None = None,
     confidence: float = 0.95,
@@ -51,7 +54,8 @@ def calibrate(
 ) -> Calibration:
     """Return what the labels say about the judge of a run.
 
-    ``labels`` describes them, for the record; the other arguments stand in the result as they are.
+    ``labels`` describes them, for the record. ``others``: the labels that are counted of each trace
+    by each of several people; the other arguments stand in the result as they are.
     """
     traces = joined.traces
     human = [trace.counted.human for trace in traces]
@@ -70,6 +74,7 @@ def calibrate(
         _row(code, frame, traces, report.per_code[code].f1, confidence, seed, population)
         for code in frame.rubric.labels
     )
+    rows = _range_over(rows, frame, traces, others)
     return Calibration(
         run=frame.run,
         judge=frame.judge,
@@ -108,6 +113,7 @@ def calibrate(
         averages={"micro": report.micro, "macro": report.macro},
         between=tuple(between),
         people_alpha=people_alpha,
+        references=tuple(references),
         judges=tuple(judges),
         reruns=reruns,
         joined=traces,
@@ -121,6 +127,35 @@ def calibrate(
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
     )
+
+
+def _range_over(
+    rows: tuple[CodeRow, ...],
+    frame: Frame,
+    traces: Sequence[LabelledTrace],
+    others: Sequence[Mapping[str, Counted]],
+) -> tuple[CodeRow, ...]:
+    """Return the rows with the range of their corrected shares over the people who labelled all of
+    the traces.
+    """
+    complete = [
+        [
+            replace(trace, counted=replace(trace.counted, human=labels[trace.trace_id]))
+            for trace in traces
+        ]
+        for labels in others
+        if all(trace.trace_id in labels for trace in traces)
+    ]
+    if len(complete) < 2:
+        return rows
+    ranged = []
+    for row in rows:
+        judged = Judged(frame.total, frame.with_code[row.code])
+        shares = [estimate_code(row.code, judged, labelled).corrected for labelled in complete]
+        values = [share.value for share in shares if share.value is not None]
+        whole = len(values) == len(complete) and row.corrected.value is not None
+        ranged.append(replace(row, over_annotators=(min(values), max(values)) if whole else None))
+    return tuple(ranged)
 
 
 def _row(

@@ -20,6 +20,7 @@ from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE
 from annotator.runs.run import Run
+from validation import joint_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,12 @@ def correction_of(
     *,
     transfer: bool,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
 ) -> Correction:
     """Return the corrected shares of a frame: all that a run judged (``whole``) or a group of it.
 
-    ``cluster``: by what the frame was counted, if not as the calibration.
+    ``cluster``: by what the frame was counted, if not as the calibration. ``joint``: as
+    :func:`correct`.
 
     Raises:
         AnnotatorError: the calibration is of another version of the rubric; or of another judge or
@@ -55,22 +58,32 @@ def correction_of(
     """
     reason = explain_misfit(calibration, whole, run)
     if not reason:
-        return correct(calibration, frame, cluster)
+        return correct(calibration, frame, cluster, joint=joint)
     if not transfer:
         raise AnnotatorError(
             f"the calibration for {whole.rubric.id} does not fit: {reason}. Calibrate this run, or"
             " carry the error rates over with --transfer"
         )
+    if joint:
+        raise AnnotatorError(f"--joint needs labels of these traces: {reason}")
     return carry_over(calibration, frame, reason)
 
 
 def correct(
-    calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
+    calibration: Calibration,
+    frame: Frame,
+    cluster: Sequence[str] | None = None,
+    *,
+    joint: bool = False,
 ) -> Correction:
     """Return the corrected shares of the frame, by the labels of its own traces.
 
     The judge's label of each labelled trace is the one in the frame; labels of traces that are not
-    kept in it (another group) are left out.
+    kept in it (another group) are left out. ``joint``: all codes are corrected at once, so that
+    their shares add up, and with limits that hold for all of them.
+
+    Raises:
+        AnnotatorError: ``joint``, and a trace can have several codes that count.
     """
     traces = match_traces(calibration, frame, cluster)
     codes = {
@@ -84,17 +97,63 @@ def correct(
         )
         for code in frame.rubric.labels
     }
+    how = (
+        "post-stratified by the judge's own label, Jeffreys, code by code: they need not add up to"
+        " 100 %"
+    )
+    if joint:
+        codes = _correct_jointly(codes, traces, frame, calibration.confidence)
+        how = (
+            "post-stratified by the judge's own label, all codes at once (Dirichlet): they add up"
+            f" to 100 %, and the intervals hold all together (Bonferroni over {len(codes)}): a code"
+            " whose interval lies above all others is the commonest"
+        )
     _withhold_open(codes, frame)
+    over = _describe_tasks(codes, frame)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
-        f" {100 * calibration.confidence:g} %, post-stratified by the judge's own label, Jeffreys,"
-        " code by code: they need not add up to 100 %. The interval beside the judge's own share is"
-        " sampling error only.",
+        f" {100 * calibration.confidence:g} %, {how}{over}. The interval beside the judge's own"
+        " share is sampling error only.",
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
     return Correction(codes, len(traces), False, calibration.confidence, notes)
+
+
+def _describe_tasks(codes: Mapping[str, CodeEstimates], frame: Frame) -> str:
+    """Return over how many tasks corrected shares vary, and how much more than independent ones."""
+    if not frame.clusters.named:
+        return "; traces are treated as independent"
+    inputs = [each.corrected.inputs for each in codes.values()]
+    effects = [given["design_effect"] for given in inputs if given.get("design_effect")]
+    spread = f", design effects {min(effects):.1f} to {max(effects):.1f}" if effects else ""
+    return f"; variances over {len(frame.clusters)} tasks{spread}"
+
+
+def _correct_jointly(
+    codes: Mapping[str, CodeEstimates],
+    traces: Sequence[LabelledTrace],
+    frame: Frame,
+    confidence: float,
+) -> dict[str, CodeEstimates]:
+    """Return the estimates with shares that were corrected together."""
+    if frame.rubric.choice == "many":
+        raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
+    clusters: list[int] | None = None
+    judged = {code: [frame.with_code[code]] for code in codes}
+    if frame.clusters.named:
+        placed = ((trace.cluster, trace.counted.judge[0]) for trace in traces)
+        judged, clusters = frame.clusters.exclusive_totals(list(codes), placed)
+    shares = joint_shares(
+        judged,
+        [trace.counted.judge[0] for trace in traces],
+        [trace.counted.human[0] for trace in traces],
+        weights=[trace.weight for trace in traces],
+        clusters=clusters,
+        confidence=confidence,
+    )
+    return {code: replace(each, corrected=shares[code]) for code, each in codes.items()}
 
 
 def match_traces(

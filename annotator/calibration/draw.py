@@ -1,5 +1,6 @@
 """Drawing a sheet from a run or from traces, and planning one before anybody labels."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from annotator.calibration.design import (
     top_up,
     write_design,
 )
+from annotator.calibration.frame import read_frame
+from annotator.calibration.model import read_calibrations
 from annotator.calibration.sheets import (
     Population,
     Split,
@@ -34,10 +37,21 @@ from annotator.errors import AnnotatorError
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import absolute
 from annotator.runs.run import Run
-from validation import expected_half_widths
+from validation import Interval, expected_half_widths, share_of_totals
+from validation.intervals import quantile
 
 PLANNED = (50, 100, 200, 400)
 ASSUMED_PRECISION = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """How often the judge is assumed to be right in what it flags (``precision``), and how much of
+    what there is it flags (``recall``; None: as many are missed as are flagged wrongly).
+    """
+
+    precision: float = ASSUMED_PRECISION
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,8 @@ class Sheet:
 @dataclass(frozen=True, slots=True)
 class Planned:
     """What ``n`` labels are expected to show of one code. ``expected``: labels of traces that the
-    judge gave the code; ``half_width``: of the corrected share, in [0, 1].
+    judge gave the code; ``half_width``: of the corrected share, in [0, 1], widened by the
+    ``design_effect`` of the judge's share over so many ``tasks`` and by Student's t.
     """
 
     code: str
@@ -98,6 +113,9 @@ class Planned:
     share: float
     expected: int
     half_width: float
+    design_effect: float = 1.0
+    tasks: int | None = None
+    assumed: Assumed = Assumed()
 
 
 def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
@@ -157,11 +175,14 @@ def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Desig
     return design, chosen
 
 
-def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
+def plan_sheet(
+    source: Run | Sequence[str], what: Draw, assumed: Mapping[str, Assumed] | None = None
+) -> list[Planned]:
     """Return what samples of several sizes are expected to show of each code, drawing none.
 
-    The judge is assumed to be right in :data:`ASSUMED_PRECISION` of what it flags, and to miss as
-    many traces of a code as it flags wrongly.
+    ``assumed``: of the judge, by code, ``""`` for every other; default: it is right in
+    :data:`ASSUMED_PRECISION` of what it flags, and misses as many traces as it flags wrongly. That
+    traces share tasks is taken from the run.
 
     Raises:
         AnnotatorError: as :func:`draw_sheet`; or there is no run: the codes' shares are not known.
@@ -172,6 +193,7 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
     sizes = count_strata(population.candidates)
     judged = {name: size for name, size in sizes.items() if name != UNDECIDED}
     total = sum(sizes.values())
+    shares = _measure_tasks(source, what, population)
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
         try:
@@ -181,7 +203,9 @@ def plan_sheet(source: Run | Sequence[str], what: Draw) -> list[Planned]:
                 continue  # the floors need more than this; what was asked for comes later
             raise
         for code, by_stratum in population.with_code.items():
-            planned.append(_plan_code(code, n, by_stratum, judged, drawn))
+            of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
+            cell = _plan_code(code, n, by_stratum, judged, drawn, of_judge)
+            planned.append(_widen(cell, shares.get(code)))
     return planned
 
 
@@ -191,21 +215,67 @@ def _plan_code(
     by_stratum: Mapping[str, int],
     sizes: Mapping[str, int],
     drawn: Mapping[str, int],
+    assumed: Assumed,
 ) -> Planned:
     flagged, total = sum(by_stratum.values()), sum(sizes.values())
     share = flagged / total
-    missed = share * (1 - ASSUMED_PRECISION) / (1 - share) if share < 1 else 0.0
+    right = share * assumed.precision
+    wrong = share - right if assumed.recall is None else right / assumed.recall - right
+    missed = wrong / (1 - share) if share < 1 else 0.0
     unflagged = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
     width = expected_half_widths(
         share,
-        ASSUMED_PRECISION,
+        assumed.precision,
         min(missed, 1.0),
         _effective(by_stratum, sizes, drawn),
         _effective(unflagged, sizes, drawn),
         total,
     )
     expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())
-    return Planned(code, n, flagged, share, round(expected), width)
+    return Planned(code, n, flagged, share, round(expected), width, assumed=assumed)
+
+
+def _measure_tasks(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
+    """Return the judge's share of each code over tasks, none where no trace tells its own."""
+    rubric = what.rubric or next(iter(source.schemes))
+    frame = read_frame(source, rubric, cluster=what.cluster)
+    if not frame.clusters.named:
+        return {}
+    return {code: share_of_totals(*frame.clusters.totals(code)) for code in population.with_code}
+
+
+def _widen(planned: Planned, share: Interval | None) -> Planned:
+    """Return what is planned for traces that share tasks."""
+    if share is None or not share.clusters or share.clusters < 2:
+        return planned
+    effect = share.design_effect or 1.0
+    factor = math.sqrt(effect) * quantile(0.95, share.clusters - 1) / quantile(0.95)
+    width = min(0.5, planned.half_width * factor)
+    return replace(planned, half_width=width, design_effect=effect, tasks=share.clusters)
+
+
+def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed]:
+    """Return what calibrations found of a judge, by code: its precision and recall, where both are
+    known. Where several are of one rubric, the last one counts.
+
+    Raises:
+        AnnotatorError: a file is no calibration, or none is of the rubric.
+    """
+    stored = read_calibrations(files)
+    calibrations = [
+        calibration
+        for name, of_rubric in stored.items()
+        for calibration in of_rubric
+        if rubric in (None, name)
+    ]
+    if not calibrations:
+        raise AnnotatorError(f"the calibration is for {', '.join(stored)}, not for {rubric}")
+    return {
+        row.code: Assumed(row.precision.value, row.recall.value)
+        for calibration in calibrations
+        for row in calibration.rows
+        if row.precision.value and row.recall.value
+    }
 
 
 def _effective(

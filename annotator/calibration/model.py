@@ -37,7 +37,9 @@ class CodeRow:
     ``few-tasks`` (people found it in fewer than five of them),
     ``blind`` (none, and none that was missed), ``one-sided`` (the flagged traces or the others have
     no label at all: limits, and no number) or ``open`` (the judge finds but some of them and left
-    traces undecided: neither share nor recall).
+    traces undecided: neither share nor recall). ``over_annotators``: the least and the greatest
+    corrected share with each person as the reference who labelled all of the traces; None below two
+    of them.
     """
 
     code: str
@@ -49,6 +51,7 @@ class CodeRow:
     flagged: int
     missed: int
     mark: str
+    over_annotators: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ class Calibration:
     rest on them here.
 
     ``joined`` holds every labelled trace, and from it each number can be computed again.
-    ``between``: people with each other (the ceiling). ``judges``: this judge with other runs, its
+    ``between``: people with each other (the ceiling); ``references``: the judge, and those whose
+    labels decide, with each of several people. ``judges``: this judge with other runs, its
     own or another judge's; ``reruns``: all runs of this judge. ``judged_codes``: those that the
     judge can find at all. ``look`` is None if it could not be noted.
 
@@ -185,6 +189,7 @@ class Calibration:
     averages: Mapping[str, Averages]
     between: tuple[Comparison, ...]
     people_alpha: Estimate | None
+    references: tuple[Comparison, ...] = ()  # not in the first calibrations
     judges: tuple[Comparison, ...]
     reruns: Retest | None = None  # as cautions: not in the first calibrations
     joined: tuple[LabelledTrace, ...]

@@ -21,6 +21,8 @@ from validation import (
     retest,
 )
 
+_ENOUGH = 10  # traces that two people labelled, for their kappa to be held against another
+
 
 def compare_people(
     labels: Labels,
@@ -88,6 +90,58 @@ def compare_pair(
         f"{first_name} and {second_name}",
         len(common),
         _agreement(labels, common, rubric, clusters, weights, confidence),
+    )
+
+
+def compare_reference(
+    labels: Labels,
+    in_use: Mapping[str, Label],
+    frame: Frame,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+) -> tuple[Comparison, ...]:
+    """Return how far the judge agrees with each person, and the reference (``in_use``) with each,
+    where several people labelled: does either stand nearer to one than to another? Of the traces
+    that are in use alone; a person whose labels are the reference is no other.
+    """
+    comparisons = []
+    reference = {unit: label for unit, label in in_use.items() if _label_of(frame, unit)}
+    names = {label.annotator for label in in_use.values()}
+    for name in labels.annotators if len(labels.annotators) > 1 else ():
+        answers = labels.of(name)
+        common = [unit for unit in reference if unit in answers]
+        if not common or names == {name}:
+            continue
+        person, judge, chosen = (
+            [join_labels(frame.rubric.labels_of(answers[unit])) for unit in common],
+            [_label_of(frame, unit) or "" for unit in common],
+            [join_labels(frame.rubric.labels_of(reference[unit])) for unit in common],
+        )
+        sides = [(f"judge and {name}", judge)]
+        sides += [(f"{'+'.join(sorted(names))} and {name}", chosen)] if name not in names else []
+        for what, other in sides:
+            agreement = _agreement(
+                [person, other], common, frame.rubric, clusters, weights, confidence
+            )
+            comparisons.append(Comparison(what, len(common), agreement))
+    return tuple(comparisons)
+
+
+def suspect_fit(judge: RaterAgreement, people: Sequence[Comparison], reference: str) -> str | None:
+    """Return what to say where the judge agrees better with the reference than people do with each
+    other: one of the two may have been fitted to the other. None where it does not.
+    """
+    known = [(pair.agreement.kappa.value, pair.what) for pair in people if pair.n >= _ENOUGH]
+    kappas = [(value, what) for value, what in known if value is not None]
+    value = judge.kappa.value
+    if reference != GOLD or value is None or not kappas or value <= max(kappas)[0]:
+        return None
+    best, what = max(kappas)
+    return (
+        f"The judge agrees better with {reference} (kappa {value:.2f}) than {what} with each other"
+        f" ({best:.2f}): a sign that {reference} was made with the judge in sight, or the judge"
+        f" fitted to {reference}."
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,14 +10,23 @@ from annotator.annotations import Annotation
 from annotator.calibration.calibrate import calibrate
 from annotator.calibration.design import Design, design_file, read_design
 from annotator.calibration.frame import Frame, read_frame
-from annotator.calibration.join import Joined, choose_labels, join, select_split
+from annotator.calibration.join import GOLD, Joined, choose_labels, join, select_split
 from annotator.calibration.ledger import hash_labels, labels_sha256, ledgers_of, note_look
-from annotator.calibration.model import Calibration, Comparison, LabelsUsed, Look
+from annotator.calibration.model import (
+    Calibration,
+    Codes,
+    Comparison,
+    LabelsUsed,
+    Look,
+    count_labels,
+)
 from annotator.calibration.raters import (
     compare_judges,
     compare_pair,
     compare_people,
+    compare_reference,
     compare_reruns,
+    suspect_fit,
 )
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
@@ -149,6 +158,15 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         if comparison is None
     ]
     used = _summarize_labels(request.labels, annotators, split, joined)
+    references = compare_reference(labels, in_use, frame, clusters, weights, request.confidence)
+    by_person = [
+        {
+            trace_id: count_labels(Codes(label.primary, label.secondary), rubric)
+            for trace_id, label in labels.of(name).items()
+        }
+        for name in labels.annotators
+        if name != GOLD
+    ]
 
     def look_and_calibrate() -> Calibrated:
         look, look_notes = _note_look(run, frame, used, in_use, request)
@@ -160,6 +178,8 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
             look=look,
             between=pairs,
             people_alpha=alpha,
+            references=references,
+            others=by_person,
             judges=[comparison for comparison in judges if comparison],
             reruns=compare_reruns([frame, *again], clusters, request.confidence, request.seed),
             confidence=request.confidence,
@@ -167,6 +187,9 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
             population=request.population,
             notes=[*notes, *look_notes],
         )
+        fitted = suspect_fit(calibration.agreement, pairs, "+".join(annotators))
+        if fitted:
+            calibration = replace(calibration, warnings=(*calibration.warnings, fitted))
         return Calibrated(calibration, in_use, frame.wanted)
 
     return look_and_calibrate

@@ -42,6 +42,12 @@ _TABLES = (
         is_flag=True,
         help="Let the calibration be of another judge or of other traces; the table says so.",
     ),
+    click.option(
+        "--joint",
+        is_flag=True,
+        help="With --calibration: correct all codes at once; shares add up to 100 %, and the"
+        " intervals hold all together.",
+    ),
     click.option("--by", metavar="ATTRIBUTE", help="One table for each value: model, setting, ..."),
 )
 _PAGES = (
@@ -100,8 +106,11 @@ class Asked:
     traces: Sequence[str] = ()
     of_labelled: bool = False
     cluster: str | None = None
+    joint: bool = False
 
     def __post_init__(self) -> None:
+        if self.joint and not self.calibration_files:
+            raise click.UsageError("--joint needs --calibration FILE")
         if self.transfer and not self.calibration_files:
             raise click.UsageError("--transfer needs --calibration FILE")
         if self.annotators and not self.label_files:
@@ -121,6 +130,7 @@ class Asked:
         """Return the frequency tables of all runs."""
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
         options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
+        options["joint"] = self.joint
         return api.count(*self.runs, **options)
 
     def draw(self, plot: str, out: Path, *notices: str) -> None:
@@ -128,7 +138,7 @@ class Asked:
         for line in notices:
             say_notice(line)
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
-        options |= {"by": self.by, "cluster": self.cluster_by}
+        options |= {"by": self.by, "cluster": self.cluster_by, "joint": self.joint}
         api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
         say_notice(f"figure written to {one_line(str(out))}")
 
@@ -144,4 +154,5 @@ class Asked:
         return Shown(
             *(self.runs, calibrations, self.transfer, self.by, labels, self.traces),
             cluster=self.cluster_by,
+            joint=self.joint,
         )

@@ -27,6 +27,7 @@ def command(
     calibration_files: tuple[Path, ...],
     cluster: str | None,
     transfer: bool,
+    joint: bool,
     by: str | None,
 ) -> None:
     """Draw the shares of codes in RUNS with their intervals, or another figure of them (--plot)."""
@@ -35,5 +36,7 @@ def command(
     if plot == "co-occurrence" and (by or calibration_files or cluster):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    asked = Asked(api.open_runs(runs), calibration_files, transfer, by, cluster=cluster)
+    asked = Asked(
+        api.open_runs(runs), calibration_files, transfer, by, cluster=cluster, joint=joint
+    )
     asked.draw(plot or "frequency", out)

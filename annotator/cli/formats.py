@@ -94,7 +94,7 @@ def _html(asked: Asked, path: Path) -> None:
         )
 
 
-_TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--by"))
+_TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
 _COUNTED = _TABLES | {"--of-labelled"}
 _TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {

@@ -63,6 +63,7 @@ def command(
     calibration_files: tuple[Path, ...],
     cluster: str | None,
     transfer: bool,
+    joint: bool,
     by: str | None,
     of_labelled: bool,
     sides: tuple[str, str] | None,
@@ -83,6 +84,7 @@ def command(
         "--calibration": calibration_files,
         "--cluster": cluster,
         "--transfer": transfer,
+        "--joint": joint,
         "--by": by,
         "--of-labelled": of_labelled,
         "--compare": sides,
@@ -102,7 +104,9 @@ def command(
         api.check_figure(figure)
     opened = api.open_runs(runs)
     people = label_files, annotators
-    asked = Asked(opened, calibration_files, transfer, by, *people, traces, of_labelled, cluster)
+    asked = Asked(
+        opened, calibration_files, transfer, by, *people, traces, of_labelled, cluster, joint
+    )
     if sides and by:
         put_comparison(asked, sides, format_, place)
         say_notice(

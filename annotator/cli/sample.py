@@ -6,7 +6,14 @@ import click
 
 from annotator import api
 from annotator.calibration.design import Strata
-from annotator.calibration.draw import Draw, draw_sheet, plan_sheet
+from annotator.calibration.draw import (
+    ASSUMED_PRECISION,
+    Assumed,
+    Draw,
+    draw_sheet,
+    plan_sheet,
+    read_assumed,
+)
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
@@ -72,6 +79,26 @@ from annotator.reports.tables import plan as plans
 )
 @click.option("--plan", is_flag=True, help="Print the expected half-widths per code; draw nothing.")
 @click.option(
+    "--precision",
+    type=Number(0, 1, min_open=True),
+    metavar="SHARE",
+    help="With --plan: of what the judge flags, so much is right.  [default: 0.85]",
+)
+@click.option(
+    "--recall",
+    type=Number(0, 1, min_open=True),
+    metavar="SHARE",
+    help="With --plan: so much of what there is it flags.  [default: as many missed as wrong]",
+)
+@click.option(
+    "--calibration",
+    "calibration_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --plan: both of these by code, as another sample found them (dev labels, say).",
+)
+@click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="The sheet: .csv or .jsonl."
 )
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
@@ -98,6 +125,9 @@ def command(
     more: tuple[str, ...],
     before: Path | None,
     plan: bool,
+    precision: float | None,
+    recall: float | None,
+    calibration_files: tuple[Path, ...],
     out: Path | None,
     cluster: str,
     format_: str,
@@ -126,8 +156,12 @@ def command(
         before=before,
         more=tuple(_more(quota) for quota in more),
     )
+    if not plan and (precision or recall or calibration_files):
+        raise click.UsageError("--precision, --recall and --calibration are for --plan")
     if plan:
-        say(str(plans.tabulate(plan_sheet(_source(sources), what))))
+        assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
+        assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
+        say(str(plans.tabulate(plan_sheet(_source(sources), what, assumed))))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")

@@ -19,6 +19,7 @@ def command(
     calibration_files: tuple[Path, ...],
     cluster: str | None,
     transfer: bool,
+    joint: bool,
     by: str | None,
     label_files: tuple[Path, ...],
     annotators: tuple[str, ...],
@@ -36,5 +37,7 @@ def command(
 
     opened = api.open_runs(runs)
     people = label_files, annotators
-    asked = Asked(opened, calibration_files, transfer, by, *people, traces, cluster=cluster)
+    asked = Asked(
+        opened, calibration_files, transfer, by, *people, traces, cluster=cluster, joint=joint
+    )
     view(asked.shown(), port, local_page(open_))

@@ -7,7 +7,7 @@ from annotator.calibration.estimates import Judged, correct_by_error_rates, corr
 from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators, Calibrated
 from annotator.labels import Label
-from annotator.reports.digits import UNDEFINED, limits, percent
+from annotator.reports.digits import UNDEFINED, bracket, limits, percent
 from annotator.reports.formats import render
 from annotator.reports.table import Table
 from annotator.text import count, one_line
@@ -22,10 +22,12 @@ def render_calibration(calibration: Calibration) -> str:
 def tabulate(calibration: Calibration) -> list[Table]:
     """Return the calibration as prose (who was held against whom) and a table of the codes."""
     level = f"{100 * calibration.confidence:g} % interval"
-    header = ("code", "judged", "judged %", "corrected %", level, "precision", "recall")
+    ranged = any(row.over_annotators for row in calibration.rows)
+    by_annotator = ("by annotator",) if ranged else ()
+    header = ("code", "judged", "judged %", "corrected %", level, *by_annotator)
     table = Table(
-        header=(*header, "labels", "mark"),
-        rows=[_cells(row, calibration.judged) for row in calibration.rows],
+        header=(*header, "precision", "recall", "labels", "mark"),
+        rows=[_cells(row, calibration.judged, ranged=ranged) for row in calibration.rows],
         notes=tuple(_foot(calibration)),
         last=True,
     )
@@ -65,6 +67,8 @@ def _head(calibration: Calibration) -> Iterator[str]:
 def _people_lines(calibration: Calibration) -> Iterator[str]:
     for comparison in calibration.between:
         yield _comparison_line("human-human", comparison)
+    for comparison in calibration.references:
+        yield _comparison_line("reference", comparison)
     alpha = calibration.people_alpha
     if alpha and len(calibration.between) > 1:
         yield f"human-human  alpha of all {_number(alpha)} (n={alpha.n})"
@@ -117,13 +121,15 @@ def _number(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} [{max(estimate.low, -1.0):.2f}, {estimate.high:.2f}]"
 
 
-def _cells(row: CodeRow, judged: int) -> tuple[str, ...]:
+def _cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:
+    spread = row.over_annotators
     return (
         one_line(row.code, 64),
         f"{row.judged.k}/{judged}" if row.judged else UNDEFINED,
         percent(row.judged),
         percent(row.corrected),
         limits(row.corrected),
+        *((bracket(spread) if spread else UNDEFINED,) if ranged else ()),
         _share(row.precision),
         _share(row.recall),
         f"{row.flagged}+{row.missed}",
@@ -145,6 +151,11 @@ def _foot(calibration: Calibration) -> Iterator[str]:
         "corrected: the judge's share corrected by the labels (post-stratified by the judge's own"
         f" label, Jeffreys, {100 * calibration.confidence:g} %); judged %: not corrected."
     )
+    if any(row.over_annotators for row in calibration.rows):
+        yield (
+            "by annotator: the least and the greatest corrected share with each person as the"
+            " reference who labelled all of these traces."
+        )
     if labels.design == "stratified":
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (

@@ -132,6 +132,7 @@ def frequency_tables(
     by: str | None = None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
+    joint: bool = False,
 ) -> list[FrequencyTable]:
     """Return the tables of a run, one per rubric; annotations are read as a stream.
 
@@ -139,7 +140,8 @@ def frequency_tables(
     of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
     each value of this attribute. ``of_labelled``: shares of the labelled traces alone, which no
     calibration corrects. ``cluster``: the attributes that together name a trace's task, none for
-    independent traces; None: project and task, and for corrected shares those of the calibration.
+    independent traces; None: project and task, and for corrected shares those of the calibration. ``joint``: all codes are
+    corrected at once, see :func:`annotator.calibration.correct.correct`.
 
     Raises:
         AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
@@ -152,7 +154,9 @@ def frequency_tables(
         (name, None): TraceCounts(scheme, of_labelled, cluster_by)
         for name, scheme in run.schemes.items()
     }
-    frames = _Frames(run, calibrations or {}, cluster)
+    if joint and not calibrations:
+        raise AnnotatorError("a joint correction needs a calibration")
+    frames = _Frames(run, calibrations or {}, cluster, joint=joint)
     attributes: set[str] = set()
     for annotation in run.annotations():
         group = None
@@ -208,14 +212,19 @@ class _Frames:
     """The frames that a correction needs, filled while annotations pass by."""
 
     def __init__(
-        self, run: Run, calibrations: "Calibrations", cluster: Sequence[str] | None
+        self,
+        run: Run,
+        calibrations: "Calibrations",
+        cluster: Sequence[str] | None,
+        *,
+        joint: bool,
     ) -> None:
         if calibrations and not calibrations.keys() & run.schemes.keys():
             raise AnnotatorError(
                 f"the calibration is for {', '.join(calibrations)}, {run} was judged by"
                 f" {', '.join(run.schemes)}"
             )
-        self._run, self._cluster = run, cluster
+        self._run, self._cluster, self._joint = run, cluster, joint
         self._calibrations: dict[str, Calibration] = {}
         self._wanted: dict[str, set[str]] = {}
         self._frames: dict[tuple[str, str | None], Frame] = {}
@@ -263,7 +272,13 @@ class _Frames:
         whole = self._whole(name)
         calibration = self._calibrations[name]
         return correction_of(
-            calibration, frame, whole, self._run, transfer=transfer, cluster=self._cluster
+            calibration,
+            frame,
+            whole,
+            self._run,
+            transfer=transfer,
+            cluster=self._cluster,
+            joint=self._joint,
         )
 
 

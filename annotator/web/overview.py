@@ -98,6 +98,7 @@ def tables_value(shown: "Shown") -> dict[str, Any]:
             transfer=shown.transfer,
             by=shown.by,
             cluster=shown.cluster,
+            joint=shown.joint,
         )
     ]
     together = [_together_value(counts) for counts in count_co_occurrences(*runs)]

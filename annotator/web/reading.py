@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What pages show: runs side by side, the tables of each as ``annotate report`` makes them
-    with ``calibrations``, ``transfer``, ``by`` and ``cluster``, and people's labels by rubric and
+    with ``calibrations``, ``transfer``, ``by``, ``cluster`` and ``joint``, and people's labels by rubric and
     trace.
 
     ``traces``: where the traces are now; empty: where the runs read them.
@@ -39,6 +39,7 @@ class Shown:
     labels: Mapping[str, Mapping[str, Label]] = field(default_factory=dict)
     traces: Sequence[str] = ()
     cluster: Sequence[str] | None = None
+    joint: bool = False
 
 
 class Reading:

@@ -409,7 +409,7 @@ def test_a_rater_of_nearly_one_label_has_no_interval_of_kappa():
     kappa = agreement_of(first, second).kappa
     assert (kappa.low, kappa.high) == (None, None)
     assert kappa.value == cohen_kappa(confusion(first, second)).value
-    assert "9 and 15 items" in kappa.reason
+    assert "9 and 15 labels" in kappa.reason
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The plan of a sample as a table: how wide the intervals will be."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from annotator.calibration.draw import ASSUMED_PRECISION, Planned
+from annotator.calibration.draw import Assumed, Planned
+from annotator.reports.digits import UNDEFINED
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE
 from annotator.text import one_line
@@ -21,18 +22,49 @@ def tabulate(planned: Sequence[Planned]) -> Table:
                 one_line(code, 64),
                 str(codes[code].judged),
                 f"{100 * codes[code].share:.1f}",
+                UNDEFINED if codes[code].tasks is None else f"{codes[code].design_effect:.1f}",
                 *(f"±{100 * cell.half_width:.1f} ({cell.expected})" for cell in widths),
             )
         )
     return Table(
-        header=("code", "judged", "judged %", *(f"n={n}" for n in sizes)),
+        header=("code", "judged", "judged %", "deff", *(f"n={n}" for n in sizes)),
         rows=rows,
         notes=(
             "Expected half-width of the corrected share's 95 % interval in points, and in brackets"
             " the labels of traces that the judge gave the code.",
-            f"Assumed: the judge is right in {100 * ASSUMED_PRECISION:.0f} % of what it flags, and"
-            " misses as many as it flags wrongly; traces are independent (with several traces of a"
-            " task intervals get wider).",
+            *_list_assumed(codes),
         ),
         last=NONE in codes,
     )
+
+
+def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
+    """Yield what the widths rest on."""
+    by_code = {cell.assumed for cell in codes.values()}
+    if by_code == {Assumed()} or len(by_code) == 1:
+        [assumed] = by_code
+        missed = (
+            "misses as many as it flags wrongly"
+            if assumed.recall is None
+            else f"flags {100 * assumed.recall:.0f} % of what there is"
+        )
+        yield (
+            f"Assumed: the judge is right in {100 * assumed.precision:.0f} % of what it flags, and"
+            f" {missed} (--precision, --recall, --calibration)."
+        )
+    else:
+        told = ", ".join(
+            f"{one_line(code, 64)} {100 * cell.assumed.precision:.0f}"
+            + ("" if cell.assumed.recall is None else f"/{100 * cell.assumed.recall:.0f}")
+            for code, cell in codes.items()
+        )
+        yield f"Assumed of the judge, precision/recall in %: {told}."
+    tasks = {cell.tasks for cell in codes.values()} - {None}
+    if tasks:
+        number = max(n for n in tasks if n)
+        yield (
+            f"Widened for traces of {number} tasks, by the root of the design effect (deff) of the"
+            " judge's own share and Student's t."
+        )
+    else:
+        yield "No trace tells its task: traces are taken as independent."
