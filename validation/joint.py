@@ -43,14 +43,15 @@ def joint_shares(
 
     Returns:
         By code, method "joint"; ``inputs``: ``confidence_each``, ``posterior_mean``,
-        ``posterior_sd`` (widened by t / z), ``clusters`` and ``df``. Undefined without judged traces
-        and without labels; limits of 0 and 1 with one cluster of labels.
+        ``posterior_sd`` (widened by t / z), ``clusters`` and ``df``. Undefined without judged
+        traces and without labels; limits of 0 and 1 with one cluster of labels.
 
     Raises:
         ValueError: lengths differ, a label is none of the codes, or confidence not in (0, 1).
 
-    Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); simultaneous
-    by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has it.
+    Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); for all
+    codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
+    it.
     """
     check_confidence(confidence)
     codes = list(judged)
@@ -61,8 +62,8 @@ def joint_shares(
     totals = np.array([judged[code] for code in codes], dtype=float).reshape(len(codes), -1)
     size = int(totals.sum())
     if not size or not len(human):
-        reason = "no human labels" if size else "no judged traces"
-        empty = Estimate("prevalence", None, 0.0, 1.0, size, confidence, "joint", reason)
+        why = "no human labels" if size else "no judged traces"
+        empty = Estimate("prevalence", None, 0.0, 1.0, size, confidence, "joint", why)
         return dict.fromkeys(codes, empty)
     place = {code: number for number, code in enumerate(codes)}
     rows = np.array([place[code] for code in judge])
@@ -122,7 +123,7 @@ def _spread(
     parts: Floats,
     clusters: Sequence[int],
 ) -> Floats:
-    """Return the variance of each share over clusters; ``parts``: of its cell's labels, by label."""
+    """Return the variance of each share over clusters; ``parts``: of each label in its cell."""
     size = totals.sum()
     influences = (totals.T @ p - np.outer(totals.sum(axis=0), shares)) / size
     residuals = -p[rows]

@@ -140,8 +140,8 @@ def frequency_tables(
     of other traces is refused, or carried over where ``transfer`` says so. ``by``: one table for
     each value of this attribute. ``of_labelled``: shares of the labelled traces alone, which no
     calibration corrects. ``cluster``: the attributes that together name a trace's task, none for
-    independent traces; None: project and task, and for corrected shares those of the calibration. ``joint``: all codes are
-    corrected at once, see :func:`annotator.calibration.correct.correct`.
+    independent traces; None: project and task, and for corrected shares those of the calibration.
+    ``joint``: all codes are corrected at once, see :func:`annotator.calibration.correct.correct`.
 
     Raises:
         AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not

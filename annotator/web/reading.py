@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What pages show: runs side by side, the tables of each as ``annotate report`` makes them
-    with ``calibrations``, ``transfer``, ``by``, ``cluster`` and ``joint``, and people's labels by rubric and
-    trace.
+    with ``calibrations``, ``transfer``, ``by``, ``cluster`` and ``joint``, and people's labels by
+    rubric and trace.
 
     ``traces``: where the traces are now; empty: where the runs read them.
     """

@@ -1,0 +1,165 @@
+"""Differences of clustered shares, and tests that deal whole clusters anew."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from validation import (
+    cluster_variance,
+    clustered_difference,
+    permute_clusters,
+    poststratified_influences,
+    side_totals,
+)
+
+# Seven tasks that both sides have.
+K1, N1 = [3, 1, 2, 4, 0, 2, 3], [4, 3, 5, 4, 2, 3, 6]
+K2, N2 = [1, 1, 0, 2, 0, 1, 1], [3, 3, 4, 5, 2, 2, 6]
+
+
+def influences(k, n):
+    share = sum(k) / sum(n)
+    return [(a - share * b) / sum(n) for a, b in zip(k, n, strict=True)]
+
+
+def test_a_difference_over_shared_clusters_by_hand():
+    found = clustered_difference(side_totals(K1, N1), side_totals(K2, N2))
+    u = [a - b for a, b in zip(influences(K1, N1), influences(K2, N2), strict=True)]
+    error = math.sqrt(7 / 6 * sum(x * x for x in u))
+    value, half = 15 / 27 - 6 / 25, stats.t(6).ppf(0.975) * error
+    assert found.value == pytest.approx(value)
+    assert (found.low, found.high) == pytest.approx((value - half, value + half))
+    assert found.inputs["se"] == pytest.approx(error)
+    assert (found.inputs["df"], found.inputs["shared_clusters"]) == (6, 7)
+    wide = clustered_difference(side_totals(K1, N1), side_totals(K2, N2), 0.95, 4 * error**2)
+    assert wide.inputs["se"] == pytest.approx(2 * error)
+
+
+def test_a_difference_of_clusters_apart_by_hand():
+    """Welch's degrees of freedom; each variance at least that of independent items."""
+    zeros = [0] * 7
+    found = clustered_difference(
+        side_totals(K1 + zeros, N1 + zeros), side_totals(zeros + K2, zeros + N2)
+    )
+    parts = []
+    for k, n in ((K1, N1), (K2, N2)):
+        share = sum(k) / sum(n)
+        over_tasks = 7 / 6 * sum(u * u for u in influences(k, n))
+        parts.append(max(over_tasks, share * (1 - share) / sum(n)))
+    df = sum(parts) ** 2 / sum(part**2 / 6 for part in parts)
+    half = stats.t(df).ppf(0.975) * math.sqrt(sum(parts))
+    assert found.inputs["df"] == pytest.approx(df)
+    assert found.high - found.value == pytest.approx(half)
+
+
+@pytest.mark.parametrize("k", [[0] * 7, N2])
+def test_a_share_of_all_or_none_has_the_limits_of_its_side(k):
+    found = clustered_difference(side_totals(K1, N1), side_totals(k, N2))
+    assert found.method == "clustered_newcombe"
+    assert -1 <= found.low < found.value < found.high <= 1
+    same = clustered_difference(side_totals([0] * 7, N1), side_totals([0] * 7, N2))
+    assert same.low < 0 == same.value < same.high
+
+
+def test_too_few_clusters_have_neither_limits_nor_p():
+    first, second = side_totals(K1[:5], N1[:5]), side_totals(K2[:5], N2[:5])
+    found = clustered_difference(first, second)
+    assert found.value is not None
+    assert (found.low, found.high) == (None, None)
+    [test] = permute_clusters(side_totals([K1[:5]], N1[:5]), side_totals([K2[:5]], N2[:5]))
+    assert test.p is None
+    assert found.reason == test.reason == "5 clusters on a side, fewer than 6"
+
+
+def statistic(k1, n1, k2, n2):
+    u = np.array(influences(k1, n1)) - np.array(influences(k2, n2))
+    gap = sum(k1) / sum(n1) - sum(k2) / sum(n2)
+    return abs(gap) / math.sqrt((u**2).sum())
+
+
+def test_swapping_shared_clusters_by_enumeration():
+    """All 128 ways to swap the sides of seven tasks, one after the other."""
+    at_hand = statistic(K1, N1, K2, N2)
+    more = 0
+    for swaps in itertools.product((False, True), repeat=7):
+        rows = [
+            (*b, *a) if swap else (*a, *b)
+            for swap, a, b in zip(
+                swaps, zip(K1, N1, strict=True), zip(K2, N2, strict=True), strict=True
+            )
+        ]
+        more += statistic(*zip(*rows, strict=True)) >= at_hand - 1e-9
+    [test] = permute_clusters(side_totals([K1], N1), side_totals([K2], N2))
+    assert test.p == pytest.approx(more / 128)
+    assert test.statistic == pytest.approx(at_hand)
+    assert test.n == 52
+
+
+def test_dealing_clusters_anew_is_near_enumeration():
+    """924 ways to deal twelve tasks to two sides of six; drawn 10,000 times."""
+    k, n = [3, 4, 2, 5, 4, 3, 1, 2, 0, 2, 1, 3], [5] * 12
+
+    def of(chosen):
+        side = [[x if at in chosen else 0 for at, x in enumerate(of)] for of in (k, n)]
+        other = [[0 if at in chosen else x for at, x in enumerate(of)] for of in (k, n)]
+        return statistic(*side, *other)
+
+    at_hand = of(range(6))
+    every = [of(chosen) >= at_hand - 1e-9 for chosen in itertools.combinations(range(12), 6)]
+    first = [side_totals([k[:6] + [0] * 6], n[:6] + [0] * 6)]
+    [test] = permute_clusters(*first, side_totals([[0] * 6 + k[6:]], [0] * 6 + n[6:]))
+    assert test.p == pytest.approx(sum(every) / 924, abs=0.01)
+    assert permute_clusters(*first, side_totals([[0] * 6 + k[6:]], [0] * 6 + n[6:])) == [test]
+
+
+def test_nothing_to_test():
+    both, every, none = (side_totals([k], N1) for k in (K1, N1, [0] * 7))
+    [alike] = permute_clusters(both, both)
+    assert (alike.p, alike.reason) == (1.0, "no cluster differs")
+    for side, which in ((every, "every"), (none, "no")):
+        [test] = permute_clusters(side, side)
+        assert (test.p, test.reason) == (None, f"{which} item of either side has it")
+
+
+def test_sides_of_other_clusters_are_refused():
+    with pytest.raises(ValueError, match="the same clusters"):
+        clustered_difference(side_totals(K1, N1), side_totals(K2[:6], N2[:6]))
+
+
+# Influences
+
+
+def test_influences_by_hand():
+    """Three tasks of 4, 4 and 2 traces, 2, 1 and 1 flagged; five labels, of which one weighs 2.
+
+    W = .4. Flagged labels: yes (weight 1, task 0), no (weight 1, task 1): p1 = .5. Others: yes
+    (weight 2, task 0), no (1, task 1), no (1, task 2): p0 = .5. share = .5, hits = .2.
+    """
+    found = poststratified_influences(
+        [2, 1, 1], [4, 4, 2], [0, 1, 0, 1, 2], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 2, 1, 1]
+    )
+    assert (found.share, found.hits) == (0.5, pytest.approx(0.2))
+    # p is the same in both cells, so traces add nothing to the share; labels do.
+    flagged, others = [0.4 * 0.5 / 2, -0.4 * 0.5 / 2, 0], [0.6 * 2 * 0.5 / 4] + [-0.6 * 0.5 / 4] * 2
+    assert found.on_share == pytest.approx([a + b for a, b in zip(flagged, others, strict=True)])
+    traces = [(2 * 0.5 - 4 * 0.2) / 10, (0.5 - 4 * 0.2) / 10, (0.5 - 2 * 0.2) / 10]
+    assert found.on_hits == pytest.approx([a + b for a, b in zip(flagged, traces, strict=True)])
+    assert found.variance == pytest.approx(3 / 2 * float((found.on_share**2).sum()))
+    assert sum(found.on_share) == pytest.approx(0)
+    assert cluster_variance(np.array([0.5])) == 0
+
+
+def test_recall_of_independent_traces_has_no_design_effect():
+    rng = np.random.default_rng(2)
+    judge, human = rng.random(400) < 0.4, rng.random(400) < 0.3
+    found = poststratified_influences(
+        judge.astype(int), np.ones(400), list(range(400)), judge, human | judge
+    )
+    assert found.recall_design_effect == pytest.approx(1, abs=0.3)
+    alike = poststratified_influences(
+        [200, 0], [200, 200], [0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 1]
+    )
+    assert alike.recall_design_effect > 1
