@@ -22,7 +22,7 @@ CORPUS_ONLY = (
 THIN = 5  # labels of flagged traces below which a code's precision says little
 
 Seed = Annotated[int, Field(ge=0)]
-Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Level = Annotated[float, Field(ge=0.5, le=0.9999)]
 Counted = Annotated[tuple[str, ...], Field(min_length=1)]
 

@@ -132,8 +132,11 @@ def suspect_fit(judge: RaterAgreement, people: Sequence[Comparison], reference: 
     """Return what to say where the judge agrees better with the reference than people do with each
     other: one of the two may have been fitted to the other. None where it does not.
     """
-    known = [(pair.agreement.kappa.value, pair.what) for pair in people if pair.n >= _ENOUGH]
-    kappas = [(value, what) for value, what in known if value is not None]
+    kappas = [
+        (pair.agreement.kappa.value, pair.what)
+        for pair in people
+        if pair.n >= _ENOUGH and pair.agreement.kappa.value is not None
+    ]
     value = judge.kappa.value
     if reference != GOLD or value is None or not kappas or value <= max(kappas)[0]:
         return None

@@ -83,6 +83,8 @@ def read_sides(
         by = terms.cluster_by if terms else by
         for annotation in run.annotations(scheme.id):
             value = _value(annotation, attribute, name)
+            if value in ("true", "false"):  # in whatever case a side was named
+                value = next((side for side in sides if side.lower() == value), value)
             statuses[value, annotation.status] += 1
             if annotation.status not in JUDGED:
                 continue

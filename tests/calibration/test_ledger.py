@@ -59,6 +59,38 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
     assert "2 judges were held against these test labels" in done.out
 
 
+def test_looks_are_at_labels_not_at_a_file(annotate_cli, tmp_path, rubric, file):
+    """Other labels under the same name were never looked at; one label more was."""
+    run = judge(tmp_path, rubric, "one")
+
+    def look(*options):
+        done = annotate_cli("calibrate", run, "--labels", file, *options)
+        assert done.code == 0, done.err
+        return calibration(run / "calibration.json")["look"]["look"]
+
+    assert (look(), look()) == (1, 2)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    write_labels(file, [row | {"primary": "beta"} for row in rows])
+    assert look() == 1
+    write_labels(file, rows[:1] + [row | {"primary": "gamma"} for row in rows[1:]])
+    assert look() == 3  # one of them was in the first two
+
+
+def test_a_ledger_of_ones_own(annotate_cli, tmp_path, rubric, file):
+    """A copy of the labels elsewhere is the same labels, where both looks are noted together."""
+    run = judge(tmp_path, rubric, "one")
+    copy = tmp_path / "elsewhere" / "copy.jsonl"
+    copy.parent.mkdir()
+    copy.write_text(file.read_text())
+    ledger = tmp_path / "looks.jsonl"
+    for number, labels in enumerate((file, copy), 1):
+        done = annotate_cli("calibrate", run, "--labels", labels, "--ledger", ledger)
+        assert done.code == 0, done.err
+        assert calibration(run / "calibration.json")["look"]["look"] == number
+    assert len(ledger.read_text().splitlines()) == 2
+    assert not any(path.exists() for path in ledgers_of([file, copy]))
+
+
 def test_one_judge_at_the_test_labels_is_not_suspected(annotate_cli, tmp_path, rubric, file):
     run = judge(tmp_path, rubric, "one")
     for _ in range(2):

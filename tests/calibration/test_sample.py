@@ -35,6 +35,7 @@ from annotator.labels import read_labels
 from annotator.runs.run import open_run
 from tests.calibration.build import (
     calibration,
+    label,
     make_rubric,
     make_run,
     row_of,
@@ -465,13 +466,56 @@ def test_a_plan_prints_widths_and_draws_nothing(annotate_cli, tmp_path, run):
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].split() == [
-        *("code", "judged", "judged", "%", "n=50", "n=100", "n=200", "n=400"),
+        *("code", "judged", "judged", "%", "deff", "n=50", "n=100", "n=200", "n=400"),
     ]
     alpha = next(line for line in lines if line.startswith("alpha")).split()
     assert alpha[1:3] == ["240", "60.0"]
     widths = [float(cell.removeprefix("±")) for cell in alpha if cell.startswith("±")]
     assert widths == sorted(widths, reverse=True)
     assert {path.name for path in tmp_path.iterdir()} <= {"run", "faults.yaml", "cache"}
+
+
+def test_a_plan_knows_of_tasks(annotate_cli, tmp_path, rubric):
+    """Ten tasks of 20, all alpha or all beta: the design effect is 10/9 times 20, and the width of
+    independent traces is multiplied by its root and by t on 9 over z.
+    """
+    traces = [
+        said(f"t{n}", "alpha" if n // 20 % 2 else "beta", project="p", task=str(n // 20))
+        for n in range(200)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+
+    def width(*options):
+        done = annotate_cli("sample", run, "--plan", "--split", "all", "-n", 100, *options)
+        assert done.code == 0, done.err
+        row = next(line for line in done.out.splitlines() if line.startswith("alpha")).split()
+        return done.out, row[3], float(row[6].removeprefix("±"))
+
+    out, effect, over_tasks = width()
+    alone, none, independent = width("--cluster", "none")
+    assert (effect, none) == ("22.2", "-")
+    factor = (200 / 9) ** 0.5 * 2.262157 / 1.959964
+    assert over_tasks == pytest.approx(min(50, independent * factor), rel=0.02)
+    assert "Widened for traces of 10 tasks" in out
+    assert "traces are taken as independent" in alone
+    sure, _, narrow = width("--cluster", "none", "--precision", "0.99", "--recall", "0.99")
+    assert narrow < independent
+    assert "right in 99 % of what it flags, and flags 99 % of what there is" in sure
+
+
+def test_a_plan_by_a_calibration(annotate_cli, tmp_path, rubric):
+    """Of 40 alpha the judge is right in 30, and misses 10 of 40: precision and recall .75."""
+    pairs = [("alpha", "alpha")] * 30 + [("alpha", "beta")] * 10 + [("beta", "alpha")] * 10
+    pairs += [("beta", "beta")] * 50
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", j) for n, (j, _) in enumerate(pairs)])
+    rows = [label(f"t{n}", rubric, human) for n, (_, human) in enumerate(pairs)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    plan = ("sample", run, "--plan", "--split", "all", "--calibration", run / "calibration.json")
+    done = annotate_cli(*plan)
+    assert done.code == 0, done.err
+    assert "precision/recall in %: alpha 75/75, beta 83/83" in done.out.replace("\n", " ")
+    said_in_words(annotate_cli(*plan[:2], "-n", 9, "--precision", "0.9", "--out", "s.csv"))
 
 
 def test_a_plan_of_a_small_run_says_something(annotate_cli, tmp_path, rubric):

@@ -164,6 +164,16 @@ def test_independent_groups(annotate_cli, tmp_path, rubric, counts, expected):
     assert rows["alpha"]["test"]["name"] == "fisher"
 
 
+@pytest.mark.parametrize("sides", [("True", "False"), ("true", "false"), ("TRUE", "False")])
+def test_truth_in_any_case(annotate_cli, tmp_path, rubric, sides):
+    traces = [said(f"a{n}", "alpha", passed=True) for n in range(4)]
+    traces += [said(f"b{n}", "beta", passed=False) for n in range(3)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, rows = compared(annotate_cli, run, "--by", "passed", "--compare", *sides)
+    assert (one["first"], one["second"], one["n"]) == (*sides, [4, 3])
+    assert (rows["alpha"]["first"]["k"], rows["beta"]["second"]["k"]) == (4, 3)
+
+
 def test_fisher_by_hand(annotate_cli, tmp_path, rubric):
     """8 of 10 against 1 of 6: p = .03496503 (golden case fisher-8-2-1-5)."""
     traces = [said(f"a{n}", *(["alpha"] if n < 8 else []), model="one") for n in range(10)]
@@ -581,6 +591,58 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     shown = [alpha[f"corrected_{name}"] for name in ("difference", "low", "high")]
     assert shown == [f"{100 * one:+.1f}" for one in limits(rows["alpha"]["corrected"])]
     assert shown != [alpha[name] for name in ("difference", "low", "high")]
+
+
+def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path, rubric):
+    """By hand: 100 traces a side, each of its own task. The judge says alpha of 60 and of 20; of 20
+    and 20 labelled ones 10 and 5 are flagged, of which 9 and 4 are alpha, and of the others 1
+    and 2. Pooled p1 = 13/15, p0 = 3/25; the difference is (.6 - .2) (p1 - p0).
+    """
+    traces, rows = [], []
+    for model, flagged, hits, misses in (
+        ("one", 60, (10, 9), (10, 1)),
+        ("two", 20, (5, 4), (15, 2)),
+    ):
+        for n in range(100):
+            code = "alpha" if n < flagged else "beta"
+            name = f"{model}/{n}"
+            traces.append(said(name, code, project=model, task=str(n), model=model))
+            at, (labels, right) = (n, hits) if n < flagged else (n - flagged, misses)
+            if at < labels:
+                rows.append(label(name, rubric, "alpha" if at < right else "beta"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    assert one["kind"] == "independent"
+    gap, p1, p0 = found["alpha"]["corrected"], 13 / 15, 3 / 25
+    assert gap["method"] == "pooled"
+    assert gap["value"] == pytest.approx(0.4 * (p1 - p0))
+    q1, q0 = 13.5 / 16, 3.5 / 26
+    variance = (q1 - q0) ** 2 * (0.24 + 0.16) / 100
+    variance += 0.16 * (q1 * (1 - q1) / 17 + q0 * (1 - q0) / 27)
+    assert gap["inputs"]["se"] >= math.sqrt(variance) - 1e-12
+    assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
+    assert found["alpha"]["corrected_test"]["p"] < 0.01
+    [note] = [note for note in one["notes"] if "error rates" in note]
+    assert "fewer than 100" in note
+    assert "none differs" in note
+
+
+def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_path, rubric):
+    """On one side all 20 labelled alpha are right, on the other none of 20: Fisher's p is 1e-11."""
+    traces, rows = [], []
+    for model in ("one", "two"):
+        for n in range(80):
+            name = f"{model}/{n}"
+            code = "alpha" if n % 2 else "beta"
+            traces.append(said(name, code, project=model, task=str(n), model=model))
+            if n < 40:
+                rows.append(label(name, rubric, "gamma" if model == "two" and n % 2 else code))
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    assert found["alpha"]["corrected"]["method"] == "post-stratified"
+    assert found["alpha"]["corrected"]["value"] == pytest.approx(0.5)
+    [note] = [note for note in one["notes"] if "error rates" in note]
+    assert "they differ, and each side keeps its rates, for alpha" in note
 
 
 def corrected_of_groups(annotate_cli, run, options):
