@@ -201,6 +201,21 @@ def test_a_failure_that_the_first_five_traces_share_stops_the_run(
     assert statuses(tmp_path / "out") == {"labelled": 14}
 
 
+def test_a_resumed_run_in_which_others_were_judged_does_not_stop_at_what_always_fails(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(9)
+    replies = iter([RIGHT])
+    with OpenAIServer(lambda request: next(replies, Reply(refusal="No."))) as server:
+        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        assert annotate_cli(*ARGS, *more, "--out", "out").code == 1
+        done = annotate_cli(*ARGS, *more, "--out", "out", "--resume")
+        assert (done.code, len(server.seen)) == (1, 9 + 8), done.err
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert manifest["status"] == "finished"
+    assert statuses(tmp_path / "out") == {"labelled": 1, "failed": 8}
+
+
 PARTS = [{"type": "text", "text": json.dumps(RIGHT.answer)[:40]}]
 PARTS += [{"type": "text", "text": json.dumps(RIGHT.answer)[40:]}]
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": json.dumps(NOTHING.answer)}]}
