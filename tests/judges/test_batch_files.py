@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from annotator.errors import AnnotatorError
 from annotator.files import NewFile
+from annotator.judges.llm.batch import read_results
 from tests.conftest import TALK, annotations
 from tests.judges.test_batch import Cli, Runs, args, as_billed, found, manifest, mixed
 from tests.judges.test_llm import RIGHT
@@ -272,3 +274,10 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
         assert (done.code, done.out, server.calls) == (2, "", 0)
     assert said in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_status_that_is_no_number_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    file.write_text('{"custom_id": "k", "response": {"status_code": 1e400}}\n')
+    with pytest.raises(AnnotatorError, match="line 1: expected a line of batch results"):
+        list(read_results(file))

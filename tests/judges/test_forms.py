@@ -1,5 +1,6 @@
 """The form that an endpoint is asked to answer in: found out, refused, and what all traces meet."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from annotator.errors import JudgeStopped
+from annotator.errors import JudgeStopped, UnreadableTrace
+from annotator.judges.llm import LLMJudge
+from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
+from annotator.runs.annotate import annotate
 from annotator.traces import Trace
 from tests.conftest import Done
 from tests.judges.test_llm import RIGHT, judged, scripted
@@ -199,6 +203,42 @@ def test_a_failure_that_the_first_five_traces_share_stops_the_run(
         assert annotate_cli(*ARGS, *more, "--out", "out", "--resume").code == 0
         assert len(server.seen) == (5 + 14 if code == 2 else 14 + len(texts))
     assert statuses(tmp_path / "out") == {"labelled": 14}
+
+
+def test_traces_that_cannot_be_read_do_not_stop_a_run(trace: Trace, rubric: Rubric) -> None:
+    """The model was asked about none of them."""
+
+    def read_steps() -> Any:
+        raise UnreadableTrace("agent1_traj.json: not valid JSON")
+
+    steps = rubric.model_copy(update={"quote_from": (*rubric.quote_from, "steps")})
+
+    async def statuses_of(server: OpenAIServer) -> list[str]:
+        judge = LLMJudge(Options("test-model", server.url, mode="tools"))
+        broken = [replace(trace, id=f"broken {n}", read_steps=read_steps) for n in range(6)]
+        try:
+            done = [await annotate(item, steps, judge) for item in (*broken, trace)]
+        finally:
+            await judge.close()
+        return [annotation.status for annotation in done]
+
+    with OpenAIServer(scripted(RIGHT)) as server:
+        assert asyncio.run(statuses_of(server)) == ["failed"] * 6 + ["labelled"]
+
+
+def test_a_resumed_run_in_which_others_were_judged_does_not_stop_at_what_always_fails(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(9)
+    replies = iter([RIGHT])
+    with OpenAIServer(lambda request: next(replies, Reply(refusal="No."))) as server:
+        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        assert annotate_cli(*ARGS, *more, "--out", "out").code == 1
+        done = annotate_cli(*ARGS, *more, "--out", "out", "--resume")
+        assert (done.code, len(server.seen)) == (1, 9 + 8), done.err
+    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert manifest["status"] == "finished"
+    assert statuses(tmp_path / "out") == {"labelled": 1, "failed": 8}
 
 
 PARTS = [{"type": "text", "text": json.dumps(RIGHT.answer)[:40]}]

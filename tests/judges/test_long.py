@@ -321,6 +321,26 @@ def test_windows_propose_and_one_call_decides(rubric: Rubric, case: tuple[Any, .
         assert all(LONG.messages[n - 1].text == shown[f"message:{n}"] for n in range(37, 41))
 
 
+UNREAD = Reply(answer={**LAST.answer, "last_tag": "I cannot say"})
+TOO_LONG = Reply(status=400, error={"message": "the prompt is too long"})
+
+
+@pytest.mark.parametrize("answer", [UNREAD, TOO_LONG], ids=["without its tag", "too long"])
+def test_a_confirming_call_that_is_never_read_ends(rubric: Rubric, answer: Reply) -> None:
+    def respond(request: Request) -> Reply:
+        if len(server.seen) > 40:
+            return LAST
+        return LAST if window(request) else answer
+
+    with OpenAIServer(respond) as server:
+        how = {"mode": "tools", "context": 17_500, "windows": True, "reasks": 0}
+        one = judged(server, LONG, rubric, **how)
+        confirming = [request for request in server.seen if not window(request)]
+    assert len(confirming) <= 6
+    assert one.status == "failed"
+    assert (one.error or "").startswith("confirming call: ")
+
+
 @pytest.mark.parametrize(
     ("claim", "status"), [(FIRST, "undecided"), (CLAIM, "labelled"), (LAST, "labelled")]
 )

@@ -109,7 +109,7 @@ class LLMJudge(Model):
     def learned(self) -> Mapping[str, Any]:
         """The form and the API in which this endpoint answers, and the forms that it refused; the
         context that it says it has; the price that costs were computed with, and what bounds a
-        call.
+        call; that its first traces did not all fail in one way.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
@@ -126,11 +126,15 @@ class LLMJudge(Model):
             learned["refused_modes"] = dict(self._refused)
         if asked := self._asked_context:
             learned |= {"context": asked.tokens, "context_from": asked.source}
+        if self._alike is None:
+            learned["fails_always"] = False
         return learned
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
         super().recall(learned)
+        if learned.get("fails_always") is False:  # what is left may be what fails alike
+            self._alike = None
         if isinstance(tokens := learned.get("context"), int):
             self._take_context(ServerContext(tokens, str(learned.get("context_from"))))
 
@@ -197,8 +201,8 @@ class LLMJudge(Model):
         """Return how the first traces failed if they all failed in the same words, and this one
         is the last of them; numbers may differ.
         """
-        if self._alike is None or self.outbox:
-            return None
+        if self._alike is None or self.outbox or not judgement.usage.calls:
+            return None  # what was not asked about says nothing of the model
         if not verdict.error:
             self._alike = None
             return None
@@ -263,19 +267,24 @@ class LLMJudge(Model):
         """
         trace, rubric = judgement.trace, judgement.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
-        words = ""
-        while most is None or most >= LEAST:
+        guessed = 0
+        for _ in range(SHRINKS):
             try:
                 prompt = self._reader.confirmation(trace, rubric, claims, most)
                 verdict = await self._conversed(judgement, prompt)
             except (UnreadableTrace, CallFailed) as error:
                 return Verdict(error=f"confirming call: {error}")
             except TooLong as error:
-                most, words = error.most, str(error)
+                # The proposals stand in it however short the trace is made.
+                most, words = error.most - len(prompt.aside), str(error)
+                guessed += not error.sure
+                if most < LEAST or guessed > _GUESSES:
+                    break
                 continue
             if verdict.error:
                 return replace(verdict, error=f"confirming call: {verdict.error}")
             return leave_open(verdict, prompt, rubric)
+        judgement.bad += judgement.keys
         return Verdict(error=f"confirming call: {words}")
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:

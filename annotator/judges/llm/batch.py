@@ -26,6 +26,7 @@ _MOST_BYTES = 190_000_000
 _ATTEMPTS = 3  # how often a question is asked whose answer does not come
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
+_NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
@@ -124,7 +125,7 @@ def read_results(file: Path) -> Iterator[Result]:
                     continue
                 try:
                     yield _result(json.loads(line))
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
+                except _NO_RESULT as wrong:
                     what = "expected a line of batch results with custom_id and response"
                     raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
     except OSError as error:
