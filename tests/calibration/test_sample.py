@@ -514,7 +514,7 @@ def test_a_plan_by_a_calibration(annotate_cli, tmp_path, rubric):
     plan = ("sample", run, "--plan", "--split", "all", "--calibration", run / "calibration.json")
     done = annotate_cli(*plan)
     assert done.code == 0, done.err
-    assert "precision/recall in %: alpha 75/75, beta 83/83" in done.out.replace("\n", " ")
+    assert "precision/recall in %: beta 83/83, alpha 75/75" in done.out.replace("\n", " ")
     said_in_words(annotate_cli(*plan[:2], "-n", 9, "--precision", "0.9", "--out", "s.csv"))
 
 

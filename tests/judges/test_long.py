@@ -273,6 +273,7 @@ def window(request: Request) -> int:
 
 
 FALSE = finding("C1b", ("message:1", "What nobody ever wrote in it?"), end(2))
+OTHER_FALSE = finding("C3a", ("message:1", "What nobody ever wrote in it?"), end(2))
 FIRST = finding("C1b", question(1), end(2))
 LAST = finding("C1b", question(MANY - 1), end(MANY))
 WEAKER = finding("C4a", question(1), question(3))
@@ -293,6 +294,14 @@ WINDOWS = {
         "C4a",
     ),
     "one that does not stand is not proposed": (FALSE, NOTHING, LAST, LAST, "labelled", "C1b"),
+    "one that does not stand, and another code refuted": (
+        OTHER_FALSE,
+        NOTHING,
+        LAST,
+        NOTHING,
+        "undecided",
+        None,
+    ),
     "none that stands": (FALSE, NOTHING, FALSE, None, "undecided", None),
     "one window refused": (LAST, REFUSED, NOTHING, None, "failed", None),
     "one window malformed": (LAST, NOTHING, Reply(answer={}), None, "failed", None),

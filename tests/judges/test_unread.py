@@ -18,7 +18,7 @@ from annotator.runs.manifest import Standards
 from annotator.traces import Trace
 from tests.conftest import Done
 from tests.judges.test_llm import judged, options
-from tests.judges.test_long import LONG, RIGHT, long, sent
+from tests.judges.test_long import FALSE, LONG, RIGHT, long, sent
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, least_answer
 from tests.runs.test_run import llm
 
@@ -218,3 +218,15 @@ def test_a_provider_that_refuses_long_prompts_is_not_suspected_for_a_round_numbe
     gauge = PromptGauge(find_dialect(url).refuses)
     assert gauge.was_cut(16_000, 4_096) == bool(cut)
     assert gauge.was_cut(60_000, 4_096)
+
+
+def test_tags_forgotten_in_a_second_answer_do_not_fail_what_was_read(rubric: Rubric) -> None:
+    """The first answer has the tags and a quote that stands nowhere; what follows repeats no tag,
+    and says nothing of the prompt, which is the same.
+    """
+    forgetful = Reply(answer={**NOTHING.answer, "first_tag": "?", "last_tag": "?"})
+    with OpenAIServer(lambda request: forgetful if request.n > 1 else FALSE) as server:
+        found = judged(server, LONG, rubric, mode="json_schema")
+        assert server.calls == 2
+    assert (found.status, found.error) == ("undecided", None)
+    assert [rejected.code for rejected in found.rejected]

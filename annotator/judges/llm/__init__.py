@@ -252,7 +252,10 @@ class LLMJudge(Model):
             verdict = merge(verdicts, prompts, judgement.trace, judgement.rubric)
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 confirmed = await self._confirmed(judgement, verdict, most)
-                verdict = replace(confirmed, truncated=verdict.truncated)
+                # What was proposed without a quote that stands was not decided about.
+                open_ = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
+                claims = (*confirmed.claims, *open_)
+                verdict = replace(confirmed, truncated=verdict.truncated, claims=claims)
             share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
             return replace(verdict, read=share)
         judgement.bad += judgement.keys
@@ -306,7 +309,7 @@ class LLMJudge(Model):
 
     async def _dialogue(self, judgement: Judgement, prompt: Prompt, asked: list[str]) -> Verdict:
         question = Question(prompt, self.mode, judgement.sample)
-        wrong, answer = Wrong("no answer"), None
+        wrong, answer, read = Wrong("no answer"), None, False
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
@@ -330,9 +333,11 @@ class LLMJudge(Model):
                     raise Wrong(f"there is not one answer in it: {what}")
                 return read_answer(answer, judgement.trace, prompt)
             except Wrong as error:
+                if error.unread and read:
+                    break  # an answer to the same prompt had the tags: this one forgot them
                 if error.unread and (turn or not self.options.reasks):
                     raise self._reader.cut(prompt, one_line(str(error), 200)) from error
-                wrong = error
+                wrong, read = error, read or (error.verdict is not None and not error.unread)
                 question = question.again(reply, error)
         if wrong.verdict is not None:
             return wrong.verdict
