@@ -143,6 +143,17 @@ def command(
     }
     other_runs = tuple(map(api.open_run, against))
     if between:
+        given = {
+            "--annotator": annotators,
+            "--against": against,
+            "--final": final,
+            "--full": in_full,
+            "--out": out,
+        }
+        if names := [name for name, value in given.items() if value]:
+            raise click.UsageError(
+                f"{', '.join(names)} would have no effect on --between: leave it out"
+            )
         in_run = api.open_run(run) if run else None
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
         screens = (render_annotators(pair, listed=listed) for pair in pairs)

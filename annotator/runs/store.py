@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
@@ -44,7 +46,7 @@ class RunDirectory:
         self._priced = 0.0  # dollars for the annotations, as far as they are known
         self._unpriced = 0  # calls whose cost is not known
         self._aside = Usage()  # of failures that wait to be judged again
-        self._before = Usage(**manifest.overhead)
+        self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
         self._log = log
         self._done: set[bytes] = set()
@@ -101,8 +103,8 @@ class RunDirectory:
         )
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
-            _set_failures_aside(folder, log)
             run = cls(folder, merged, log)
+            _set_failures_aside(folder, log)
             if (folder / _ASIDE).exists():
                 for annotation in read_annotations(folder / _ASIDE):
                     run._aside += annotation.usage
@@ -265,6 +267,25 @@ def _settings(manifest: Manifest) -> dict[str, Any]:
     fields = {"rejected": manifest.rejected, "least_read": manifest.least_read}
     fields |= manifest.as_dict()
     return {key: fields.get(key) for key in _SAME} | {"rubrics": rubrics}
+
+
+def _read_overhead(folder: Path, manifest: Manifest) -> Usage:
+    """Return what a run has used so far for no trace in particular.
+
+    Raises:
+        AnnotatorError: it is not what this version of the tool writes.
+    """
+    overhead = dict(manifest.overhead)
+    try:
+        if unknown := overhead.keys() - Usage.__dataclass_fields__.keys():
+            raise ValueError(f"{min(unknown)!r} is not known")
+        return TypeAdapter(Usage).validate_json(json.dumps(overhead), strict=True)
+    except ValueError as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise AnnotatorError(
+            f"{folder / 'run.json'}: overhead: {what}; resume the run with the version that wrote"
+            " it, or start a new one"
+        ) from error
 
 
 def _key(trace_id: str, rubric: str) -> bytes:

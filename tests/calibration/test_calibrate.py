@@ -626,6 +626,16 @@ def test_between_whom_there_is_nothing(annotate_cli, tmp_path, rubric, names, wo
     assert word in done.err
 
 
+@pytest.mark.parametrize("option", ["--annotator ann", "--final", "--full", "--out new.json"])
+def test_between_ignores_no_option(annotate_cli, tmp_path, rubric, option):
+    rows = [label("t0", rubric, "alpha", by=name) for name in ("ann", "bob")]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    given = ("--rubric", tmp_path / "faults.yaml", "--between", "ann", "bob", *option.split())
+    done = annotate_cli("calibrate", "--labels", file, *given)
+    said_in_words(done)
+    assert option.split()[0] in done.err
+
+
 def test_between_with_a_rubric_that_is_not_known(annotate_cli, tmp_path, rubric):
     file = write_labels(tmp_path / "l.jsonl", [label("t0", rubric, "alpha")])
     said_in_words(annotate_cli("calibrate", "--labels", file, "--between", "ann", "bob"))

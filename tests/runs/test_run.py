@@ -207,6 +207,20 @@ class TestResume:
         assert "annotations.jsonl, line 2" in done.err
         assert file.read_bytes() == b"".join(lines)
 
+    @pytest.mark.parametrize("overhead", [{"calls": "x"}, {"coins": 1}], ids=["text", "newer"])
+    def test_what_was_used_before_is_read_or_refused_in_words(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, overhead: dict[str, object]
+    ) -> None:
+        args = (str(runs(2)), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        file = tmp_path / "out" / "run.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"overhead": overhead}))
+        lines = (tmp_path / "out" / "annotations.jsonl").read_bytes()
+        done = annotate_cli(*args, "--resume")
+        assert (done.code, done.out) == (2, "")
+        assert "run.json: overhead" in done.err
+        assert (tmp_path / "out" / "annotations.jsonl").read_bytes() == lines
+
     def test_resume_needs_a_run(self, annotate_cli: Cli, runs: Runs) -> None:
         logs = runs(1)
         done = annotate_cli(logs, "--rubric", "symptoms", "--resume")
