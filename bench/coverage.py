@@ -11,9 +11,10 @@ some, drawn at random or stratified by the judge's code with a floor of five.
 Cover: "all" is the share with labels of every trace (``share_of_totals``), the best that can be
 had; "corrected" the default of calibrated tables from 100 and 200 labels. Rejected: two sides
 without a difference, of different tasks ("groups"), or of the same tasks with effects of their own
-("pairs") or with common ones ("same"). The exit code is 1 if the corrected cover is below .92 where
-"all" reaches .92, or more than .02 below it elsewhere, or a test rejects in more than 6 % (8 % at
-ICC .15), beyond three standard errors of the simulation.
+("pairs") or with common ones ("same"); by the judge's own shares, and corrected by LABELS labels a
+side, of which 50 pool the judge's error rates. The exit code is 1 if the corrected cover is below
+.92 where "all" reaches .92, or more than .02 below it elsewhere, or a test rejects in more than 6 %
+(8 % at ICC .15), beyond three standard errors of the simulation.
 """
 
 import sys
@@ -23,6 +24,10 @@ from itertools import product
 
 import numpy as np
 
+from annotator.calibration.model import Codes, CountedLabels, LabelledTrace
+from annotator.reports.comparison_corrected import correct_differences
+from annotator.reports.comparison_sides import JudgedTrace, Kind, Terms
+from annotator.rubrics import NONE
 from validation import (
     cell,
     clustered_difference,
@@ -154,6 +159,53 @@ def reject(
     return rejected / runs, missed / runs
 
 
+def reject_corrected(
+    rng: np.random.Generator, kind: Kind, labels: int, tasks: int, icc: float, n: int, runs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how often the test of corrected shares rejects, and its interval leaves out, no
+    difference, by code.
+    """
+    names = ("a", "b", "c", NONE)
+    rejected, missed = np.zeros(3), np.zeros(3)
+    for _ in range(runs):
+        sizes = [draw_sizes(rng, tasks, n)] * 2
+        shares = [draw_shares(rng, tasks, icc) for _ in range(2)]
+        sides = tuple(
+            draw_side(rng, kind, side, np.repeat(np.arange(tasks), size), share, labels, names)
+            for side, (size, share) in enumerate(zip(sizes, shares, strict=True))
+        )
+        found = correct_differences(sides, names[:3], kind, Terms())
+        for code, (gap, test) in enumerate(zip(found.gaps, found.tests, strict=True)):
+            rejected[code] += test.p is not None and test.p < 0.05
+            missed[code] += gap.low is not None and not gap.low <= 0 <= gap.high
+    return rejected / runs, missed / runs
+
+
+def draw_side(
+    rng: np.random.Generator,
+    kind: Kind,
+    side: int,
+    task: np.ndarray,
+    shares: np.ndarray,
+    labels: int,
+    names: tuple[str, ...],
+) -> list[JudgedTrace]:
+    """Return the judged traces of a side, some with a person's label."""
+    truth = draw_codes(rng, shares[task])
+    judged = draw_codes(rng, JUDGE[truth])
+    labelled = set(rng.choice(len(task), labels, replace=False).tolist())
+    traces = []
+    for n, (of, code, right) in enumerate(zip(task, judged, truth, strict=True)):
+        cluster = f"{of}" if kind == "paired" else f"{side}/{of}"
+        codes = [Codes(None if names[c] == NONE else names[c], ()) for c in (right, code)]
+        counted = CountedLabels((names[right],), (names[code],))
+        person = LabelledTrace(f"{n}", *codes, counted, len(task) / labels, cluster)
+        traces.append(
+            JudgedTrace(f"{n}", n, (names[code],), person if n in labelled else None, cluster)
+        )
+    return traces
+
+
 def measure_shares(rng: np.random.Generator, runs: int) -> bool:
     """Print the cover of shares; return whether the bar is met."""
     met = True
@@ -183,6 +235,16 @@ def measure_tests(rng: np.random.Generator, runs: int) -> bool:
         met &= ok
         numbers = "  ".join(f"{r:.3f} ({m:.3f})" for r, m in zip(rejected, missed, strict=True))
         print(f"{kind:7s} {tasks:4d} tasks  ICC {icc:.2f}  {numbers}", end="")
+        print("" if ok else "  MISSED", flush=True)
+    print("the same of corrected shares")
+    for kind, labels, tasks, icc in product(("independent", "paired"), (200, 50), TASKS, ICCS):
+        few = max(1, runs // 4)
+        rejected, missed = reject_corrected(rng, kind, labels, tasks, icc, 652, few)
+        bar = 0.08 if icc > 0.05 else 0.06
+        ok = bool((rejected <= bar + 3 * np.sqrt(bar * (1 - bar) / few)).all())
+        met &= ok
+        numbers = "  ".join(f"{r:.3f} ({m:.3f})" for r, m in zip(rejected, missed, strict=True))
+        print(f"{kind:11s} {labels:3d} labels {tasks:4d} tasks  ICC {icc:.2f}  {numbers}", end="")
         print("" if ok else "  MISSED", flush=True)
     return met
 

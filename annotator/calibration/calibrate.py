@@ -6,6 +6,7 @@ from typing import Literal
 
 from annotator.calibration.estimates import (
     Judged,
+    correct_share,
     empty_share,
     estimate_code,
     list_cautions,
@@ -151,7 +152,7 @@ def _range_over(
     ranged = []
     for row in rows:
         judged = Judged(frame.total, frame.with_code[row.code])
-        shares = [estimate_code(row.code, judged, labelled).corrected for labelled in complete]
+        shares = [correct_share(row.code, judged, labelled) for labelled in complete]
         values = [share.value for share in shares if share.value is not None]
         whole = len(values) == len(complete) and row.corrected.value is not None
         ranged.append(replace(row, over_annotators=(min(values), max(values)) if whole else None))

@@ -51,6 +51,34 @@ class CodeEstimates:
     mark: str
 
 
+def correct_share(
+    code: str,
+    judged: Judged,
+    traces: Sequence[LabelledTrace],
+    confidence: float = 0.95,
+    population: Literal["process", "corpus"] = "process",
+) -> Estimate:
+    """Return the corrected share of a code; see :func:`estimate_code`."""
+    over_tasks = find_influences(code, judged, traces)
+    share = poststratify(
+        judged.total,
+        judged.flagged,
+        *(count_cell(code, flagged, traces) for flagged in (True, False)),
+        confidence=confidence,
+        cluster_variance=over_tasks.variance if over_tasks else 0.0,
+        df=_degrees_of_freedom(judged, traces),
+        population=population,
+    )
+    return _withhold(share)
+
+
+def _degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
+    """Return the tasks with labels less one, None where traces are independent."""
+    if not judged.clusters:
+        return None
+    return len({trace.cluster or trace.trace_id for trace in traces}) - 1
+
+
 def estimate_code(
     code: str,
     judged: Judged,
@@ -66,42 +94,26 @@ def estimate_code(
     interval is 0 to 1, or where the judge gave a label (or did not) to no labelled trace.
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
-    unflagged = [trace for trace in traces if code not in trace.counted.judge]
-    cells = [count_cell(code, side, traces) for side in (True, False)]
     over_tasks = find_influences(code, judged, traces)
-    df = None
-    if judged.clusters:
-        names = [trace.cluster or trace.trace_id for trace in traces]
-        df = len(set(names)) - 1
-    corrected = poststratify(
-        judged.total,
-        judged.flagged,
-        cells[0],
-        cells[1],
-        confidence=confidence,
-        cluster_variance=over_tasks.variance if over_tasks else 0.0,
-        df=df,
-        population=population,
-    )
+    corrected = correct_share(code, judged, traces, confidence, population)
     right = [code in trace.counted.human for trace in flagged]
-    precision = _estimate_rate(right, flagged, traces, confidence)
     recall = recall_estimate(
         judged.total,
         judged.flagged,
-        cells[0],
-        cells[1],
+        *(count_cell(code, side, traces) for side in (True, False)),
         confidence=confidence,
         design_effect=over_tasks.recall_design_effect if over_tasks else 1.0,
-        df=df,
+        df=_degrees_of_freedom(judged, traces),
         seed=seed,
     )
-    missed = sum(code in trace.counted.human for trace in unflagged)
+    missed = sum(code in trace.counted.human for trace in traces) - sum(right)
     mark = mark_code(len(flagged), missed)
     if mark == "ok" and _count_tasks(code, traces) < SEEN_IN:
         mark = "few-tasks"
     if corrected.inputs.get("note"):
         mark = "one-sided"
-    return CodeEstimates(_withhold(corrected), precision, recall, len(flagged), missed, mark)
+    precision = _estimate_rate(right, flagged, traces, confidence)
+    return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
 
 
 def find_influences(

@@ -8,10 +8,9 @@ import numpy as np
 
 from annotator.calibration.estimates import (
     FEW_LABELS,
-    CodeEstimates,
     Judged,
+    correct_share,
     count_cell,
-    estimate_code,
     find_influences,
 )
 from annotator.calibration.model import LabelledTrace
@@ -63,10 +62,10 @@ def correct_differences(
     clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
     first, second = (_count_side(n, side, kind, clustered) for n, side in enumerate(sides))
     seen = sorted({label for side in sides for trace in side for label in trace.labels})
-    estimates = [
+    shares = [
         {
-            code: estimate_code(
-                code, side.judged(code), side.people, terms.confidence, 0, terms.population
+            code: correct_share(
+                code, side.judged(code), side.people, terms.confidence, terms.population
             )
             for code in dict.fromkeys((*codes, *seen))
         }
@@ -83,12 +82,11 @@ def correct_differences(
         if code in pooled:
             gap, test = _pool(code, (first, second), terms.confidence)
         else:
-            both = estimates[0][code], estimates[1][code]
+            both = shares[0][code], shares[1][code]
             gap, test = _subtract(code, both, (first, second), terms.confidence)
         gaps.append(gap)
         tests.append(test)
     adjusted = adjust([test.p for test in tests], "holm")
-    shares = [{code: each.corrected for code, each in side.items()} for side in estimates]
     return CorrectedDifferences(
         tuple(gaps), tuple(tests), tuple(adjusted), (shares[0], shares[1]), tuple(notes)
     )
@@ -108,12 +106,11 @@ def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered:
 
 def _subtract(
     code: str,
-    estimates: tuple[CodeEstimates, CodeEstimates],
+    shares: tuple[Estimate, Estimate],
     sides: tuple[_Side, _Side],
     confidence: float,
 ) -> tuple[Estimate, Test]:
     """Return the difference of two corrected shares, and the test of none."""
-    shares = [each.corrected for each in estimates]
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:

@@ -232,7 +232,8 @@ def test_a_comparison(annotate_cli, run, traces):
             swapped = np.where(rng.random(len(tasks))[:, None] < 0.5, table[0], table[1])
             other = table.sum(axis=0) - swapped
             value, spread = gap_of(np.stack([swapped, other]))
-            more += abs(value) / math.sqrt(cluster_variance(spread)) >= at_hand - 1e-9
+            error = math.sqrt(cluster_variance(spread))
+            more += bool(error) and abs(value) / error >= at_hand - 1e-9
         assert row["test"]["p"] == pytest.approx(more / 20_000, abs=0.02)
 
 
