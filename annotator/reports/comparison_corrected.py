@@ -124,7 +124,7 @@ def _subtract(
     together = _correlate(code, sides)
     variance = sum(spread**2 for spread in spreads)
     variance -= 2 * (together or 0.0) * spreads[0] * spreads[1]
-    df = _free(spreads, frees, shared=together is not None)
+    df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
     inputs = {"first": shares[0].value, "second": shares[1].value, "correlation": together}
     return _test(gap, variance, df, n, confidence, "post-stratified", inputs)
@@ -145,17 +145,6 @@ def _correlate(code: str, sides: tuple[_Side, _Side]) -> float | None:
     squares = [sum(value**2 for value in side.values()) for side in by_name]
     product = sum(value * by_name[1].get(name, 0.0) for name, value in by_name[0].items())
     return product / math.sqrt(squares[0] * squares[1]) if min(squares) > 0 else 0.0
-
-
-def _free(spreads: Sequence[float], frees: Sequence[float | None], *, shared: bool) -> float | None:
-    """Return the degrees of freedom of a difference, None for the normal quantile."""
-    counted = [free for free in frees if free is not None]
-    if len(counted) < len(frees):
-        return None
-    if shared or not all(spreads):
-        return min(counted)
-    parts = sum(spread**4 / free for spread, free in zip(spreads, counted, strict=True))
-    return sum(spread**2 for spread in spreads) ** 2 / parts
 
 
 def _find_poolable(codes: Sequence[str], sides: tuple[_Side, _Side]) -> tuple[frozenset[str], str]:
@@ -240,7 +229,7 @@ def _spread_over_tasks(
         for trace in cell:
             residual = trace.weight * ((code in trace.counted.human) - mean) / total
             added[trace.cluster] += sign * between * residual
-    labelled = len({trace.cluster for trace in people})
+    labelled = min(len({trace.cluster for trace in side.people}) for side in sides)
     return cluster_variance(np.array(list(added.values()))), float(labelled - 1)
 
 
