@@ -591,6 +591,15 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     shown = [alpha[f"corrected_{name}"] for name in ("difference", "low", "high")]
     assert shown == [f"{100 * one:+.1f}" for one in limits(rows["alpha"]["corrected"])]
     assert shown != [alpha[name] for name in ("difference", "low", "high")]
+    test = rows["alpha"]["corrected_test"]
+    assert float(alpha["corrected_p"]) == pytest.approx(test["p"])
+    assert float(alpha["corrected_p_holm"]) == pytest.approx(rows["alpha"]["corrected_adjusted"])
+    line = next(
+        line
+        for line in annotate_cli("report", run, *options, *BY_MODEL).out.splitlines()
+        if line.startswith("alpha")
+    )
+    assert line.split()[-2] == f"{test['p']:.4f}"
 
 
 def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path, rubric):
@@ -705,7 +714,7 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
     assert [note for note in one["notes"] if "Not corrected: every code" in note]
     shown = annotate_cli("report", run, *options).out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
-    assert [line[-2:] for line in lines] == [["-", "-"]] * 2
+    assert [line[-4:] for line in lines] == [["-"] * 4] * 2
 
 
 def test_groups_are_not_compared_by_labels_made_elsewhere(

@@ -22,7 +22,10 @@ _COLUMNS = (
     Column("corrected_high", "corrected_interval", "high"),
     *(Column("method", "difference_method"), Column("test", "test_name")),
     *(Column("p", "test_p"), Column("p_holm", "adjusted"), *columns_of("confidence")),
-    *columns_of("corrected_method", "runs", "notes"),
+    Column("corrected_method", "corrected_method"),
+    Column("corrected_p", "corrected_test_p"),
+    Column("corrected_p_holm", "corrected_adjusted"),
+    *columns_of("runs", "notes"),
 )
 
 
@@ -83,10 +86,14 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
             _p(row.test.p),
             _p(row.adjusted),
         )
-        rows.append((*cells, *points(row.corrected)) if corrected else cells)
+        if corrected:
+            p = row.corrected_test.p if row.corrected_test else None
+            cells += (*points(row.corrected), _p(p), _p(row.corrected_adjusted))
+        rows.append(cells)
     level = f"{100 * compared.confidence:g} % interval"
     header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
-    return (*header, "corrected", level) if corrected else header, rows
+    more = ("corrected", level, "p", "p (Holm)") if corrected else ()
+    return (*header, *more), rows
 
 
 def _p(value: float | None) -> str:
