@@ -91,7 +91,8 @@ class TraceCounts:
     def add(self, annotation: Annotation) -> None:
         """Count an annotation."""
         self.status[annotation.status] += 1
-        self.votes.add(annotation)
+        cluster = cluster_of(annotation.attributes, self.cluster_by)
+        self.votes.add(annotation, cluster)
         self.anywhere.update(set(annotation.codes))
         self.rejected += len(annotation.rejected)
         self.rejected_traces += bool(annotation.rejected)
@@ -104,7 +105,6 @@ class TraceCounts:
             self.groups.update(groups)
             self.outcome_unknown += annotation.attributes.get("passed") is None
             if annotation.status == "labelled" or not self.of_labelled:
-                cluster = cluster_of(annotation.attributes, self.cluster_by)
                 self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
         if annotation.status in (*JUDGED, "undecided"):
             # Facts beside a trace, where they are shown, are no part of it.

@@ -1,12 +1,12 @@
 """How far several votes agree: between judges, of one judge with itself, and code by code."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from annotator.annotations import Annotation, Vote
+from annotator.clusters import ClusterCounts
 from annotator.rubrics import NONE
-from validation import Agreement, Interval, cohen_kappa, wilson
+from validation import Estimate, Interval, agreement_of, share_of_totals, wilson
 
 _COUNTED = ("labelled", "none")  # votes that say something
 
@@ -17,7 +17,7 @@ class VoterPair:
 
     first: str
     second: str
-    kappa: Agreement
+    kappa: Estimate
 
     @property
     def name(self) -> str:
@@ -47,17 +47,19 @@ class Votes:
 
 @dataclass(slots=True)
 class VoteCounts:
-    """Counts votes while annotations pass by; nothing of it grows with the traces."""
+    """Counts votes while annotations pass by; what it holds grows with tasks, not with traces.
+
+    ``clusters`` counts, by task, the traces with votes, and of these the ``unanimous`` ones, those
+    where a code is ``voted`` and ``flipped``, and each pair of labels of two voters.
+    """
 
     traces: int = 0
-    unanimous: int = 0
     ties: int = 0
     failed: int = 0
-    voted: Counter[str] = field(default_factory=Counter)
-    flipped: Counter[str] = field(default_factory=Counter)
-    pairs: dict[tuple[str, str], Counter[tuple[str, str]]] = field(default_factory=dict)
+    clusters: ClusterCounts = field(default_factory=ClusterCounts)
+    pairs: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
 
-    def add(self, annotation: Annotation) -> None:
+    def add(self, annotation: Annotation, cluster: str | None) -> None:
         """Count the votes of a judged trace; one without votes is not counted."""
         if not annotation.votes or annotation.status not in ("labelled", "none", "undecided"):
             return
@@ -65,12 +67,15 @@ class VoteCounts:
         self.traces += 1
         self.ties += bool(annotation.tie)
         self.failed += sum(vote.status == "failed" for vote in annotation.votes)
-        self.unanimous += annotation.unanimous
+        counts: list[Hashable] = ["unanimous"] if annotation.unanimous else []
         for code in frozenset[str]().union(*(vote.codes for vote in counted)):
-            self.voted[code] += 1
-            self.flipped[code] += not all(code in vote.codes for vote in counted)
+            counts.append(("voted", code))
+            if not all(code in vote.codes for vote in counted):
+                counts.append(("flipped", code))
         for names, labels in _pair_labels(annotation.votes):
-            self.pairs.setdefault(names, Counter())[labels] += 1
+            self.pairs.setdefault(names, set()).add(labels)
+            counts.append((names, labels))
+        self.clusters.add(cluster, counts)
 
     def summary(self, codes: Sequence[str], *, labelled: bool) -> Votes | None:
         """Return what was counted, or None if there were no votes.
@@ -79,17 +84,28 @@ class VoteCounts:
         """
         if not self.traces:
             return None
-        return Votes(
-            wilson(self.unanimous, self.traces),
-            {code: wilson(self.flipped[code], self.voted[code]) for code in codes},
-            tuple(
-                VoterPair(*names, cohen_kappa(table))
-                for names, table in self.pairs.items()
-                if labelled
-            ),
-            self.ties,
-            self.failed,
-        )
+        flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
+        pairs = [VoterPair(*names, self._kappa(names)) for names in self.pairs if labelled]
+        return Votes(self._share("unanimous", None), flips, tuple(pairs), self.ties, self.failed)
+
+    def _share(self, count: Hashable, of: Hashable) -> Interval:
+        """Return the share of the traces with one count among those with another, over tasks."""
+        totals = [self.clusters.totals(label)[0] for label in (count, of) if label is not None]
+        k, n = totals if of is not None else (totals[0], self.clusters.totals(count)[1])
+        return share_of_totals(k, n) if self.clusters.named else wilson(sum(k), sum(n))
+
+    def _kappa(self, names: tuple[str, str]) -> Estimate:
+        """Return the kappa of two voters, over tasks."""
+        items: list[tuple[str, str, Hashable]] = []
+        named = len(self.clusters.in_cluster)
+        for labels in sorted(self.pairs[names]):
+            for place, count in enumerate(self.clusters.totals((names, labels))[0]):
+                # A trace that tells no task is of its own, not of that of another pair of labels.
+                cluster = place if place < named else (labels, place)
+                items += [(*labels, cluster)] * count
+        first, second, places = zip(*items, strict=True)
+        clusters = places if self.clusters.named else None
+        return agreement_of(first, second, clusters=clusters).kappa
 
 
 def _pair_labels(votes: tuple[Vote, ...]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:

@@ -148,7 +148,9 @@ def votes_lines(votes: Votes) -> list[str]:
         kappa = pair.kappa
         value = UNDEFINED
         if kappa.value is not None:
-            value = f"{kappa.value:.2f} [{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
+            value = f"{kappa.value:.2f}"
+        if kappa.value is not None and kappa.low is not None and kappa.high is not None:
+            value += f" [{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(
