@@ -271,6 +271,7 @@ def test_success_stands_at_the_middle_of_its_bucket(draw, annotate_cli, tmp_path
         (("pppppppp", "ppf"), ("pppppppf", "pff"), ("ppppffff", "ff"), ("ffffffff", "ff")), 1
     ):
         pair(tmp_path, task, solo, coop)
+    pair(tmp_path, 5, "pppppppp", "fpp")
     picture = draw(tmp_path / "logs", command="stats")
     lows = ("0.0", "0.1", "0.5", "0.9")
     assert picture.ids("dot:solo") == {f"dot:solo::{low}" for low in lows}
@@ -285,6 +286,8 @@ def test_success_stands_at_the_middle_of_its_bucket(draw, annotate_cli, tmp_path
     first = curve["buckets"][0]["coop"]
     limits = (100 * first["low"], 100 * first["high"])
     assert picture.ends("bar:coop::0.0", "y") == pytest.approx(limits, abs=0.1)
+    # From one task nothing is known of how tasks differ.
+    assert picture.ids("bar:") == {"bar:solo::0.0", "bar:coop::0.0"}
     assert f"retention {curve['retention']['value']:.2f}" in picture.text
 
 

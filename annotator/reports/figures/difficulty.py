@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from annotator.errors import AnnotatorError
-from annotator.reports.digits import UNDEFINED
+from annotator.reports.digits import UNDEFINED, find_limits
 from annotator.reports.figures import FigureSource, Plot
 from annotator.reports.figures.style import (
     COLUMN,
@@ -183,9 +183,10 @@ def _draw(plot: Axes, curve: Curve) -> None:
                 x = (bucket.low + bucket.high) / 2 + away
                 points.append((x, 100 * (share.k / share.n)))
                 where = f"{name}:{to_glyphs(curve.model or '')}:{bucket.low:.1f}"
-                limits = (100 * share.low, 100 * share.high)
-                [bar] = plot.plot((x, x), limits, color=look.colour, linewidth=0.8, clip_on=False)
-                bar.set_gid(f"bar:{where}")
+                if ends := find_limits(share):  # of one task there are none
+                    y = [100 * end for end in ends]
+                    [bar] = plot.plot((x, x), y, color=look.colour, linewidth=0.8, clip_on=False)
+                    bar.set_gid(f"bar:{where}")
                 [dot] = plot.plot(*points[-1], **_line(look), zorder=3)
                 dot.set_gid(f"dot:{where}")
             if len(points) > 1:

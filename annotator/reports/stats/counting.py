@@ -126,7 +126,10 @@ def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
         )
     if curves.pooled.buckets:
         units = "pairs" if whole.tasks is None else "tasks"
-        yield f"Curves: Wilson 95 %, areas by trapezoids; retention: resampled {units}, 95 %."
+        yield (
+            f"Curves: Wilson 95 % over {units}, areas by trapezoids; retention: resampled {units},"
+            " 95 %."
+        )
     if curves.unplaced:
         yield f"{curves.unplaced} runs tell no task: they are in no curve."
     if curves.models == 1 and curves.pooled.buckets:

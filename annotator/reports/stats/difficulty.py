@@ -20,7 +20,7 @@ from annotator.reports.stats.communication import OPENINGS
 from annotator.reports.stats.model import Bucket, ConflictBucket, Curve, Difficulty
 from annotator.reports.stats.outcomes import COOP, SOLO
 from annotator.reports.stats.pairs import Counts, RunPair, Runs
-from validation import Estimate, auc, retention, wilson
+from validation import Estimate, Interval, auc, retention, share_of_totals
 from validation.resampling import Floats, Resamples
 
 BUCKETS = 10
@@ -82,17 +82,22 @@ def difficulty(runs: Runs) -> Difficulty:
 
 
 def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:
-    """Yield the conflict rates of the buckets, by the first message, with Wilson's intervals."""
-    totals: dict[int, Counts] = {}
+    """Yield the conflict rates of the buckets, by the first message, over tasks."""
+    totals: dict[int, dict[Hashable, Counts]] = {}
     members: dict[int, set[Hashable]] = {}
     for pairs in runs.of.values():
         for pair, counts in pairs.items():
             if pair.name in places and any(counts[name, "n"] for name in OPENINGS.values()):
                 place = places[pair.name]
-                totals.setdefault(place, Counter()).update(counts)
+                in_bucket = totals.setdefault(place, {})
+                in_bucket.setdefault(pair.cluster, Counter()).update(counts)
                 members.setdefault(place, set()).add(pair.name)
-    for place, counts in sorted(totals.items()):
-        shares = [wilson(counts[name, "k"], counts[name, "n"]) for name in OPENINGS.values()]
+    for place, by_cluster in sorted(totals.items()):
+        rows = by_cluster.values()
+        shares = [
+            share_of_totals([row[name, "k"] for row in rows], [row[name, "n"] for row in rows])
+            for name in OPENINGS.values()
+        ]
         low, high = place / BUCKETS, (place + 1) / BUCKETS
         yield ConflictBucket(low, high, len(members[place]), tuple(shares))
 
@@ -123,14 +128,14 @@ def _differ_in_runs(models: Iterable[_Pairs]) -> bool:
 def _curve(model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable, int]) -> Curve:
     """Return the curve of counts summed over models."""
     clusters: dict[Hashable, Floats] = {}
+    whole: dict[Hashable, Floats] = {}
     members: list[set[Hashable]] = [set() for _ in range(BUCKETS)]
     names: set[Hashable] = set()
-    total = np.zeros(len(_COLUMNS))
     for pairs in models:
         for pair, counts in pairs.items():
             row = np.array([counts[column] for column in _COLUMNS], dtype=np.float64)
             names.add(pair.name)
-            total += row
+            whole[pair.cluster] = whole.get(pair.cluster, 0.0) + row
             if pair.name in places:
                 place = places[pair.name]
                 members[place].add(pair.name)
@@ -139,21 +144,27 @@ def _curve(model: str | None, models: Iterable[_Pairs], places: Mapping[Hashable
     table = np.array(list(clusters.values())).reshape(len(clusters), BUCKETS * len(_COLUMNS))
     why = _NO_PAIRS if not names else _ONE_LEVEL
     areas = _areas(table, len(names), why if not clusters else None)
-    counted = table.sum(axis=0).reshape(BUCKETS, len(_COLUMNS)).astype(int).tolist()
+    by_bucket = table.reshape(len(clusters), BUCKETS, len(_COLUMNS))
     buckets = [
         Bucket(
             place / BUCKETS,
             (place + 1) / BUCKETS,
             len(members[place]),
-            wilson(row[_SOLO_K], row[_SOLO_N]),
-            wilson(row[_COOP_K], row[_COOP_N]),
+            *_shares(by_bucket[:, place]),
         )
-        for place, row in enumerate(counted)
+        for place in range(BUCKETS)
         if members[place]
     ]
-    solo_k, solo_n, coop_k, coop_n = map(int, total)
-    sides = wilson(solo_k, solo_n), wilson(coop_k, coop_n)
+    sides = _shares(np.array(list(whole.values())).reshape(len(whole), len(_COLUMNS)))
     return Curve(model, len(names), *sides, tuple(buckets), *areas)
+
+
+def _shares(rows: Floats) -> tuple[Interval, Interval]:
+    """Return success solo and coop of totals by task, a row each."""
+    return (
+        share_of_totals(rows[:, _SOLO_K].tolist(), rows[:, _SOLO_N].tolist()),
+        share_of_totals(rows[:, _COOP_K].tolist(), rows[:, _COOP_N].tolist()),
+    )
 
 
 def _areas(
