@@ -3,12 +3,12 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from annotator.annotations import Annotation, Usage
 from annotator.errors import AnnotatorError, Interrupted, SettingsError
@@ -29,6 +29,8 @@ from annotator.runs.pilot import NoRun, run_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Traces, TraceSource, load_traces
+
+T = TypeVar("T")
 
 JudgeSource = str | Path | Mapping[str, Any] | ModelSettings | Judge | BuiltJudge
 """What :func:`annotator.judges.build.build_judge` takes."""
@@ -61,12 +63,24 @@ def annotate(
     _need_no_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
-        return asyncio.run(aannotate(traces, rubric, judge, **options, _kept=kept))
+        return _finish(aannotate(traces, rubric, judge, **options, _kept=kept))
     except KeyboardInterrupt:
         where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
         error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
         error.run = kept[0] if kept else None
         raise error from None
+
+
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work; after Ctrl-C, pressed twice or not, asyncio says nothing."""
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_exception_handler(report)
+        return runner.run(work)
 
 
 def _need_no_loop(instead: str) -> None:
@@ -208,7 +222,7 @@ def pilot(
         expected = forecast_plan(plan, is_done)
         seed = random.SystemRandom().randrange(10**6) if seed is None else seed
         tried = run_pilot(plan, expected.asked, most, seed, is_done)
-        expected.pilot = asyncio.run(tried)
+        expected.pilot = _finish(tried)
     except KeyboardInterrupt:
         raise Interrupted("the answers that came are in the cache of answers") from None
     finally:
