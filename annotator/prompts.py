@@ -98,7 +98,7 @@ class Prompt:
     @property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
-        return _short_hash(f"last {self.tag}")
+        return f"last-{_short_hash(f'last {self.tag}')}"
 
     @cached_property
     def user(self) -> str:
@@ -317,7 +317,7 @@ def _system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _first_tag(rubric: Rubric, layout: Layout) -> str:
-    return _short_hash(f"first {prompt_sha256()} {rubric.sha256} {layout}")
+    return f"first-{_short_hash(f'first {prompt_sha256()} {rubric.sha256} {layout}')}"
 
 
 def _short_hash(text: str) -> str:
