@@ -66,7 +66,7 @@ def correction_of(
         )
     if joint:
         raise AnnotatorError(f"--joint needs labels of these traces: {reason}")
-    return carry_over(calibration, frame, reason)
+    return carry_over(calibration, frame, reason, clustered=cluster is None or bool(cluster))
 
 
 def correct(
@@ -185,16 +185,21 @@ def describe_labels(calibration: Calibration) -> str:
     return words
 
 
-def carry_over(calibration: Calibration, frame: Frame, why: str) -> Correction:
+def carry_over(
+    calibration: Calibration, frame: Frame, why: str, *, clustered: bool = True
+) -> Correction:
     """Return the shares of the frame corrected by the error rates that the judge showed elsewhere.
 
     Rogan and Gladen's estimate with the interval of Lang and Reiczigel: it assumes that the judge
-    errs here as often as it did there.
+    errs here as often as it did there. ``clustered``: labels of one task are not independent.
     """
+    traces = list(calibration.joined)
+    if not clustered:
+        traces = [replace(trace, cluster=None) for trace in traces]
     codes = {}
     for code in frame.rubric.labels:
         estimates = correct_by_error_rates(
-            code, _count_judged(code, frame), calibration.joined, calibration.confidence
+            code, _count_judged(code, frame), traces, calibration.confidence
         )
         if reason := _not_carried(code, calibration, frame):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))

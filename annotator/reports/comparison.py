@@ -1,8 +1,9 @@
 """Two groups of traces, or two runs, side by side: differences with intervals and tests."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -216,7 +217,7 @@ def compare_codes(
     if not any(trace.cluster for side in sides for trace in side):
         rows = [_compare_independent(code, sides, kind, confidence) for code in codes]
     else:
-        totals = count_by_cluster(sides, codes)
+        totals = count_by_cluster(sides, codes, paired=kind == "paired")
         tests = permute_clusters(*totals)
         rows = [
             _compare_over_tasks(code, sides, kind, (totals[0].of(n), totals[1].of(n)), confidence)
@@ -275,25 +276,30 @@ def _count_pairs(code: str, sides: Sides) -> tuple[int, int, int, int]:
     return pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False]
 
 
-def count_by_cluster(sides: Sides, codes: Sequence[str]) -> tuple[SideTotals, SideTotals]:
+def count_by_cluster(
+    sides: Sides, codes: Sequence[str], *, paired: bool
+) -> tuple[SideTotals, SideTotals]:
     """Return both sides' traces by task, and those with each code; a trace that tells none is of
-    its own.
+    its own, or of its pair's.
     """
-    places: dict[Hashable, int] = {}
-    for n, side in enumerate(sides):
-        for trace in side:
-            places.setdefault(trace.cluster or (n, trace.key), len(places))
-    first, second = (_count_side(n, side, codes, places) for n, side in enumerate(sides))
+    clusters = [
+        [trace.cluster or (0 if paired else n, trace.key) for trace in side]
+        for n, side in enumerate(sides)
+    ]
+    places = {name: place for place, name in enumerate(dict.fromkeys(chain(*clusters)))}
+    first, second = (
+        _count_side(side, [places[name] for name in names], codes, len(places))
+        for side, names in zip(sides, clusters, strict=True)
+    )
     return first, second
 
 
 def _count_side(
-    number: int, side: Sequence[JudgedTrace], codes: Sequence[str], places: Mapping[Hashable, int]
+    side: Sequence[JudgedTrace], places: Sequence[int], codes: Sequence[str], clusters: int
 ) -> SideTotals:
-    k, n = np.zeros((len(codes), len(places))), np.zeros(len(places))
+    k, n = np.zeros((len(codes), clusters)), np.zeros(clusters)
     rows = {code: row for row, code in enumerate(codes)}
-    for trace in side:
-        place = places[trace.cluster or (number, trace.key)]
+    for trace, place in zip(side, places, strict=True):
         n[place] += 1
         for label in trace.labels:
             if label in rows:

@@ -230,6 +230,26 @@ def wilson_of(share, n, z):
     return centre - half, centre + half
 
 
+def test_pairs_of_which_some_tell_no_task_stay_pairs(annotate_cli, tmp_path, rubric):
+    """Two runs alike on all traces, of which half tell no task: nothing differs. Were those taken
+    apart, each would be a task of one side.
+    """
+    runs = []
+    for name in ("first", "second"):
+        traces = [
+            said(f"t{n}", "alpha" if n % 3 else "beta", **({"task": str(n)} if n % 2 else {}))
+            for n in range(40)
+        ]
+        runs.append(make_run(tmp_path / name, rubric, traces))
+    one, rows = compared(annotate_cli, *runs, "--by", "run", "--compare", "first", "second")
+    assert one["kind"] == "paired"
+    assert (rows["alpha"]["test"]["p"], rows["alpha"]["test"]["reason"]) == (
+        1.0,
+        "no cluster differs",
+    )
+    assert rows["alpha"]["difference"]["inputs"]["shared_clusters"] == 40
+
+
 def test_a_side_with_one_task_of_many(annotate_cli, tmp_path, rubric):
     """No interval and no p from one task a side; nothing is NaN."""
     run = make_run(tmp_path / "run", rubric, same_tasks(second=2))
