@@ -17,6 +17,8 @@ from annotator.rubrics import Code, Rubric
 from annotator.text import one_line
 from annotator.traces import Trace
 
+# Of the two tags of a prompt.
+_LETTERS, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 _FILES = (
     *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
     *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
@@ -98,7 +100,7 @@ class Prompt:
     @property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
-        return f"last-{_short_hash(f'last {self.tag}')}"
+        return f"last-{_spell_tag(f'last {self.tag}', _DIGITS)}"
 
     @cached_property
     def user(self) -> str:
@@ -317,11 +319,14 @@ def _system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _first_tag(rubric: Rubric, layout: Layout) -> str:
-    return f"first-{_short_hash(f'first {prompt_sha256()} {rubric.sha256} {layout}')}"
+    text = f"first {prompt_sha256()} {rubric.sha256} {layout}"
+    return f"first-{_spell_tag(text, _LETTERS)}"
 
 
-def _short_hash(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
+def _spell_tag(text: str, characters: str) -> str:
+    """Return six characters that follow from a text."""
+    digest = hashlib.blake2b(text.encode(), digest_size=6).digest()
+    return "".join(characters[byte % len(characters)] for byte in digest)
 
 
 def _work_example(rubric: Rubric, layout: Layout) -> str:

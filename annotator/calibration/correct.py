@@ -83,7 +83,8 @@ def correct(
     their shares add up, and with limits that hold for all of them.
 
     Raises:
-        AnnotatorError: ``joint``, and a trace can have several codes that count.
+        AnnotatorError: ``joint``, and a trace can have several codes that count, or the calibration
+            is of a corpus.
     """
     traces = match_traces(calibration, frame, cluster)
     codes = {
@@ -97,6 +98,10 @@ def correct(
         )
         for code in frame.rubric.labels
     }
+    if joint and calibration.population == "corpus":
+        raise AnnotatorError(
+            "--joint is of what makes such traces, not of a corpus: calibrate again"
+        )
     how = (
         "post-stratified by the judge's own label, Jeffreys, code by code: they need not add up to"
         " 100 %"
@@ -109,7 +114,7 @@ def correct(
             " whose interval lies above all others is the commonest"
         )
     _withhold_open(codes, frame)
-    over = _describe_tasks(codes, frame)
+    over = "" if calibration.population == "corpus" else _describe_tasks(codes, frame)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"

@@ -58,7 +58,13 @@ def correct_share(
     confidence: float = 0.95,
     population: Literal["process", "corpus"] = "process",
 ) -> Estimate:
-    """Return the corrected share of a code; see :func:`estimate_code`."""
+    """Return the corrected share of a code; see :func:`estimate_code`.
+
+    Of these traces only (``corpus``) the labels are a random part, drawn trace by trace: their
+    tasks are all there, and add nothing.
+    """
+    if population == "corpus":
+        judged = replace(judged, clusters=None)
     over_tasks = find_influences(code, judged, traces)
     share = poststratify(
         judged.total,

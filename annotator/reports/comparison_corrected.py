@@ -74,7 +74,8 @@ def correct_differences(
     labels = [len(first.people), len(second.people)]
     notes = [f"Corrected: by the labels of both sides ({labels[0]} and {labels[1]})."]
     pooled: frozenset[str] = frozenset()
-    if kind == "independent" and 0 < min(labels) < FEW_LABELS:
+    corpus = terms.population == "corpus"  # whose tasks are all there
+    if kind == "independent" and 0 < min(labels) < FEW_LABELS and not corpus:
         pooled, note = _find_poolable(codes, (first, second))
         notes.append(note)
     gaps, tests = [], []
@@ -83,7 +84,8 @@ def correct_differences(
             gap, test = _pool(code, (first, second), terms.confidence)
         else:
             both = shares[0][code], shares[1][code]
-            gap, test = _subtract(code, both, (first, second), terms.confidence)
+            together = None if corpus else _correlate(code, (first, second))
+            gap, test = _subtract(both, together, terms.confidence)
         gaps.append(gap)
         tests.append(test)
     adjusted = adjust([test.p for test in tests], "holm")
@@ -105,12 +107,11 @@ def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered:
 
 
 def _subtract(
-    code: str,
-    shares: tuple[Estimate, Estimate],
-    sides: tuple[_Side, _Side],
-    confidence: float,
+    shares: tuple[Estimate, Estimate], together: float | None, confidence: float
 ) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares, and the test of none."""
+    """Return the difference of two corrected shares, whose errors are correlated as far as they go
+    ``together``, and the test of none.
+    """
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:
@@ -121,7 +122,6 @@ def _subtract(
         widened = 1.0 if free is None else quantile(confidence, free) / quantile(confidence)
         spreads.append(share.inputs["posterior_sd"] / widened)
         frees.append(free)
-    together = _correlate(code, sides)
     variance = sum(spread**2 for spread in spreads)
     variance -= 2 * (together or 0.0) * spreads[0] * spreads[1]
     df = None if None in frees else min(frees)

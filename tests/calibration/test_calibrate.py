@@ -355,6 +355,31 @@ def check_row(code, row, lines, data, choice):
     )
 
 
+def test_of_a_corpus_that_is_labelled_in_full_nothing_is_uncertain(annotate_cli, tmp_path, rubric):
+    """Its tasks are all there, so that how they differ adds nothing; to what makes such traces it
+    does. Jointly it is of the latter alone.
+    """
+    traces = [
+        said(f"t{n}", "alpha" if n // 6 % 2 else "beta", project="p", task=str(n // 6))
+        for n in range(60)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, "alpha" if n // 6 % 2 else "gamma") for n in range(60)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    found = {}
+    for population in ("corpus", "process"):
+        done = annotate_cli("calibrate", run, "--labels", file, "--population", population)
+        assert done.code == 0, done.err
+        found[population] = row_of(calibration(run / "calibration.json"), "alpha")["corrected"]
+    corpus, process = found["corpus"], found["process"]
+    assert (corpus["low"], corpus["value"], corpus["high"]) == (0.5, 0.5, 0.5)
+    assert process["inputs"]["design_effect"] > 4
+    assert process["low"] < 0.3 < 0.7 < process["high"]
+    annotate_cli("calibrate", run, "--labels", file, "--population", "corpus")
+    joint = annotate_cli("report", run, "--joint", "--calibration", run / "calibration.json")
+    said_in_words(joint)
+
+
 def test_the_recall_interval_knows_of_tasks():
     """As the corrected share: with labels of one task nothing is known of other tasks, and with few
     tasks Student's quantile widens it (statistics.md, section 3: "recall by the same posterior").

@@ -189,14 +189,12 @@ def _model(
     most = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {
-        # A server that holds to the pattern begins the tag for the model, which a small one needs
-        # to find the right one of the two.
+        # One is of letters and the other of digits: where a server holds to the patterns, a small
+        # model cannot give one of them twice.
         "first_tag": _text(
-            40, "the tag in the first line of the instructions", pattern="^first-[0-9a-f]{6}$"
+            40, "the tag in the first line of the instructions", pattern="^first-[a-z]{6}$"
         ),
-        "last_tag": _text(
-            40, "the tag in the last line of the message", pattern="^last-[0-9a-f]{6}$"
-        ),
+        "last_tag": _text(40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"),
     }
     if thought:
         item = _create(
