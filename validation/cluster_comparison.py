@@ -17,6 +17,8 @@ from validation.resampling import Floats
 
 LEAST_CLUSTERS = 6  # a side; with fewer, not even the clearest difference is beyond chance
 _PERMUTATIONS = 10_000
+_FEWEST = 999  # of which there are so many at least, where 10,000 of very many clusters take long
+_DEALT = 20_000_000  # clusters dealt in all
 _CELLS = 2_000_000  # of one array of permutations
 
 
@@ -167,8 +169,8 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
 
     The statistic is the difference over its linearised standard error. Sides that share clusters
     swap them, each cluster with a chance of one half; else clusters are dealt to the sides anew, as
-    many as each had. p is the share of such arrangements, of all of them or of 10,000 drawn and the
-    one at hand, that differ as much or more.
+    many as each had. p is the share of such arrangements, of all of them or of 10,000 drawn (fewer
+    above 2,000 clusters, 999 at least) and the one at hand, that differ as much or more.
 
     Args:
         first: totals of the first side, ``k`` of shape (codes, G).
@@ -268,8 +270,9 @@ def _arrange(count: int, dealt: np.ndarray | None, seed: int) -> Iterator[Floats
         return
     random = np.random.default_rng(seed)
     step = max(1, _CELLS // count)
-    for done in range(0, _PERMUTATIONS, step):
-        size = min(step, _PERMUTATIONS - done)
+    wished = min(_PERMUTATIONS, max(_FEWEST, _DEALT // count))
+    for done in range(0, wished, step):
+        size = min(step, wished - done)
         if dealt is None:
             yield random.integers(0, 2, size=(size, count)).astype(float)
         else:
