@@ -47,11 +47,8 @@ def serve(responder: Responder = lambda _: NOTHING, **more: Any) -> OpenAIServer
 
 
 def ask(server: OpenAIServer, api: str, trace: Trace, rubric: Rubric, **more: Any) -> Annotation:
-    base = f"http://127.0.0.1:{server.port}"
-    more = {"base_url": base, "timeout": 20.0} | more
-    # What `Options` would have chosen, had it not been given OpenAI's defaults before.
-    cap = {"max_output_tokens": 8192} if api == "anthropic" else {}
-    return judged(server, trace, rubric, api=api, **cap | more)
+    more = {"base_url": f"http://127.0.0.1:{server.port}", "timeout": 20.0} | more
+    return judged(server, trace, rubric, api=api, **more)
 
 
 def sent(server: OpenAIServer) -> list[dict[str, Any]]:

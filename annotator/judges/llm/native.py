@@ -7,6 +7,7 @@ over the transport of every other call, and everything that bounds a call stays 
 """
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -93,6 +94,8 @@ class _Gemini:
 
     def __init__(self, options: Options, key: str, connections: int) -> None:
         address, query = split_address(options.base_url)
+        # It says which of two variables it takes the key from, and takes it from neither.
+        logging.getLogger("google_genai").setLevel(logging.ERROR)
         genai: Any = import_module("google.genai")
         self._error: type[Any] = import_module("google.genai.errors").APIError
         self._http = open_http(options, connections, params=query)
@@ -126,6 +129,7 @@ class _Gemini:
 
     async def close(self) -> None:
         """See :meth:`Native.close`."""
+        self._client.close()  # a client for calls that wait, which it opens unasked
         await self._client.aio.aclose()
         await self._http.aclose()
 
