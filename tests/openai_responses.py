@@ -5,6 +5,8 @@ A request with a field that it does not have is refused, as it is there.
 
 from typing import Any
 
+from tests.apis import Api
+
 FIELDS = frozenset(
     [
         *("model", "input", "store", "tools", "tool_choice", "text", "reasoning", "temperature"),
@@ -13,9 +15,9 @@ FIELDS = frozenset(
 )
 
 
-def unknown_field(body: dict[str, Any]) -> str | None:
-    """The first field that the API does not take."""
-    return next((name for name in body if name not in FIELDS), None)
+def _unknown_field(body: dict[str, Any]) -> str:
+    """What is said to the first field that the API does not take."""
+    return next((f"Unknown parameter: '{name}'." for name in body if name not in FIELDS), "")
 
 
 def as_chat(body: dict[str, Any]) -> dict[str, Any]:
@@ -74,3 +76,6 @@ def as_response(completion: dict[str, Any]) -> dict[str, Any]:
             "total_tokens": usage["total_tokens"],
         },
     }
+
+
+RESPONSES = Api(_unknown_field, lambda body, path: as_chat(body), as_response)

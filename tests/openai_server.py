@@ -15,8 +15,10 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+from tests.apis import Api
+from tests.native_apis import ANTHROPIC, GEMINI
 from tests.openai_batches import Batches
-from tests.openai_responses import as_chat, as_response, unknown_field
+from tests.openai_responses import RESPONSES, as_chat, as_response
 
 Form = Literal["strict", "json_schema", "tools", "named", "plain"]
 
@@ -121,9 +123,11 @@ class Reply:
     wait: float = 0.0  # so many seconds
     blanks: int = 0  # blanks to send, one every 0.1 s, before an end without an answer
     more: dict[str, Any] = field(default_factory=dict)  # merged into the body of an answer
+    own: dict[str, Any] = field(default_factory=dict)  # fields of an API that is not chat
     drop: bool = False
 
 
+APIS = {"responses": RESPONSES, "v1/messages": ANTHROPIC, ":generateContent": GEMINI}
 Responder = Callable[[Request], Reply]
 
 # What an answer has besides its findings. The server puts the prompt's own tags in their place,
@@ -211,7 +215,7 @@ class OpenAIServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         app = web.Application(client_max_size=256 * 2**20)
-        for api in ("chat/completions", "responses"):
+        for api in ("chat/completions", *APIS):
             app.router.add_post(f"/{{prefix:.*}}{api}", self._complete)
         app.router.add_routes(self.batches.routes())
         app.router.add_route("*", "/{path:.*}", self._say)
@@ -241,10 +245,13 @@ class OpenAIServer:
     async def _answered(self, http: web.Request) -> web.StreamResponse:
         self.calls += 1
         self.keys.add(http.headers.get("Authorization", ""))
-        body, responses = await http.json(), http.path.endswith("/responses")
-        if error := self._wrong_api(body, responses):
-            return web.json_response({"error": error}, status=404)
-        body = as_chat(body) if responses else body
+        body = await http.json()
+        api = next((api for end, api in APIS.items() if http.path.endswith(end)), None)
+        if error := self._wrong_api(body, api):
+            return web.json_response(
+                {"error": error}, status=404 if api in (None, RESPONSES) else 400
+            )
+        body = api.as_chat(body, http.path) if api else body
         request = Request(self.calls, body, http.headers, str(http.url))
         (self.probes if request.is_probe else self.seen).append(request)
         supported = request.form == "plain" or request.form in self.forms
@@ -282,13 +289,12 @@ class OpenAIServer:
                 {"error": reply.error}, status=reply.status, headers=reply.headers
             )
         completion = self._completion(request, reply, supported)
-        return web.json_response(as_response(completion) if responses else completion)
+        answer = api.as_answer(completion) | reply.own if api else completion
+        return web.json_response(answer)
 
-    def _wrong_api(self, body: dict[str, Any], responses: bool) -> dict[str, Any] | None:
-        """What is said to a request that is for the other API, if it is."""
-        words = self.responses_only if not responses else ""
-        if responses and (name := unknown_field(body)):
-            words = f"Unknown parameter: '{name}'."
+    def _wrong_api(self, body: dict[str, Any], api: Api | None) -> dict[str, Any] | None:
+        """What is said to a request that is for another API, if it is."""
+        words = api.wrong(body) if api else self.responses_only
         if not words:
             return None
         return {"message": words, "type": "invalid_request_error", "param": "model", "code": None}

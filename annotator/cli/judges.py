@@ -53,12 +53,13 @@ _SETTINGS = (
         "--base-url",
         envvar="OPENAI_BASE_URL",
         metavar="URL",
-        help="OpenAI-compatible endpoint.  [default: OpenAI's]",
+        help="OpenAI-compatible endpoint.  [default: OpenAI's, or that of --api]",
     ),
     click.option(
         "--api-key-env",
         metavar="NAME",
-        help="Environment variable that holds the key.  [default: OPENAI_API_KEY]",
+        help="Environment variable that holds the key.  [default: OPENAI_API_KEY, or with --api"
+        " ANTHROPIC_API_KEY, GEMINI_API_KEY]",
     ),
     click.option(
         "--dialect",
@@ -78,9 +79,10 @@ _SETTINGS = (
     ),
     click.option(
         "--api",
-        type=click.Choice(("auto", "chat", "responses")),
+        type=click.Choice(("auto", "chat", "responses", "anthropic", "gemini")),
         help="Chat completions or the Responses API; auto is the first, as long as the server does"
-        " not say that it has the model in the second only.  [default: auto]",
+        " not say that it has the model in the second only. anthropic, gemini: the provider's own"
+        " API, which needs the extra of that name.  [default: auto]",
     ),
     click.option(
         "--mode",

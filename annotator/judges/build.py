@@ -92,6 +92,11 @@ class ModelSettings:
         if self.by_file and len(self.models) > 1:
             raise SettingsError("--batch-file and --batch-results take one model at a time")
         for model in self.models:
+            if (self.batch or self.by_file) and model.native:
+                raise SettingsError(
+                    f"--batch, --batch-file and --batch-results are OpenAI's Batch API, which --api"
+                    f" {model.api} does not have: leave them out, or ask by another --api"
+                )
             if self.samples > 1 and model.temperature == 0 and model.seed is None:
                 raise SettingsError(
                     f"--samples {self.samples} of {model.model} at --temperature 0 would be one"
@@ -276,7 +281,7 @@ def model_settings(
         SettingsError: settings that do not go together.
         AnnotatorError: a setting is unknown or wrong, or no model is named.
     """
-    from annotator.judges.llm.settings import all_options
+    from annotator.judges.llm.settings import NATIVE, all_options
 
     common = dict(settings)
     limits = {name: common.pop(name) for name in _LIMITS if name in common} | limits
@@ -294,12 +299,13 @@ def model_settings(
         by_name = {model.get("model"): model for model in models}
         models = [{**by_name.get(name, {}), "model": name} for name in names]
         common.pop("model", None)
+    each = [{**common, **model, **forced} for model in models or [{}]]
+    for model in each:
+        # OPENAI_BASE_URL is no address of another API, whose key must not go there.
+        not_shared = {"base_url"} if model.get("api") in NATIVE else set()
+        model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
-        models=tuple(
-            all_options(
-                {**shared, **common}, [{**model, **forced} for model in models] or [forced], source
-            )
-        ),
+        models=tuple(all_options({}, each, source)),
         **votes,
         source=source,
         **limits,

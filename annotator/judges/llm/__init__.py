@@ -82,7 +82,9 @@ class LLMJudge(Model):
         # Named only where they are asked for, so that runs from before there were any go on.
         layout = {"considered": options.considered, "rubric_last": options.rubric_last}
         facts = {"facts": True, "facts_sha256": facts_sha256()} if options.facts else {}
-        headers: dict[str, Any] = {"headers_sha256": digest} if (digest := headers_sha256()) else {}
+        headers: dict[str, Any] = (
+            {"headers_sha256": digest} if (digest := headers_sha256(options.api)) else {}
+        )
         headers |= {"headers": options.headers_sha256} if options.headers else {}
         dialect = {"dialect": options.dialect} if options.dialect else {}
         api = {"api": options.api} if options.api != "auto" else {}

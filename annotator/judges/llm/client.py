@@ -1,5 +1,7 @@
 """openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -87,36 +89,16 @@ def open_client(
         AnnotatorError: the library cannot use the address, or a proxy of the environment; or a
             header of the user's own has no value.
     """
-    parts = urlsplit(options.base_url)
-    path = parts.path.partition("/deployments/")[0] if batches else parts.path
-    netloc = parts.netloc.rpartition("@")[2]
-    address = urlunsplit(parts._replace(netloc=netloc, path=path, query=""))
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = dict(pairs)
-    password = unquote(parts.username or ""), unquote(parts.password or "")
-    try:
-        if len(query) < len(pairs):
-            raise ValueError("a name stands twice in its query")
-        http = _Client(
-            # No proxy leads to this machine.
-            mounts={f"all://{host}": None} if is_local(address) else None,
-            auth=password if any(password) else None,  # it is sent in place of the key
-            follow_redirects=False,
-            limits=httpx2.Limits(max_connections=connections),
-            headers={"Accept-Encoding": "gzip, deflate"},
-        )
+    address, query = split_address(options.base_url, batches)
+    with explain_address(options):
         given: dict[str, Any] = {
             "api_key": key,
             "base_url": address,
-            "default_headers": {
-                "User-Agent": f"failure-annotator/{__version__}",
-                **own_headers(options),
-            },
+            "default_headers": all_headers(options),
             "default_query": query,
             "timeout": options.timeout,
             "max_retries": attempts - 1,
-            "http_client": http,
+            "http_client": open_http(options, connections),
         }
         if version := query.get("api-version"):
             azure = AsyncAzureOpenAI(api_version=version, **given)
@@ -126,6 +108,50 @@ def open_client(
             return AsyncOpenAI(**given)
         client: type[AsyncOpenAI] = type("Client", (_OtherHeader,), {"key_header": header})
         return client(**given)
+
+
+def split_address(url: str, batches: bool = False) -> tuple[str, dict[str, str]]:
+    """Return a URL without what is secret in it, and its query; as in :func:`open_client`."""
+    parts = urlsplit(url)
+    path = parts.path.partition("/deployments/")[0] if batches else parts.path
+    netloc = parts.netloc.rpartition("@")[2]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return urlunsplit(parts._replace(netloc=netloc, path=path, query="")), query
+
+
+def all_headers(options: Options) -> dict[str, str]:
+    """Return the headers of every request besides those of the key; raises as own_headers."""
+    return {"User-Agent": f"failure-annotator/{__version__}", **own_headers(options)}
+
+
+def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
+    """Return the HTTP client of every API, with at most so many connections.
+
+    Raises:
+        ValueError, OSError, httpx2.InvalidURL: see :func:`explain_address`.
+    """
+    parts = urlsplit(options.base_url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in its query")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    password = unquote(parts.username or ""), unquote(parts.password or "")
+    return _Client(
+        # No proxy leads to this machine.
+        mounts={f"all://{host}": None} if is_local(options.base_url) else None,
+        auth=password if any(password) else None,  # it is sent in place of the key
+        follow_redirects=False,
+        limits=httpx2.Limits(max_connections=connections),
+        headers={"Accept-Encoding": "gzip, deflate"},
+        **more,
+    )
+
+
+@contextmanager
+def explain_address(options: Options) -> Iterator[None]:
+    """Raise :class:`AnnotatorError` where a client cannot use the address or a proxy."""
+    try:
+        yield
     except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
         words = one_line(without_url_secrets(str(error)), 200)
         raise AnnotatorError(

@@ -4,7 +4,7 @@ A new endpoint is one row. What the rows say was read in the providers' document
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -181,6 +181,11 @@ OVERFLOW = tuple(
     re.compile(words, re.IGNORECASE)
     for words in dict.fromkeys(words for dialect in DIALECTS for words in dialect.overflow)
 )
+
+
+def find_native(api: str) -> Dialect:
+    """Return the dialect of a provider's own API, which holds to a schema, but to no full one."""
+    return replace(find_dialect("", api), forms=("strict", "tools", "named", "json"))
 
 
 def find_dialect(url: str, name: str | None = None) -> Dialect:

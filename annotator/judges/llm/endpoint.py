@@ -21,6 +21,7 @@ from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
 from annotator.judges.llm.budget import Budget, Expected
 from annotator.judges.llm.client import Transient, open_client
+from annotator.judges.llm.native import Native, open_native
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import (
@@ -32,7 +33,7 @@ from annotator.judges.llm.reply import (
     too_long,
 )
 from annotator.judges.llm.responses import as_responses
-from annotator.judges.llm.settings import Options
+from annotator.judges.llm.settings import NATIVE, Options
 from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
@@ -45,6 +46,7 @@ _ONLY_RESPONSES = re.compile(
 )
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
+_SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _FORM = re.compile(r"tool|function|response_format|json|structured|strict", re.IGNORECASE)
 
 
@@ -64,10 +66,14 @@ class Endpoint:
         self._price = price
         # As many connections as calls in flight, which the pace bounds. Retries are ours: they keep
         # the pace and the budget.
-        self._client = open_client(options, key, pace.limit, attempts=1)
-        # In full, so that they are not put together at every call.
-        self._url = f"{self._client.base_url}chat/completions"
-        self._responses_url = f"{self._client.base_url}responses"
+        self._native: Native | None = None
+        if options.api in NATIVE:
+            self._native = open_native(options, key, pace.limit)
+        else:
+            self._client = open_client(options, key, pace.limit, attempts=1)
+            # In full, so that they are not put together at every call.
+            self._url = f"{self._client.base_url}chat/completions"
+            self._responses_url = f"{self._client.base_url}responses"
         self._responses = options.api == "responses"
 
     @property
@@ -77,7 +83,7 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await (self._native or self._client).close()
 
     async def complete(
         self,
@@ -199,12 +205,14 @@ class Endpoint:
             JudgeStopped: the request cannot be put to the Responses API.
             Transient: it does not answer, or not with JSON.
         """
-        url = self._responses_url if responses else self._url
         if responses:
             body = to_json(as_responses(json.loads(body)))
         try:
             # Of the call as a whole, however often a blank comes.
             async with asyncio.timeout(self._options.timeout):
+                if self._native:
+                    return await self._native.post(json.loads(body))
+                url = self._responses_url if responses else self._url
                 answer: object = await self._client.post(url, content=body, cast_to=object)
             # The library parses what the server calls JSON.
             return json.loads(answer) if isinstance(answer, str) else answer
@@ -284,7 +292,8 @@ def _meaning(error: APIStatusError) -> Reply:
     if status == 404 and not _FORM.search(message):
         raise JudgeStopped(f"no such model or address: {words}")
     if status in _TRANSIENT or status >= 500:
-        raise Transient(words, _retry_after(error.response.headers), status)
+        after = _retry_after(error.response.headers)
+        raise Transient(words, _retry_delay(fields) if after is None else after, status)
     raise ModeRefused(f"the server rejects the request: {words}", status)
 
 
@@ -295,6 +304,16 @@ def _error_fields(body: object) -> dict[str, Any]:
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         body = body["error"]
     return body if isinstance(body, dict) else {}
+
+
+def _retry_delay(fields: Mapping[str, Any]) -> float | None:
+    """Return the seconds to wait for that Gemini gives in its error and in no header."""
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (seconds := _SECONDS.fullmatch(delay)):
+            return float(seconds[1])
+    return None
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -30,6 +30,7 @@ from annotator.judges.llm.settings import (
     api_key,
     check_url,
     is_local,
+    need_sdk,
     own_headers,
     without_secrets,
 )
@@ -48,7 +49,7 @@ _LONG_ANSWER = 8_000  # what a budget sets aside for the first one, thoughts inc
 # How servers say that it is the form that they do not take.
 _OF_FORM = re.compile(
     r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
-    r"|structured.?output",
+    r"|structured.?output|output_?(?:config|format)",
     re.IGNORECASE,
 )
 
@@ -76,6 +77,7 @@ class Model:
         self._key = "" if self.session.offline else api_key(url, options.api_key_env)
         if not self.session.offline:
             own_headers(options)
+            need_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
@@ -206,7 +208,7 @@ class Model:
         body = {
             "model": self.options.model,
             "messages": messages,
-            **form_of(answer_model(rubric, self.options.considered), mode),
+            **form_of(answer_model(rubric, self.options.considered), mode, self.options.api),
         }
         body |= self.options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)

@@ -66,7 +66,7 @@ class Question:
         ]
         for turn in self.turns:
             messages += _messages(turn, self.mode)
-        common = {"model": options.model, "messages": messages, **_form(*asked)}
+        common = {"model": options.model, "messages": messages, **_form(*asked, options.api)}
         return common | options.parameters(self.sample)
 
 
@@ -122,16 +122,20 @@ def _form_words(rubric: Rubric, considered: Considered, mode: Mode) -> tuple[str
 
 
 @lru_cache(maxsize=64)
-def _form(rubric: Rubric, considered: Considered, mode: Mode) -> Mapping[str, Any]:
-    return form_of(answer_model(rubric, considered), mode)
+def _form(rubric: Rubric, considered: Considered, mode: Mode, api: str) -> Mapping[str, Any]:
+    return form_of(answer_model(rubric, considered), mode, api)
 
 
-def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
-    """Return the fields of a request that ask for an answer of the form of ``model``.
+def form_of(model: type[BaseModel], mode: Mode, api: str) -> dict[str, Any]:
+    """Return the fields of a request that ask for an answer of the form of ``model``: those of a
+    chat completion, and Anthropic's own tools where its API is asked.
 
     instructor makes them, once and not for every call, where it would build a new class and a new
     schema each time. It sees no trace, and what it would say to the model is not sent: every word
-    that is stands in /prompts.
+    that is stands in /prompts. Of other native forms it makes none: for Anthropic's structured
+    outputs it asks for a parameter that the SDK has no more, and falls back to words of its own;
+    for Gemini's it needs a package more, and switches the provider's safety filters off. Those
+    are made of a chat completion's (:mod:`annotator.judges.llm.native`).
 
     Two forms it does not have. ``strict`` is its JSON schema without what providers that hold to a
     schema strictly do not take; lengths are then held to when the answer is read. ``tools``
@@ -139,8 +143,11 @@ def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
     model begin with its arguments, and a model that thinks first could not.
     """
     from instructor import Mode as Form
+    from instructor import Provider
     from instructor.processing import handle_response_model
 
+    anthropic = api == "anthropic" and mode in ("tools", "named")
+    provider = Provider.ANTHROPIC if anthropic else Provider.OPENAI
     # The last: the schema stands in the prompt; a plain or a fenced JSON answer is taken.
     forms = {
         **dict.fromkeys(("strict", "json_schema"), Form.JSON_SCHEMA),
@@ -149,10 +156,11 @@ def form_of(model: type[BaseModel], mode: Mode) -> dict[str, Any]:
     }
     nothing = [{"role": "user", "content": ""}]
     request: dict[str, Any]
-    _, request = handle_response_model(model, mode=forms[mode], messages=nothing)
+    _, request = handle_response_model(model, forms[mode], provider, messages=nothing)
     form = {key: value for key, value in request.items() if key != "messages"}
     if mode == "tools":
-        form["tool_choice"] = "required"
+        any_tool = {"type": "any", "disable_parallel_tool_use": True}
+        form["tool_choice"] = any_tool if anthropic else "required"
     if mode == "strict":
         asked = form["response_format"]["json_schema"]
         lean = {**asked, "schema": _make_lean(asked["schema"]), "strict": True}

@@ -112,6 +112,9 @@ def read_reply(body: object) -> Reply:
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(f"the server says: {one_line(str(broken.get('message')), 300)}")
     finish = storable(str(choice.get("finish_reason") or "stop"))
+    if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
+        words = "the trace is too long for the model: its context ended before its answer did"
+        return Reply(words, too_long=True)
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
         storable(_join_text(message.get("content"))),
@@ -211,6 +214,7 @@ _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "thinking_tokens"),
 )
 
 

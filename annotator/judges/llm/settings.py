@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -21,18 +22,30 @@ from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
-from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect
+from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
 from annotator.prompts import Considered, Layout
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFAULT_URL = "https://api.openai.com/v1"
 
 # What we set ourselves, or could not read the answer to.
-_OURS = frozenset(["model", "messages", "tools", "tool_choice", "response_format", "stream", "n"])
+_OURS = frozenset(
+    [
+        *("model", "messages", "tools", "tool_choice", "response_format", "stream", "n"),
+        *("system", "contents", "systemInstruction", "toolConfig"),
+    ]
+)
 _NAMED = frozenset(["temperature", "seed", "reasoning_effort", "max_completion_tokens"])
 
 
-Api = Literal["auto", "chat", "responses"]
+Api = Literal["auto", "chat", "responses", "anthropic", "gemini"]
+NATIVE: Mapping[str, tuple[str, str]] = {
+    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    "gemini": ("https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
+}
+"""The APIs that are a provider's own: where they are, and the variable with the key."""
+_DEFAULT_KEY = "OPENAI_API_KEY"
+_ANTHROPIC_CAP = 8_192  # tokens: its API takes no request that names none
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OUR_HEADERS = frozenset(["content-type", "content-length", "host", "accept-encoding"])
@@ -54,12 +67,14 @@ class Options:
     alone, so that the others find the provider's cache warm; None is for URLs of other machines.
     ``dialect``: the kind of server, None is by its host. ``headers``: more headers, each with the
     environment variable that holds its value. ``api``: ``chat`` completions, ``responses``, or the
-    first as long as the server does not say that it has only the second.
+    first as long as the server does not say that it has only the second; ``anthropic`` and
+    ``gemini`` are these providers' own, with an address, a variable for the key and a dialect of
+    their own.
     """
 
     model: Annotated[str, Field(min_length=1)]
     base_url: str = DEFAULT_URL
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str = _DEFAULT_KEY
     mode: Mode = "auto"
     reasks: Annotated[int, Field(ge=0, le=10)] = 3
     attempts: Annotated[int, Field(ge=1, le=50)] = 8
@@ -86,8 +101,11 @@ class Options:
     def __post_init__(self) -> None:
         if self.dialect is not None and self.dialect not in NAMES:
             raise ValueError(f"dialect: {self.dialect!r} is unknown; there are {', '.join(NAMES)}")
-        if self.api == "responses" and self.seed is not None:
-            raise ValueError("seed: the Responses API takes none")
+        if self.api in ("responses", "anthropic") and self.seed is not None:
+            name = "the Responses API" if self.api == "responses" else "Anthropic's API"
+            raise ValueError(f"seed: {name} takes none")
+        if self.api in NATIVE:
+            self._go_native(*NATIVE[self.api])
         for name, variable in self.headers.items():
             if not _HEADER.fullmatch(name) or name.lower() in _OUR_HEADERS:
                 raise ValueError(f"headers: {name!r} cannot be set there")
@@ -105,6 +123,17 @@ class Options:
         except (TypeError, ValueError) as error:
             raise ValueError(f"extra_body: cannot be sent as JSON: {error}") from error
 
+    def _go_native(self, url: str, key: str) -> None:
+        """Put the provider's own defaults in the place of OpenAI's."""
+        if self.dialect not in (None, self.api):
+            raise ValueError(f"dialect: --api {self.api} has its own: leave {self.dialect!r} out")
+        defaults = {"base_url": (DEFAULT_URL, url), "api_key_env": (_DEFAULT_KEY, key)}
+        if self.api == "anthropic":
+            defaults["max_output_tokens"] = (None, _ANTHROPIC_CAP)  # type: ignore[assignment]
+        for name, (openai, native) in defaults.items():
+            if getattr(self, name) == openai:
+                object.__setattr__(self, name, native)
+
     def parameters(self, sample: int) -> dict[str, Any]:
         """Return the model's own settings as they stand in a request.
 
@@ -121,21 +150,28 @@ class Options:
         )
 
     @property
+    def native(self) -> bool:
+        """Whether it is asked by the provider's own API."""
+        return self.api in NATIVE
+
+    @property
     def layout(self) -> Layout:
         """How its prompts are laid out."""
         return Layout(self.considered, self.rubric_last)
 
     def identity(self, sample: int) -> str:
         """Return what decides the model's answers besides what it is asked, as one text."""
-        headers: list[Any] = [digest] if (digest := headers_sha256()) else []
+        headers: list[Any] = [digest] if (digest := headers_sha256(self.api)) else []
         headers += [self.headers_sha256] if self.headers else []
-        api = [self.api] if self.api == "responses" else []
+        api = [self.api] if self.api in ("responses", *NATIVE) else []
         decides = [self.address, self.model, self.parameters(sample), *headers, *api]
         return json.dumps(decides, sort_keys=True)
 
     @cached_property
     def spoken(self) -> Dialect:
         """The kind of server that is asked."""
+        if self.api in NATIVE:
+            return find_native(self.api)
         return find_dialect(self.base_url, self.dialect)
 
     @cached_property
@@ -155,11 +191,12 @@ class Options:
         return without_secrets(self.base_url) + (f"?sha256={digest}" if query else "")
 
 
-def headers_sha256() -> str | None:
-    """Return the hash of the headers that openai's client takes from the environment (gateways
-    choose the model by them); None if there are none.
+def headers_sha256(api: str) -> str | None:
+    """Return the hash of the headers that the client for an API takes from the environment
+    (gateways choose the model by them); None if there are none.
     """
-    given = {name: value for name in _HEADERS if (value := os.environ.get(name))}
+    names = {"anthropic": ("ANTHROPIC_CUSTOM_HEADERS",), "gemini": ()}.get(api, _HEADERS)
+    given = {name: value for name in names if (value := os.environ.get(name))}
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16] if given else None
 
 
@@ -276,6 +313,18 @@ def api_key(url: str, env: str) -> str:
             " another one with --api-key-env (a server on this machine needs none)"
         )
     return key or "none"
+
+
+def need_sdk(api: str) -> None:
+    """Raise :class:`AnnotatorError` if the SDK of a provider's own API is not installed."""
+    packages = {"anthropic": ("anthropic", "anthropic"), "gemini": ("google.genai", "google-genai")}
+    module, package = packages.get(api, ("json", ""))
+    try:
+        missing = find_spec(module) is None
+    except ModuleNotFoundError:  # nor is what stands around it
+        missing = True
+    if missing:
+        raise AnnotatorError(f"--api {api} needs the extra {api}: pip install {package}")
 
 
 def check_url(url: str) -> str:
