@@ -67,13 +67,15 @@ def read_sides(
 
     Raises:
         EmptySide: a side has no judged trace.
-        AnnotatorError: a side has one twice; a calibration is not of its run.
+        AnnotatorError: a side has one twice; a calibration is not of its run; no trace has any of
+            the attributes of ``cluster``.
     """
     attribute, *values = names
     sides: dict[str, list[JudgedTrace]] = {value: [] for value in values}
     value_counts: Counter[str] = Counter()
     statuses: Counter[tuple[str, str]] = Counter()
     terms: Terms | None = None
+    attributes: set[str] = set()
     for run, name in zip(runs, name_runs(runs), strict=True):
         people: dict[str, LabelledTrace] = {}
         if calibrations:
@@ -89,6 +91,7 @@ def read_sides(
             if annotation.status not in JUDGED:
                 continue
             value_counts[value] += 1
+            attributes.update(annotation.attributes)
             if value in sides:
                 person = people.get(annotation.trace_id)
                 task = cluster_of(annotation.attributes, by)
@@ -107,6 +110,9 @@ def read_sides(
                 f"{attribute} = {side}: {twice!r} stands in {times} of the runs, and would count as"
                 " often; compare the runs themselves: --by run, or --by judge"
             )
+    if cluster and attributes.isdisjoint(cluster):
+        names_of = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {names_of}")
     notes = [
         f"{side}: {statuses[side, 'undecided']} undecided and {statuses[side, 'failed']} failed"
         " traces are in no share."

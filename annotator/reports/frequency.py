@@ -145,7 +145,7 @@ def frequency_tables(
 
     Raises:
         AnnotatorError: the run is damaged, as :meth:`Run.annotations` says; a calibration does not
-            fit; no trace has the attribute.
+            fit; no trace has the attribute, or any of those of ``cluster``.
     """
     if of_labelled and calibrations:
         raise AnnotatorError("a calibration corrects shares of all judged traces, not of labelled")
@@ -160,17 +160,21 @@ def frequency_tables(
     attributes: set[str] = set()
     for annotation in run.annotations():
         group = None
-        if by:
+        if by or cluster:
             attributes.update(annotation.attributes)
+        if by:
             group = value_of(annotation.attributes, by)
         key = annotation.rubric, group
         if key not in counts:
             counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
         counts[key].add(annotation)
         frames.add(annotation, group)
+    names = ", ".join(sorted(attributes)) or "none at all"
     if by and by not in attributes:
-        names = ", ".join(sorted(attributes)) or "none at all"
         raise AnnotatorError(f"--by {by}: no trace of {run} has this attribute, only {names}")
+    if cluster and attributes and attributes.isdisjoint(cluster):  # else as if independent
+        asked = ",".join(cluster)
+        raise AnnotatorError(f"--cluster {asked}: no trace of {run} has this, only {names}")
     return [
         _table(
             run,

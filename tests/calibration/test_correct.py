@@ -202,6 +202,8 @@ def test_a_file_that_is_no_calibration(annotate_cli, tmp_path, made, content):
         ((*ONE, "confidence"), 0),
         ((*FIRST, "weight"), 0),
         ((*FIRST, "weight"), "1e999"),
+        ((*FIRST, "weight"), 1e308),
+        ((*FIRST, "counted", "human"), ["alpha", "beta"]),
         ((*FIRST, "trace_id"), "t1"),  # twice
         ((*FIRST, "counted"), {"human": [], "judge": []}),
         ((*FIRST, "counted", "human"), ["delta"]),

@@ -346,6 +346,8 @@ def test_runs_of_other_rubrics_cannot_be_compared(annotate_cli, tmp_path, rubric
         (("--by", "model", "--compare", "one", "six"), ["six", "one (50)", "two (50)"]),
         (("--by", "colour", "--compare", "red", "blue"), ["red", "colour"]),
         (("--by", "run", "--compare", "run", "nowhere"), ["nowhere", "run (100)"]),
+        ((*BY_MODEL, "--cluster", "taks"), ["--cluster taks", "model, project, task"]),
+        (("--cluster", "taks"), ["--cluster taks", "model, project, task"]),
     ],
 )
 def test_wrong_usage(annotate_cli, tmp_path, rubric, options, words):
