@@ -17,9 +17,7 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     """
     yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
     origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
-    if any(message.tool for message in trace.messages) or {"steps", "tools"} & set(
-        rubric.quote_from
-    ):
+    if len(trace.spoken) < len(trace.messages) or {"steps", "tools"} & set(rubric.quote_from):
         origins += ("steps", "tools")
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
@@ -33,6 +31,7 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             to = ", ".join(message.recipients) or "everybody"
             more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
             more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
+            more += f", author {message.author}" if message.author != "agent" else ""
             if message.time is not None and begun is not None:
                 more += f", {_describe_time(message.time - begun)}"
         else:

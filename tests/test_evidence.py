@@ -515,7 +515,7 @@ TRACE = Trace(
     (
         Message(1, "agent1", ("agent2",), "I take the parser. You take the printer."),
         Message(2, "agent2", ("agent1",), "Fine, I take the printer now."),
-        Message(3, "shell", (), "3 files were changed", tool=True),
+        Message(3, "shell", (), "3 files were changed", author="tool"),
     ),
     {"agent1": "+parser = 1\n", "agent2": "+printer = 1\n"},
     Outcome(merge="conflicts", error="CONFLICT in main.py"),

@@ -5,6 +5,7 @@ from annotator.traces.formats import FORMATS, readers
 from annotator.traces.model import (
     ORIGINS,
     AgentEnd,
+    Author,
     Feature,
     Message,
     Origin,
@@ -20,6 +21,7 @@ __all__ = [
     "FORMATS",
     "ORIGINS",
     "AgentEnd",
+    "Author",
     "Feature",
     "Ignored",
     "Message",

@@ -1,23 +1,116 @@
-"""Lists of messages, in the spellings that agent frameworks use."""
+"""Messages in the spellings that agent frameworks use, and what becomes a trace of them."""
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from annotator.text import storable
+from annotator.traces.authors import are_kinds, find_author, have_names, read_word
 from annotator.traces.document import kind, mapping, text_of, time_of
-from annotator.traces.model import Message, Step, join_pieces
+from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 
-_SENDER = ("from", "sender", "sender_id", "name", "role")
-_TEXT = ("message", "content", "text")
+_SENDER = ("from", "sender", "sender_id", "source", "name", "role", "type")
+_TEXT = ("message", "content", "text", "value")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
+_REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
 _EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
-_TOOLS = {"tool", "function", "ipython", "environment"}
-_NOT_AN_AGENT = _TOOLS | {"system", "developer"}
+_CALLS = {"tool_use", "function_call", "tool_call", "server_tool_use", "mcp_call"}
+_RESULTS = {"tool_result", "function_call_output", "tool_response", "mcp_tool_result"}
+_THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What one item of a conversation says, before it is a numbered :class:`Message`.
+
+    ``pieces``: its texts, which no quote may run across; ``reasoning``: what the agent thought
+    (steps of it, no message to others); ``omitted``: what it holds that is no text, in words.
+    """
+
+    sender: str
+    author: Author
+    pieces: Sequence[str] = ()
+    recipients: tuple[str, ...] = ()
+    time: float | None = None
+    kind: str | None = None
+    reasoning: Sequence[str] = ()
+    omitted: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Numbered messages, what the agents thought, and what was found wrong."""
+
+    messages: list[Message] = field(default_factory=list)
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, utterance: Utterance, where: str) -> None:
+        """Append what was said. A message without text or sender is kept (so that numbers stay
+        those of the file) and listed as a problem; one that only thinks is a step.
+        """
+        pieces = [storable(piece) for piece in utterance.pieces if piece]
+        sender = storable(utterance.sender)
+        thoughts = [storable(thought) for thought in utterance.reasoning if thought]
+        for thought in thoughts:
+            steps = self.steps.setdefault(sender or "unknown", [])
+            steps.append(Step(len(steps) + 1, utterance.author, thought))
+        if thoughts and not pieces:
+            return
+        n = len(self.messages) + 1
+        if not pieces:
+            self.problems.append(f"{where}: message {n} has no text")
+        for what in utterance.omitted:
+            self.problems.append(f"{where}: message {n}: {what} left out, not text")
+        if not sender:
+            self.problems.append(f"{where}: message {n} has no sender")
+        elif utterance.author == "unknown":
+            self.problems.append(
+                f"{where}: message {n}: it is not known whether {sender[:80]!r} is an agent"
+            )
+        text, breaks = join_pieces(pieces)
+        message = Message(
+            n=n,
+            sender=sender or "unknown",
+            recipients=tuple(map(storable, utterance.recipients)),
+            text=text,
+            time=utterance.time,
+            kind=utterance.kind,
+            author=utterance.author,
+            breaks=breaks,
+        )
+        self.messages.append(message)
+
+    def trace(
+        self,
+        format: str,
+        trace_id: str,
+        path: str,
+        *,
+        outcome: Outcome | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        tasks: Mapping[str, str] | None = None,
+        patches: Mapping[str, str] | None = None,
+    ) -> Trace:
+        """Return the trace of what was said."""
+        steps = {agent: tuple(thoughts) for agent, thoughts in self.steps.items()}
+        return Trace(
+            id=trace_id,
+            format=format,
+            path=path,
+            messages=tuple(self.messages),
+            patches={storable(agent): storable(text) for agent, text in (patches or {}).items()},
+            outcome=outcome or Outcome(),
+            attributes=attributes or {},
+            problems=tuple(self.problems),
+            read_steps=lambda: steps,
+            read_tasks=lambda: tasks or {},
+        )
 
 
 def is_message(value: Any) -> bool:
@@ -25,50 +118,48 @@ def is_message(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and not isinstance(value.get("messages"), list)  # that is a record, whatever else it has
-        and any(key in value for key in _SENDER)
-        and any(key in value for key in (*_TEXT, "tool_calls"))
+        and (any(key in value for key in _SENDER[:-1]) or read_word(value.get("type")) is not None)
+        and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
     )
 
 
-def read_messages(items: list[Any], where: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    """Return the messages in ``items`` and what was found wrong with them.
-
-    A message without text or sender is kept (so that numbers stay those of the file) and listed as
-    a problem.
+def read_chat(items: Iterable[Any], where: str) -> Conversation:
+    """Return the conversation in a list of messages as chat APIs and frameworks write them.
 
     Raises:
         UnreadableTrace: an item is not an object.
     """
-    messages: list[Message] = []
-    problems: list[str] = []
+    items = items if isinstance(items, list) else list(items)
+    kinds, named = are_kinds(items), have_names(items)
+    chat = Conversation()
     for n, item in enumerate(items, 1):
-        fields = mapping(item, f"{where}: message {n}")
-        pieces, has_tool_text, omitted = _pieces(fields)
-        if not pieces:
-            problems.append(f"{where}: message {n} has no text")
-        for what in omitted:
-            problems.append(f"{where}: message {n}: {what} left out, not text")
-        sender = _first_text(fields, _SENDER)
-        if not sender:
-            problems.append(f"{where}: message {n} has no sender")
-        text, breaks = join_pieces(pieces)
-        messages.append(
-            Message(
-                n=n,
-                sender=sender or "unknown",
-                recipients=_recipients(fields),
-                text=text,
-                time=_time(fields),
-                kind=_first_text(fields, _KIND),
-                tool=has_tool_text or text_of(fields.get("role")) in _NOT_AN_AGENT,
-                breaks=breaks,
-            )
-        )
-    return tuple(messages), tuple(problems)
+        chat.add(read_message(mapping(item, f"{where}: message {n}"), kinds, named), where)
+    return chat
+
+
+def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utterance:
+    """Return what a message of a chat says; ``kinds`` and ``named`` as
+    :func:`annotator.traces.authors.find_author` takes them.
+    """
+    parts = _read_parts(fields)
+    author = find_author(fields, kinds=kinds, named=named)
+    if parts.has_result or fields.get("tool_call_id") or fields.get("tool_use_id"):
+        author = "tool"
+    return Utterance(
+        sender=_first_text(fields, _SENDER) or "",
+        author=author,
+        pieces=parts.texts,
+        recipients=_recipients(fields),
+        time=read_time(fields),
+        kind=_first_text(fields, _KIND),
+        reasoning=parts.reasoning,
+        omitted=parts.omitted,
+    )
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
-    """Return an agent's trajectory from a list of ``{role, content}``.
+    """Return an agent's trajectory from a list of ``{role, content}``; what is neither the agent's
+    nor a tool's are the prompts it was given.
 
     Raises:
         UnreadableTrace: an item is not an object.
@@ -76,42 +167,41 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     steps = []
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: step {n}")
-        pieces, has_tool_text, _ = _pieces(fields)
-        text, breaks = join_pieces(pieces)
-        role = text_of(fields.get("role"))
+        parts = _read_parts(fields)
+        text, breaks = join_pieces([*parts.reasoning, *parts.texts])
         call = _CALL.match(text)
-        author: Literal["agent", "tool", "task"] = "task"
-        if role == "assistant":
-            author = "agent"
-        elif has_tool_text or role in _TOOLS or text.startswith("[tool_result]"):
-            author = "tool"
+        author = read_word(fields.get("role"))
+        if author != "agent":
+            result = parts.has_result or author == "tool" or text.startswith("[tool_result]")
+            author = "tool" if result else "system"
         name = call.group(1) if call and author == "agent" else None
         steps.append(Step(n, author, text, name, breaks))
     return tuple(steps)
 
 
-def _first(fields: dict[str, Any], keys: tuple[str, ...], nothing: tuple[Any, ...]) -> Any:
+def read_time(fields: Mapping[str, Any], keys: Sequence[str] = _TIME) -> float | None:
+    """Return the first of these keys that is a time, in seconds since 1970."""
+    for key in keys:
+        if (time := time_of(fields.get(key))) is not None:
+            return time
+    return None
+
+
+def _first(fields: Mapping[str, Any], keys: Sequence[str], nothing: tuple[Any, ...]) -> Any:
     for key in keys:
         if (value := fields.get(key)) not in nothing:
             return value
     return None
 
 
-def _first_text(fields: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+def _first_text(fields: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     for key in keys:
         if text := text_of(fields.get(key)):
             return text
     return None
 
 
-def _time(fields: dict[str, Any]) -> float | None:
-    for key in _TIME:
-        if (time := time_of(fields.get(key))) is not None:
-            return time
-    return None
-
-
-def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
+def _recipients(fields: Mapping[str, Any]) -> tuple[str, ...]:
     value = _first(fields, _RECIPIENT, (None,))
     names = []
     for item in value if isinstance(value, list) else [value]:
@@ -121,38 +211,82 @@ def _recipients(fields: dict[str, Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _pieces(fields: dict[str, Any]) -> tuple[list[str], bool, list[str]]:
-    """Return a message's texts, whether a tool wrote any of them, and what is not text."""
-    content = _first(fields, _TEXT, (None, "", []))
-    if isinstance(content, str) and "tool_calls" not in fields:  # as most are
-        return [storable(content)], False, []
-    pieces: list[str] = []
-    omitted: list[str] = []
-    has_tool_text = False
-    for part in content if isinstance(content, list) else [content]:
+@dataclass(slots=True)
+class Parts:
+    """The texts of a message's content, and what else it holds."""
+
+    texts: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    omitted: list[str] = field(default_factory=list)
+    has_result: bool = False  # of a tool
+
+    def add(self, part: Any) -> None:
+        """Add one part of a content: a text, or a part in the shape of a provider."""
         text = text_of(part)
         if text is not None:
-            pieces.append(text)
+            self.texts.append(text)
         elif isinstance(part, dict):
-            has_tool_text |= text_of(part.get("type")) in {"tool_result", "function_call_output"}
-            texts = list(_part_texts(part))
-            pieces += texts
-            if not texts:
-                omitted.append(f"a part of type {text_of(part.get('type')) or 'unknown'}")
+            self._add_object(part)
         elif part is not None:
-            omitted.append(kind(part))
+            self.omitted.append(kind(part))
+
+    def _add_object(self, part: Mapping[str, Any]) -> None:
+        type_ = text_of(part.get("type")) or ""
+        self.has_result |= type_ in _RESULTS or "functionResponse" in part
+        if type_ in _THOUGHTS or part.get("thought") is True:
+            self.reasoning += _thought_texts(part)
+            return
+        texts = list(_part_texts(part, type_))
+        self.texts += texts
+        if not texts:
+            self.omitted.append(f"a part of type {type_ or 'unknown'}")
+
+
+def read_parts(content: Any) -> Parts:
+    """Return the parts of a content: a text, a part, or a list of them."""
+    parts = Parts()
+    for part in content if isinstance(content, list) else [content]:
+        parts.add(part)
+    return parts
+
+
+def _read_parts(fields: Mapping[str, Any]) -> Parts:
+    content = _first(fields, (*_TEXT, "parts"), (None, "", []))
+    if isinstance(content, str) and "tool_calls" not in fields:  # as most are
+        parts = Parts([storable(content)])
+    else:
+        parts = read_parts(content)
+    for key in _REASONING:
+        if isinstance(thought := fields.get(key), str):
+            parts.reasoning.append(thought)
     calls = fields.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):
-            pieces += _call_texts(call.get("function", call))
-    return [piece for piece in pieces if piece], has_tool_text, omitted
+            parts.texts += call_texts(call.get("function", call))
+    if isinstance(call := fields.get("function_call"), dict):
+        parts.texts += call_texts(call)
+    parts.texts = [text for text in parts.texts if text]
+    return parts
 
 
-def _part_texts(part: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts of one content part (OpenAI's and Anthropic's shapes)."""
-    if text_of(part.get("type")) in {"tool_use", "function_call"}:
-        yield from _call_texts(part)
+def _thought_texts(part: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("thinking", "reasoning", "text"):
+        if text := text_of(part.get(key)):
+            yield text
+    for key in ("summary", "content"):
+        for inner in items if isinstance(items := part.get(key), list) else []:
+            if isinstance(inner, dict) and (text := text_of(inner.get("text"))):
+                yield text
+
+
+def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
+    """Yield the texts of one content part (OpenAI's, Anthropic's and Gemini's shapes)."""
+    if type_ in _CALLS:
+        yield from call_texts(part)
         return
+    for key in ("functionCall", "functionResponse"):
+        if isinstance(call := part.get(key), dict):
+            yield from call_texts(call | {"arguments": call.get("args", call.get("response"))})
     for key in ("text", "refusal", "output", "content"):
         value = part.get(key)
         text = text_of(value)
@@ -163,11 +297,11 @@ def _part_texts(part: dict[str, Any]) -> Iterator[str]:
                 yield text
 
 
-def _call_texts(call: Any) -> list[str]:
+def call_texts(call: Any) -> list[str]:
     """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
     if not isinstance(call, dict):
         return []
-    arguments = call.get("arguments", call.get("input"))
+    arguments = next((call[key] for key in ("arguments", "input", "args") if key in call), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return [text for text in (text_of(call.get("name")), text_of(arguments)) if text]

@@ -6,7 +6,8 @@ import math
 import os
 import stat
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from pydantic_core import from_json
 
@@ -42,6 +43,24 @@ def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
         socket = error.errno == errno.ENXIO
         reason = "not a regular file" if socket else error.strerror or error
         raise UnreadableTrace(f"{name}: {reason}") from error
+
+
+def open_file(path: str) -> BinaryIO:
+    """Return a regular file, open for reading its bytes.
+
+    Raises:
+        UnreadableTrace: as :func:`read_bytes`.
+    """
+    name = Path(path).name
+    try:
+        file = os.open(path, _FLAGS)
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return os.fdopen(file, "rb")
+        os.close(file)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket
+            raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
+    raise UnreadableTrace(f"{name}: not a regular file")
 
 
 def first_of(text: str, key: str) -> Any:

@@ -1,23 +1,33 @@
 """The traces at each place, one after another: each with the way to read it now or again."""
 
+import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.text import decode, storable
-from annotator.traces import generic, hub
-from annotator.traces.conversation import is_message
-from annotator.traces.document import kind, parse, read_bytes, read_json
+from annotator.text import count, storable
+from annotator.traces.contents import (
+    HUB,
+    Contents,
+    Document,
+    Record,
+    itself,
+    make_seekable,
+    open_contents,
+)
+from annotator.traces.document import kind
 from annotator.traces.duplicates import reject_duplicate
-from annotator.traces.formats import readers
+from annotator.traces.formats import Readers, identify, readers
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, common_folder, look_again, places
 
-_HUB = "hf://"
+_PEEK = 20  # records that are looked at to tell whether those of a file belong together
+_MOST_GROUPED = 50_000_000  # records of one file that are kept track of, 16 bytes each
 _CHANGED = "changed since it was listed, or gone; start again"
 
 
@@ -26,13 +36,20 @@ class Spot:
     """Where a trace lies: a place, and in a file of several records (or a data set of the hub) the
     record's number, from 1, and the byte at which its line begins; 0 for the whole of a place.
 
-    ``stamp``: the file's time and size when it was listed; records are found again by them only.
+    ``item``: its number in a document that holds several, from 1. Of a trace of many records:
+    ``reader``, what reads them; ``key``, what they have in common, "" if all of the file are its
+    own; ``places``, the number and the byte of each in turn. ``stamp``: the file's time and size
+    when it was listed; records are found again by them only.
     """
 
     place: Place
     number: int = 0
     offset: int = 0
     stamp: tuple[int, int] | None = None
+    item: int = 0
+    reader: Any | None = None
+    key: str = ""
+    places: "array[int] | None" = None
 
     def without_names(self) -> "Spot":
         """Return the spot without what can be looked up again, to be held in memory by many."""
@@ -81,18 +98,21 @@ def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
     """
     path = f"{spot.place.path}:{spot.number}" if spot.number else spot.place.path
     try:
-        if spot.number and _stamp(spot.place) != spot.stamp:
+        if spot.stamp and _stamp(spot.place) != spot.stamp:
             raise UnreadableTrace(f"{Path(spot.place.path).name}: {_CHANGED}")
         if spot.place.reader:
             spot = Spot(look_again(spot.place))
-        entry = next(_in_place(spot.place, format, spot), None)
+        if spot.places is not None:
+            return _read_group(spot, trace_id, path, format)
+        entries = _in_place(spot.place, format, spot)
+        entry = next(islice(entries, max(spot.item - 1, 0), None), None)
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))
     if isinstance(entry, Entry) and entry.id == trace_id:
         return entry.read()
     if isinstance(entry, Unreadable):
         return Unreadable(trace_id, path, entry.reason)
-    name = spot.place.name if spot.place.path.startswith(_HUB) else Path(spot.place.path).name
+    name = spot.place.name if spot.place.path.startswith(HUB) else Path(spot.place.path).name
     return Unreadable(trace_id, path, f"{name}: {_CHANGED}")
 
 
@@ -101,7 +121,7 @@ def _places(sources: Sequence[str], format: str) -> Iterator[Place | Unreadable 
     beside = common_folder(sources)
     visited: set[int] = set()
     for source in sources:
-        if source.startswith(_HUB):
+        if source.startswith(HUB):
             yield Place(source, None, source)
             continue
         for place in places(source, format, beside):
@@ -117,162 +137,244 @@ def _in_place(
     place: Place, format: str, begin: Spot | None = None
 ) -> Iterator[Entry | Unreadable | Ignored]:
     """Yield what lies at one place, from the record at ``begin``."""
-    begin = begin or Spot(place)
     if place.reader:
-        yield Entry(place.name, place.path, begin, partial(_read_folder, place, place.reader))
+        spot = begin or Spot(place)
+        read = partial(_read_folder, place, place.reader, format)
+        yield Entry(place.name, place.path, spot, read)
     elif place.bad_link:
         yield Unreadable(place.name, place.path, place.bad_link)
-    elif place.path.startswith(_HUB):
-        records = ((n, 0, record) for n, record in hub.records(place.path))
-        yield from _records(_skip_to(records, begin), place, format, None)
-    elif Path(place.path).suffix == ".json":
-        yield from _in_json(place, format, begin)
     else:
-        yield from _in_jsonl(place, format, begin)
+        spot = begin or Spot(place, stamp=None if place.path.startswith(HUB) else _stamp(place))
+        try:
+            yield from _in_file(spot, open_contents(place.path), format)
+        except UnreadableTrace as error:
+            yield Unreadable(place.name, place.path, str(error))
 
 
-def _skip_to(
-    records: Iterable[tuple[int, int, Any]], begin: Spot
-) -> Iterator[tuple[int, int, Any]]:
-    return islice(records, max(begin.number - 1, 0), None)
+def _in_file(spot: Spot, contents: Contents, format: str) -> Iterator[Entry | Unreadable | Ignored]:
+    if isinstance(contents, Document):
+        document = _load_list(contents, spot.stamp) if spot.number else contents.load()
+        if not isinstance(document, list) or not document or _find(document, format):
+            whole = replace(spot, stamp=None)
+            yield from _in_document(document, whole, format, place_id=spot.place.id)
+            return
+        rows = [(n, 0, partial(itself, record)) for n, record in enumerate(document, 1)]
+    else:
+        rows = None
 
+    def records(number: int = 1, offset: int = 0) -> Iterable[Record]:
+        if rows is not None:
+            return rows[number - 1 :]
+        return contents.records(number, offset)  # type: ignore[union-attr] # no document
 
-def _read_folder(place: Place, reader: Any) -> Trace | Unreadable:
-    try:
-        if place.bad_link:
-            raise UnreadableTrace(place.bad_link)
-        trace: Trace = reader.read(place.path, place.names, place.name)
-    except UnreadableTrace as error:
-        return Unreadable(place.name, place.path, str(error))
-    return trace
-
-
-def _in_json(place: Place, format: str, begin: Spot) -> Iterator[Entry | Unreadable | Ignored]:
-    fallback, path = place.name, Path(place.path)
-    stamp = _stamp(place)
-    try:
-        document = (
-            _read_list(path, stamp) if begin.number else read_json(str(path.parent), path.name)
-        )
-    except UnreadableTrace as error:
-        yield Unreadable(fallback, place.path, str(error))
+    listed = iter(records(spot.number or 1, spot.offset))
+    reader, seen = (None, []) if spot.number else _find_grouping(listed, format)
+    listed = chain(seen, listed)
+    del seen
+    if reader is not None:
+        yield from _groups(spot, listed, reader, format)
         return
-    if isinstance(document, list) and document and not is_message(document[0]):
-        records = ((n, 0, record) for n, record in enumerate(document, 1))
-        yield from _records(_skip_to(records, begin), place, format, stamp)
-        return
-    trace_id = place.id or generic.record_id(document) or fallback
-    yield _document(document, trace_id, place.path, format, Spot(place))
+    n = 0
+    for n, offset, load in listed:
+        at = replace(spot, number=n, offset=offset, item=0)
+        try:
+            document = load()
+        except UnreadableTrace as error:
+            yield Unreadable(f"{spot.place.name}:{n}", f"{spot.place.path}:{n}", str(error))
+            continue
+        yield from _in_document(document, at, format)
+    if not n:
+        yield Ignored(spot.place.path, "it holds no records")
 
 
 @lru_cache(maxsize=1)  # its records are asked for one after another
-def _read_list(path: Path, _: tuple[int, int] | None) -> Any:
+def _load_list(contents: Document, _: tuple[int, int] | None) -> Any:
     """Return the list in a file that has this stamp; the last one is kept."""
-    return read_json(str(path.parent), path.name)
+    return contents.load()
 
 
-def _in_jsonl(place: Place, format: str, begin: Spot) -> Iterator[Entry | Unreadable | Ignored]:
-    fallback, path = place.name, Path(place.path)
-    stamp = _stamp(place)
-    try:
-        if not begin.number:
-            if b"\x00" in read_bytes(str(path.parent), path.name, 4096):
-                raise UnreadableTrace(f"{path.name}: binary data, not JSON")
-            if is_message(_first_line(path)):
-                document = [parse(line, path.name, line=n) for n, _, line in lines_of(path)]
-                yield _document(document, fallback, place.path, format, Spot(place))
-                return
-        yield from _records(
-            lines_of(path, begin.number or 1, begin.offset),
-            place,
-            format,
-            stamp,
-            load=lambda n, line: parse(line, fallback, line=n),
-        )
-    except UnreadableTrace as error:
-        yield Unreadable(fallback, place.path, str(error))
+def _find(document: Any, format: str) -> Any | None:
+    """Return what reads a document, None if nothing does; raises UnreadableTrace."""
+    return next((reader for reader in readers(format).documents if reader.matches(document)), None)
 
 
-def lines_of(path: Path, number: int = 1, offset: int = 0) -> Iterator[tuple[int, int, str]]:
-    """Yield the non-empty lines of a file, one in memory at a time: the number of each, the byte at
-    which it begins and its text. It begins with line ``number``, at byte ``offset``.
-
-    Raises:
-        UnreadableTrace: the file is missing, not regular, or not allowed.
+def _find_grouping(records: Iterator[Record], format: str) -> tuple[Any | None, list[Record]]:
+    """Return the reader that groups the records of a file into traces, None if each is by itself,
+    and the records that were looked at: the first that a reader knows decides.
     """
-    try:
-        if not path.is_file():
-            raise UnreadableTrace(f"{path.name}: not a regular file")
-        with path.open("rb") as file:
-            file.seek(offset)
-            for n, data in enumerate(file, number):
-                line = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
-                if line.strip():
-                    yield n, offset, line
-                offset += len(data)
-    except OSError as error:
-        raise UnreadableTrace(f"{path.name}: {error.strerror or error}") from error
-
-
-def _first_line(path: Path) -> Any:
-    for _, _, line in lines_of(path):
+    seen = []
+    for record in islice(records, _PEEK):
+        seen.append(record)
         try:
-            return parse(line, path.name)
+            document = record[2]()
+            reader = _find(document, format)
+            if reader is not None:
+                items = _split(reader, document)
+                return (reader if items and _group(reader, items[0]) is not None else None), seen
         except UnreadableTrace:
-            return None
-    raise UnreadableTrace(f"{path.name}: empty file")
-
-
-def _records(
-    records: Iterable[tuple[int, int, Any]],
-    place: Place,
-    format: str,
-    stamp: tuple[int, int] | None,
-    load: Callable[[int, Any], Any] = lambda _, record: record,
-) -> Iterator[Entry | Unreadable | Ignored]:
-    """Yield one entry per record, named by its own id or by the place's name and its number.
-
-    ``load`` makes a document of a numbered record; it may raise :class:`UnreadableTrace`.
-    """
-    for n, offset, record in records:
-        fallback = f"{place.name}:{n}"
-        where = f"{place.path}:{n}"
-        try:
-            document = load(n, record)
-        except UnreadableTrace as error:
-            yield Unreadable(fallback, where, str(error))
             continue
-        trace_id = generic.record_id(document) or fallback
-        yield _document(document, trace_id, where, format, Spot(place, n, offset, stamp))
+    return None, seen
 
 
-def _document(
-    document: Any, trace_id: str, path: str, format: str, spot: Spot
-) -> Entry | Unreadable | Ignored:
-    candidates = readers(format).documents
+def _group(reader: Any, item: Any) -> str | None:
+    group = getattr(reader, "group", None)
+    return None if group is None else group(item)
+
+
+def _split(reader: Any, document: Any) -> list[Any]:
+    split = getattr(reader, "split", None)
+    return [document] if split is None else list(split(document))
+
+
+def _in_document(
+    document: Any, spot: Spot, format: str, *, place_id: str | None = None
+) -> Iterator[Entry | Unreadable | Ignored]:
+    """Yield what a document holds: a trace, several, or records that several are made of."""
+    place = spot.place
+    path = f"{place.path}:{spot.number}" if spot.number else place.path
+    fallback = f"{place.name}:{spot.number}" if spot.number else place.name
     try:
-        reader = next((reader for reader in candidates if reader.matches(document)), None)
+        reader = _find(document, format)
+        if reader is None:
+            yield Ignored(path, _describe(document, format))
+            return
+        items = _split(reader, document)
+        if items and _group(reader, items[0]) is not None:
+            rows = [(n, 0, partial(itself, item)) for n, item in enumerate(items, 1)]
+            yield from _groups(spot, rows, reader, format)
+            return
+    except UnreadableTrace as error:
+        yield Unreadable(place_id or fallback, path, str(error))
+        return
+    if getattr(reader, "split", None) is None:
+        trace_id = place_id or identify(reader, document) or fallback
+        yield Entry(trace_id, path, spot, _reading(reader, document, trace_id, path, format))
+        return
+    if not items:
+        yield Ignored(path, f"{reader.name}: it holds no trace")
+    for n, item in enumerate(items, 1):
+        trace_id = f"{place.name}:{identify(reader, item) or n}"
+        at = replace(spot, item=n)
+        yield Entry(trace_id, path, at, _reading(reader, item, trace_id, path, format))
+
+
+def _describe(document: Any, format: str) -> str:
+    keys = ""
+    if isinstance(document, dict) and document:
+        keys = f" with the keys {', '.join(sorted(map(str, document))[:6])}"
+    lacks = "no format that is known"
+    if format != "auto":
+        lacks = f"not what {format} reads"
+    return f"not a trace: {kind(document)}{keys}, {lacks}; see annotate traces --explain"
+
+
+def _groups(
+    spot: Spot, records: Iterable[Record], reader: Any, format: str
+) -> Iterator[Entry | Unreadable | Ignored]:
+    """Yield the traces that the records of a file make up, in the order in which they begin.
+
+    What is kept is where the records of each lie, 16 bytes a record, however far apart they are.
+    """
+    place = spot.place
+    places: dict[str, array[int]] = {}
+    broken: list[tuple[int, str]] = []
+    total = 0
+    for n, offset, load in records:
+        try:
+            keys = {reader.group(item) for item in _split(reader, load())}
+        except UnreadableTrace as error:
+            broken.append((n, str(error)))
+            continue
+        total += len(keys)
+        if total > _MOST_GROUPED:
+            raise UnreadableTrace(f"more than {_MOST_GROUPED} records in one file; split the file")
+        for key in keys:
+            places.setdefault(key or "", array("Q")).extend((n, offset))
+    named = [key for key in places if key]
+    if "" in places and len(named) > 1:
+        lost = count(len(places.pop("")) // 2, "record")
+        yield Ignored(place.path, f"{lost} without the id of one of its {len(named)} traces")
+    elif "" in places and named:
+        both = places.pop("") + places[named[0]]
+        pairs = sorted(set(zip(both[::2], both[1::2], strict=True)))
+        places[named[0]] = array("Q", (number for pair in pairs for number in pair))
+    problem = "".join(f"{reason}; " for _, reason in broken[:3])
+    for n, reason in broken if len(places) > 1 else []:
+        yield Unreadable(f"{place.name}:{n}", f"{place.path}:{n}", reason)
+    for key, lines in places.items():
+        alone = len(places) == 1
+        trace_id = (alone and place.id) or key or place.name
+        path = place.path if alone else f"{place.path}:{lines[0]}"
+        if broken and alone:
+            yield Unreadable(trace_id, path, problem.rstrip("; "))
+            continue
+        at = replace(spot, reader=reader, key="" if alone else key, places=lines)
+        yield Entry(trace_id, path, at, partial(_read_group, at, trace_id, path, format, problem))
+
+
+def _read_group(
+    spot: Spot, trace_id: str, path: str, format: str, problem: str = ""
+) -> Trace | Unreadable:
+    """Read a trace of many records, which may lie apart; ``problem``: what is wrong beside them."""
+    try:
+        lines = make_seekable(spot.place.path, spot.stamp or _stamp(spot.place))
+        pairs = zip((spot.places or ())[::2], (spot.places or ())[1::2], strict=True)
+        reader, chosen = spot.reader, []
+        for n, offset in pairs:
+            items = _split(reader, lines.at(n, offset))
+            chosen += [item for item in items if not spot.key or _group(reader, item) == spot.key]
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))
-    if reader is None:
-        keys = (
-            f" with the keys {', '.join(sorted(document)[:6])}"
-            if isinstance(document, dict)
-            else ""
-        )
-        lacks = f"not what {format} reads" if readers(format).origin else "no list of messages"
-        return Ignored(path, f"not a trace: {kind(document)}{keys}, {lacks}")
-    return Entry(trace_id, path, spot, partial(_read_document, reader, document, trace_id, path))
+    trace = _reading(reader, chosen, trace_id, path, format)()
+    if problem and isinstance(trace, Trace):
+        wrong = f"what cannot be read may be of this trace: {problem.rstrip('; ')}"
+        return replace(trace, problems=(*trace.problems, wrong))
+    return trace
 
 
-def _read_document(reader: Any, document: Any, trace_id: str, path: str) -> Trace | Unreadable:
+def _reading(
+    reader: Any, document: Any, trace_id: str, path: str, format: str
+) -> Callable[[], Trace | Unreadable]:
+    return partial(_read, partial(reader.read, document, trace_id, path), trace_id, path, format)
+
+
+def _read_folder(place: Place, reader: Any, format: str) -> Trace | Unreadable:
+    if place.bad_link:
+        return Unreadable(place.name, place.path, place.bad_link)
+    read = partial(reader.read, place.path, place.names, place.name)
+    return _read(read, place.name, place.path, format)
+
+
+def _read(read: Callable[[], Trace], trace_id: str, path: str, format: str) -> Trace | Unreadable:
     try:
-        trace: Trace = reader.read(document, trace_id, path)
+        return rename_agents(read(), readers(format))
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))
     except RecursionError:
         return Unreadable(trace_id, path, "nested too deeply to be read")
-    return trace
+
+
+def rename_agents(trace: Trace, chosen: Readers) -> Trace:
+    """Return a trace whose senders are called by what the user's pattern finds in their names: its
+    first group, else all of it; a name in which it finds nothing stays.
+    """
+    pattern = chosen.agent_name
+    if pattern is None:
+        return trace
+
+    def rename(name: str) -> str:
+        match = re.search(pattern, name)
+        return (match[1] if match.re.groups else match[0]) or name if match else name
+
+    messages = tuple(
+        replace(
+            message,
+            sender=rename(message.sender),
+            recipients=tuple(map(rename, message.recipients)),
+        )
+        for message in trace.messages
+    )
+    return replace(trace, messages=messages)
 
 
 def _stamp(place: Place) -> tuple[int, int] | None:

@@ -1,9 +1,9 @@
-"""Data sets of the Hugging Face hub: ``hf://org/name[:split]``."""
+"""Data sets of the Hugging Face hub (``hf://org/name[:split]``), and those saved to disk."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, UnreadableTrace
 
 
 def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -25,3 +25,19 @@ def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
     except Exception as error:  # datasets raises errors of a dozen libraries
         reason = " ".join(str(error).split())[:300]
         raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
+
+
+def saved_records(folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of a data set that ``Dataset.save_to_disk`` wrote, one in memory at a time.
+
+    Raises:
+        UnreadableTrace: it cannot be read.
+    """
+    import datasets
+
+    try:
+        for record in datasets.load_from_disk(folder):
+            yield dict(record)
+    except Exception as error:  # as above
+        reason = " ".join(str(error).split())[:300]
+        raise UnreadableTrace(f"a saved data set that cannot be read: {reason}") from error

@@ -8,9 +8,15 @@ from typing import Any, Literal
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
 """Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
 handed in; ``outcome``: what the merge and the tests reported; ``steps``: what an agent wrote in its
-own trajectory; ``tools``: text that no agent wrote (tool results, system and task prompts)."""
+own trajectory; ``tools``: text that no agent wrote (what people, tools and harnesses wrote, and
+what nobody is known to have written)."""
 
 ORIGINS: tuple[Origin, ...] = ("messages", "patches", "outcome", "steps", "tools")
+
+Author = Literal["agent", "human", "tool", "system", "unknown"]
+"""Who wrote a text: an agent; a person, or what plays one; a tool (results, observations, outputs
+of an environment); a harness (system and task prompts, notices); or nobody knows. Only agents count
+as agents of a trace, and only their words are evidence of what an agent said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +24,9 @@ class Message:
     """One message between agents.
 
     ``n`` counts from 1 in the order of the file. Empty ``recipients`` means everybody. ``time`` is
-    in seconds since 1970, or None. ``kind`` is the sender's own type of message, if it has one;
-    ``tool`` marks text that no agent wrote. ``breaks`` are the offsets in ``text`` where separate
-    pieces were joined: no quote may run across one.
+    in seconds since 1970, or None. ``kind`` is the sender's own type of message, if it has one.
+    ``breaks`` are the offsets in ``text`` where separate pieces were joined: no quote may run
+    across one.
     """
 
     n: int
@@ -29,7 +35,7 @@ class Message:
     text: str
     time: float | None = None
     kind: str | None = None
-    tool: bool = False
+    author: Author = "agent"
     breaks: tuple[int, ...] = ()
 
     @property
@@ -45,13 +51,12 @@ class Message:
 class Step:
     """One step of an agent's own trajectory; ``n`` counts from 1 in the order of the file.
 
-    ``role`` is ``agent`` (the model wrote it), ``tool`` (a tool returned it) or ``task`` (the
-    prompt it was given). ``tool`` is the name of the tool called, if the step is a call;
-    ``breaks`` as in :class:`Message`.
+    ``author``: who wrote it; ``system`` for the prompts that the agent was given. ``tool`` is the
+    name of the tool called, if the step is a call; ``breaks`` as in :class:`Message`.
     """
 
     n: int
-    role: Literal["agent", "tool", "task"]
+    author: Author
     text: str
     tool: str | None = None
     breaks: tuple[int, ...] = ()
@@ -162,7 +167,7 @@ class Trace:
     @cached_property
     def spoken(self) -> tuple[Message, ...]:
         """The messages that agents wrote, in order."""
-        return tuple(message for message in self.messages if not message.tool)
+        return tuple(message for message in self.messages if message.author == "agent")
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
@@ -176,7 +181,7 @@ class Trace:
         """Yield every text of the given origins, messages first; steps are read only if asked."""
         asked = set(origins)
         for message in self.messages:
-            origin: Origin = "tools" if message.tool else "messages"
+            origin: Origin = "messages" if message.author == "agent" else "tools"
             if origin in asked:
                 yield Source(
                     f"message:{message.n}", message.text, origin, message.sender, message.breaks
@@ -190,7 +195,7 @@ class Trace:
         if asked & {"steps", "tools"}:
             for agent, steps in self.steps.items():
                 for step in steps:
-                    origin = "steps" if step.role == "agent" else "tools"
+                    origin = "steps" if step.author == "agent" else "tools"
                     if origin in asked:
                         name = f"step:{agent}:{step.n}"
                         yield Source(name, step.text, origin, agent, step.breaks)

@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import storable
+from annotator.text import one_line, storable
+from annotator.traces.contents import SAVED, is_looked_into
 from annotator.traces.formats import readers
-
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +197,7 @@ def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
 def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | Ignored]:
     """Yield what lies below ``top``; ids are paths below ``root``."""
     closed: list[OSError] = []
+    others: Counter[str] = Counter()
     waiting = [str(top)]
     while waiting:
         folder = waiting.pop()
@@ -218,12 +219,20 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
         waiting += reversed(below)
         if reader := _folder_reader(folder.rpartition(os.sep)[2], names.files, format):
             yield _run(folder, names, reader, root, top)
+        elif readers(format).documents and names.files >= SAVED:
+            yield _document(Path(folder), root)
         elif readers(format).documents:
             for name in sorted(names.files):
-                if name.endswith(_SUFFIXES):
+                if is_looked_into(name):
                     path = Path(folder, name)
                     yield replace(_document(path, root), bad_link=_link(path, top))
+                else:
+                    others[Path(name).suffix.lower() or name] += 1
     yield from _report_closed(closed, root)
+    if others:
+        counted = ", ".join(f"{n} {one_line(suffix, 40)}" for suffix, n in others.most_common(12))
+        more = f" and {len(others) - 12} more kinds" if len(others) > 12 else ""
+        yield Ignored(str(top), f"{counted}{more}: not looked into; name a file to have it read")
 
 
 def _report_closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from annotator.errors import UnreadableTrace
-from annotator.traces.entries import Entry, entries, lines_of
+from annotator.traces.contents import Lines, is_on_lines
+from annotator.traces.entries import Entry, entries
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, places
 
@@ -48,13 +48,9 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
     total = 0
     for source in sources:
         for place in () if source.startswith("hf://") else places(source, format):
-            if (
-                isinstance(place, Place)
-                and place.reader is None
-                and Path(place.path).suffix != ".json"
-            ):
+            if isinstance(place, Place) and place.reader is None and is_on_lines(place.path):
                 with suppress(UnreadableTrace):
-                    total += sum(1 for _ in lines_of(Path(place.path)))
-            else:
+                    total += sum(1 for _ in Lines(place.path, "", seekable=False).records())
+            elif not isinstance(place, Ignored):
                 total += 1
     return total

@@ -55,7 +55,7 @@ def trace_value(trace: Trace, quoted: Collection[str] = ()) -> dict[str, Any]:
                 "recipients": list(message.recipients),
                 "text": message.text,
                 "kind": message.kind,
-                "tool": message.tool,
+                "author": message.author,
             }
             for message in trace.messages
         ],
@@ -111,7 +111,7 @@ def _step(agent: str, step: Step) -> dict[str, Any]:
         "id": f"step:{agent}:{step.n}",
         "agent": agent,
         "n": step.n,
-        "role": step.role,
+        "author": step.author,
         "tool": step.tool,
         "text": step.text,
     }

@@ -310,7 +310,7 @@ def test_what_a_plan_says_is_done_is_still_to_do():
 
 
 def test_text_of_tools_is_nobodys_statement():
-    message = Message(1, "tool", (), "I added tide_table. Which unit is it here?", tool=True)
+    message = Message(1, "tool", (), "I added tide_table. Which unit is it here?", author="tool")
     assert checked(Trace("run", "test", "", (message,))) == []
 
 

@@ -131,7 +131,10 @@ ANSWERS = {
     "failed, nothing found": (made.clean(*made.CHAT), ["undecided", "undecided", "none"]),
     "failed, same place": (conflict(*made.CHAT), ["undecided", "found", "none"]),
     "only what no agent wrote": (
-        good(Message(1, "a", (), made.MINE[3:], tool=True), Message(2, "b", (), "", tool=True)),
+        good(
+            Message(1, "a", (), made.MINE[3:], author="tool"),
+            Message(2, "b", (), "", author="tool"),
+        ),
         ["none", "none", "none"],
     ),
 }  # fmt: skip

@@ -644,7 +644,7 @@ TRACE = Trace(
     messages=(
         Message(1, "a", (), "So I take it.\n\tÜ 🙂 end"),
         Message(2, "a", (), "one\ntwo", breaks=(3,)),
-        Message(3, "env", (), "exit code 1", tool=True),
+        Message(3, "env", (), "exit code 1", author="tool"),
     ),
     patches={"a": "+x = 1\n"},
     outcome=Outcome(merge="clean", features=(Feature("f"),), agents=(AgentEnd("a"),)),

@@ -8,8 +8,9 @@ import pytest
 
 from annotator.errors import UnreadableTrace
 from annotator.evidence import locate
-from annotator.traces import AgentEnd, Feature, Trace, Unreadable, cooperbench
+from annotator.traces import AgentEnd, Feature, Trace, Unreadable
 from annotator.traces.conversation import read_steps
+from annotator.traces.formats import cooperbench
 
 RUN = "logs/run_a/coop/bakery/12/f3_f7"
 
@@ -70,9 +71,9 @@ def test_whole_run(write, trace):
     assert run.id == "run_a/coop/bakery/12/f3_f7"
     assert run.format == "cooperbench"
     assert run.problems == ()
-    assert [(m.n, m.sender, m.recipients, m.text, m.time, m.tool) for m in run.messages] == [
-        (1, "agent1", ("agent2",), "I take the till", 5.5, False),
-        (2, "agent2", ("agent1",), "I take the oven", 5.5, False),
+    assert [(m.n, m.sender, m.recipients, m.text, m.time, m.author) for m in run.messages] == [
+        (1, "agent1", ("agent2",), "I take the till", 5.5, "agent"),
+        (2, "agent2", ("agent1",), "I take the oven", 5.5, "agent"),
     ]
     assert run.attributes == {
         "model": "model-1",
@@ -328,14 +329,14 @@ def test_steps_have_the_role_of_who_wrote_them(write, trace):
         ("user", "Go on"),
     )
     run = trace(write(RUN, **files(**{"agent3_traj.json": talk})))
-    assert [(step.n, step.role, step.tool) for step in run.steps["agent1"]] == [
-        (1, "task", None),
-        (2, "task", None),
+    assert [(step.n, step.author, step.tool) for step in run.steps["agent1"]] == [
+        (1, "system", None),
+        (2, "system", None),
         (3, "agent", "Read"),
         (4, "tool", None),
         (5, "tool", None),
         (6, "agent", None),
-        (7, "task", None),
+        (7, "system", None),
     ]
 
 

@@ -6,7 +6,7 @@ from annotator.traces import AgentEnd, Feature, Message, Outcome, Source, Step, 
 
 STEPS = {
     "agent1": (
-        Step(1, "task", "Build the till"),
+        Step(1, "system", "Build the till"),
         Step(2, "agent", "I read the code", "Read"),
         Step(3, "tool", "def till(): ..."),
     )
@@ -23,7 +23,7 @@ OUTCOME = Outcome(
 def made(read_steps=lambda: STEPS):
     messages = (
         Message(1, "agent1", ("agent2",), "I take the till"),
-        Message(2, "shell", (), "3 files", tool=True),
+        Message(2, "shell", (), "3 files", author="tool"),
         Message(3, "agent3", (), "one\ntwo", breaks=(3,)),
     )
     patches = {"agent1": "+till = 1\n", "agent2": ""}

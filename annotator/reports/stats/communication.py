@@ -92,7 +92,7 @@ def _steps(trace: Trace) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     agents = set()
     for agent, steps in trajectories.items():
-        agent_steps = [step for step in steps if step.role == "agent"]
+        agent_steps = [step for step in steps if step.author == "agent"]
         if taken := len([step for step in agent_steps if step.tool]) or len(agent_steps):
             counts["step", "n"] += taken
             agents.add(agent)

@@ -196,7 +196,7 @@
   function message(view, one) {
     const side = view.trace.agents.indexOf(one.sender);
     const to = one.recipients.length ? one.recipients.map((name) => annotator.name(name, 60)).join(", ") : "everybody";
-    const who = one.tool ? `${annotator.name(one.sender, 60)} (tool)` : annotator.name(one.sender, 60);
+    const who = annotator.name(one.sender, 60) + (one.author === "agent" ? "" : ` (${one.author})`);
     return h(`article.message.${agentTone(view, one.sender)}.${side % 2 === 1 ? "right" : "left"}`, { "aria-label": `Message ${one.n} from ${who}` },
       h("header", h("span.who", who), h("span.to", `to ${to}`), one.kind && h("span.kind", annotator.name(one.kind, 40)),
         h("span.number", `#${one.n}`)),
@@ -222,7 +222,7 @@
   }
 
   function step(view, one) {
-    const what = one.role === "agent" ? "wrote" : one.role === "tool" ? "was given" : "task";
+    const what = one.author === "agent" ? "wrote" : one.author === "tool" ? "was given" : "task";
     return h(`article.step.${one.role}`, { "aria-label": `Step ${one.n} of ${annotator.name(one.agent, 60)}` },
       h("header", `#${one.n} ${what}${one.tool ? ` · ${annotator.name(one.tool, 60)}` : ""}`), source(view, one.id, one.text));
   }

@@ -15,7 +15,7 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.text import decode, storable
-from annotator.traces.conversation import read_messages, read_steps
+from annotator.traces.conversation import read_chat, read_steps
 from annotator.traces.document import (
     first_of,
     flag,
@@ -120,7 +120,8 @@ def _conversation(folder: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     items = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise UnreadableTrace(f"{_TALK}: found {kind(value)}, expected a list of messages")
-    return read_messages(items, _TALK)
+    chat = read_chat(items, _TALK)
+    return tuple(chat.messages), tuple(chat.problems)
 
 
 def _place(trace_id: str) -> dict[str, str]:
@@ -283,7 +284,7 @@ def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> 
             steps = read_steps([first], file)
         else:
             steps = _steps(folder, {agent: number}).get(agent, ())
-        if steps and steps[0].role == "task":
+        if steps and steps[0].author == "system":
             tasks[agent] = steps[0].text
     return tasks
 

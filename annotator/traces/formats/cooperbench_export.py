@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from annotator.traces.conversation import read_messages
+from annotator.traces.conversation import read_chat
 from annotator.traces.model import Trace
 
 name = "cooperbench-export"
@@ -23,8 +23,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     Raises:
         UnreadableTrace: a message is not an object.
     """
-    messages, problems = read_messages(document["messages"], "messages")
+    chat = read_chat(document["messages"], "messages")
     total = document.get("total_messages")
-    if isinstance(total, int) and total != len(messages):
-        problems += (f"total_messages says {total}, {len(messages)} found",)
-    return Trace(trace_id, name, path, messages, problems=problems)
+    if isinstance(total, int) and total != len(chat.messages):
+        chat.problems.append(f"total_messages says {total}, {len(chat.messages)} found")
+    return chat.trace(name, trace_id, path)

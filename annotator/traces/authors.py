@@ -1,0 +1,82 @@
+"""Who wrote a message: an agent, a person, a tool, the harness, or nobody knows.
+
+The words are those that frameworks write in ``role``, ``type`` and the sender's name: OpenAI,
+Anthropic, Gemini, LangChain, AutoGen, ShareGPT and what resembles them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from annotator.traces.document import text_of
+from annotator.traces.model import Author
+
+_WORDS: Mapping[str, Author] = {
+    **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),
+    **dict.fromkeys(("aimessage", "aimessagechunk", "assistantmessage", "functioncall"), "agent"),
+    **dict.fromkeys(("user", "human", "customer", "humanmessage", "usermessage"), "human"),
+    **dict.fromkeys(("userproxy", "userproxyagent", "usersimulator", "humanuser"), "human"),
+    **dict.fromkeys(("tool", "function", "ipython", "environment", "observation"), "tool"),
+    **dict.fromkeys(("toolresult", "toolresponse", "toolmessage", "functionmessage"), "tool"),
+    **dict.fromkeys(("functioncalloutput", "functionresponse", "functionresult"), "tool"),
+    **dict.fromkeys(("tooloutput", "tooluseresult", "env", "terminal", "computer"), "tool"),
+    **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
+}
+_KEYS = ("role", "type", "from", "source", "sender", "sender_id", "name")
+_NOT_LETTERS = re.compile(r"[^a-z]")
+
+
+def read_word(value: Any) -> Author | None:
+    """Return the kind of author that a role, a type or a class name stands for; None if it stands
+    for none: it may be a name.
+    """
+    text = text_of(value)
+    return _WORDS.get(_NOT_LETTERS.sub("", text.lower())) if text else None
+
+
+def are_kinds(items: Iterable[Any]) -> bool:
+    """Whether the roles in a list of messages are kinds of authors and not names.
+
+    They are names in chats of named agents, where no message is an assistant's: ``critic`` among
+    ``writer`` and ``editor`` is an agent, beside ``assistant`` it is not known who that is.
+    """
+    return any(
+        read_word(item.get(key)) == "agent"
+        for item in items
+        if isinstance(item, dict)
+        for key in ("role", "type")
+    )
+
+
+def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Author:
+    """Return who wrote a message.
+
+    A role (else a type, else the sender) that is a word for a kind decides. A ``user`` with a name
+    is an agent where ``named``: every participant of such a chat has the role of a user or of an
+    assistant and a name of its own. A sender that is no such word is the name of an agent; a role
+    that is none is one, unless roles are ``kinds``.
+    """
+    word = None
+    for key in _KEYS:
+        if (word := read_word(fields.get(key))) is not None:
+            break
+        if key == "role" and text_of(fields.get(key)):
+            return "unknown" if kinds else "agent"
+    if word == "human" and named and (name := text_of(fields.get("name"))):
+        return read_word(name) or "agent"
+    if word is None:
+        speaks = any(text_of(fields.get(key)) for key in _KEYS if key != "type")
+        return "agent" if speaks else "unknown"
+    return word
+
+
+def have_names(items: Iterable[Any]) -> bool:
+    """Whether a list of messages is a chat of named participants (AG2's): each message of a user or
+    an assistant has a name.
+    """
+    speakers = [
+        text_of(item.get("name"))
+        for item in items
+        if isinstance(item, dict) and read_word(item.get("role")) in ("agent", "human")
+    ]
+    return bool(speakers) and all(speakers)

@@ -1,0 +1,320 @@
+"""A file of any kind as JSON documents: what it holds is told by its content, not by its name.
+
+One document, JSON on lines, a table (CSV, Parquet, Arrow), an Inspect log, a data set of the hub or
+one saved to disk; plain, gzip or zstd; UTF-8 or, with a byte order mark, UTF-16.
+"""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from annotator.errors import UnreadableTrace
+from annotator.text import decode
+from annotator.traces import hub
+from annotator.traces.document import open_file, parse
+from annotator.traces.records import parse_inner
+
+SUFFIXES = frozenset(
+    (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet", ".arrow", ".csv", ".tsv")
+)
+"""Of the files in a folder that are looked into, in capitals or not, with .gz or .zst or without;
+a file that is named by itself is looked into whatever its name."""
+
+HUB = "hf://"
+SAVED = frozenset(("dataset_info.json", "state.json"))
+"""The files of a folder that `datasets` saved a data set in."""
+
+_COMPRESSED = (".gz", ".zst")
+_LINES = (".jsonl", ".ndjson")
+_HEAD = 4096
+_ROWS = 64  # rows of a table in memory at a time
+
+Record = tuple[int, int, Callable[[], Any]]
+"""Its number, from 1; the byte at which it begins, 0 where it is found by its number; what returns
+its document or raises :class:`UnreadableTrace`."""
+
+
+def itself(value: Any) -> Any:
+    """Return a value as it is: what returns a document that is in memory."""
+    return value
+
+
+def is_on_lines(path: str) -> bool:
+    """Whether a file's name says that it is JSON on lines."""
+    return _suffix(path) in _LINES
+
+
+def is_looked_into(file: str) -> bool:
+    """Whether a file of this name in a folder may hold traces."""
+    return _suffix(file) in SUFFIXES
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file that is one JSON document."""
+
+    path: str
+
+    def load(self) -> Any:
+        """Return it; raises UnreadableTrace."""
+        name = Path(self.path).name
+        with _open(self.path) as (file, encoding):
+            data = file.read()
+            text = data.decode(encoding, errors="replace") if encoding else decode(data)
+            return parse(text, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A file of JSON documents, each on a line."""
+
+    path: str
+    name: str
+    seekable: bool = True
+    keeps: Any = field(default=None, compare=False)  # what goes when it does: a temporary file
+
+    def records(self, number: int = 1, offset: int = 0) -> Iterator[Record]:
+        """Yield its lines that are not empty, one in memory at a time, from line ``number`` at byte
+        ``offset`` on; raises UnreadableTrace.
+        """
+        for n, at, text in self._texts(number, offset):
+            yield n, at, partial(parse, text, self.name, line=n)
+
+    def at(self, number: int, offset: int) -> Any:
+        """Return the document on a line; raises UnreadableTrace."""
+        for _, _, load in self.records(number, offset):
+            return load()
+        raise UnreadableTrace(f"{self.name}, line {number}: gone")
+
+    def _texts(self, number: int, offset: int) -> Iterator[tuple[int, int, str]]:
+        with _open(self.path) as (file, encoding):
+            if not self.seekable:
+                lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
+                for n, text in islice(enumerate(lines, 1), number - 1, None):
+                    if text.strip():
+                        yield n, 0, text
+                return
+            file.seek(offset)
+            for n, data in enumerate(file, number):
+                text = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
+                if text.strip():
+                    yield n, offset, text
+                offset += len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A file of records that are found by their number only, in order."""
+
+    name: str
+    rows: Callable[[], Iterable[Any]]
+
+    def records(self, number: int = 1, offset: int = 0) -> Iterator[Record]:
+        """Yield them from this number on; raises UnreadableTrace, or AnnotatorError for a data set
+        of the hub that cannot be loaded.
+        """
+        for n, row in enumerate(islice(self.rows(), number - 1, None), number):
+            yield n, 0, partial(itself, row)
+
+
+Contents = Document | Lines | Rows
+
+
+def open_contents(path: str) -> Contents:
+    """Return what a file holds, or a data set.
+
+    Raises:
+        UnreadableTrace: it is missing, not regular, not allowed, empty or nothing of these kinds.
+    """
+    name = Path(path).name
+    if path.startswith(HUB):
+        return Rows(path, lambda: (record for _, record in hub.records(path)))
+    if os.path.isdir(path):  # noqa: PTH112 - as often as there are files
+        return Rows(name, lambda: hub.saved_records(path))
+    suffix = _suffix(path)
+    with _open(path) as (file, encoding):
+        head = file.read(_HEAD)
+        if head.startswith(b"PAR1"):
+            return Rows(name, lambda: _explain(name, _parquet_rows(path)))
+        if head.startswith(b"ARROW1") or suffix == ".arrow":
+            return Rows(name, lambda: _explain(name, _arrow_rows(path)))
+        if head.startswith(b"PK\x03\x04"):
+            return Rows(name, lambda: _explain(name, _archive_documents(path)))
+        if encoding is None and b"\x00" in head:
+            raise UnreadableTrace(f"{name}: binary data, not JSON")
+        if suffix in (".csv", ".tsv"):
+            mark = "\t" if suffix == ".tsv" else ","
+            return Rows(name, lambda: _csv_rows(path, mark))
+        file.seek(0)
+        lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
+        texts = (line for line in lines if line.strip())
+        first, second = next(texts, ""), next(texts, "")
+    if not first:
+        raise UnreadableTrace(f"{name}: empty file")
+    if _are_lines(first, second, suffix in _LINES):
+        return Lines(path, name, encoding is None and not _is_compressed(head_of(path)))
+    return Document(path)
+
+
+def _are_lines(first: str, second: str, named: bool) -> bool:
+    """Whether a file whose first lines are these is JSON on lines; ``named``: its name says so."""
+    if _is_json(first):
+        return named or bool(second)
+    return (bool(second) and _is_json(second, containers=True)) or (named and not second)
+
+
+def _is_json(text: str, *, containers: bool = False) -> bool:
+    try:
+        value = parse(text, "")
+    except UnreadableTrace:
+        return False
+    return isinstance(value, dict | list) or not containers
+
+
+@lru_cache(maxsize=4)
+def make_seekable(path: str, stamp: tuple[int, int] | None) -> Lines:
+    """Return the records of a file with this stamp as lines that are found by their byte; those of
+    tables and compressed files as a temporary copy, which goes when nothing needs it any more.
+
+    Raises:
+        UnreadableTrace, AnnotatorError: as its records.
+    """
+    contents = open_contents(path)
+    if isinstance(contents, Lines) and contents.seekable:
+        return contents
+    if isinstance(contents, Document):
+        value = contents.load()
+        rows: Iterable[Any] = value if isinstance(value, list) else [value]
+        records: Iterable[Record] = ((n, 0, partial(itself, row)) for n, row in enumerate(rows, 1))
+    else:
+        records = contents.records()
+    copy = tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="ascii")  # noqa: SIM115
+    name, line = Path(path).name, 1
+    for number, _, load in records:
+        try:
+            value = json.dumps(load(), default=_as_json)
+        except UnreadableTrace:
+            value = "{"  # it is not read here either, and says so on the line that it has
+        copy.write("\n" * (number - line) + value)
+        line = number
+    copy.flush()
+    return Lines(copy.name, name, keeps=copy)
+
+
+def _as_json(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _suffix(path: str) -> str:
+    stem = path.lower()
+    for ending in _COMPRESSED:
+        stem = stem.removesuffix(ending)
+    return os.path.splitext(stem)[1]  # noqa: PTH122 - as often as there are files
+
+
+def head_of(path: str) -> bytes:
+    """Return the first bytes of a file as they are on disk; raises UnreadableTrace."""
+    with open_file(path) as file:
+        return file.read(4)
+
+
+def _is_compressed(head: bytes) -> bool:
+    return head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
+
+
+@contextmanager
+def _open(path: str) -> Iterator[tuple[BinaryIO, str | None]]:
+    """Open a regular file, decompressed; with the encoding that its mark tells, None for UTF-8."""
+    name = Path(path).name
+    try:
+        with open_file(path) as raw:
+            file: BinaryIO = raw
+            head = raw.read(4)
+            raw.seek(0)
+            if head.startswith(b"\x1f\x8b"):
+                import gzip
+
+                file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+            elif head.startswith(b"\x28\xb5\x2f\xfd"):
+                import pyarrow as pa
+
+                data = pa.input_stream(raw, compression="zstd")
+                file = cast(BinaryIO, tempfile.SpooledTemporaryFile(1 << 24))  # noqa: SIM115
+                while piece := data.read(1 << 20):
+                    file.write(piece)
+                file.seek(0)
+            mark = file.read(2) if file is not raw else head[:2]
+            file.seek(0)
+            yield file, "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else None
+    except (EOFError, OSError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).split("\n")[0]
+        raise UnreadableTrace(f"{name}: {reason}") from error
+
+
+def _explain(name: str, rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield what there is; what libraries raise in between is UnreadableTrace."""
+    try:
+        yield from rows
+    except (ValueError, OSError, EOFError, KeyError, NotImplementedError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UnreadableTrace(f"{name}: cannot be read: {reason}") from error
+
+
+def _parquet_rows(path: str) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_ROWS):
+            yield from batch.to_pylist()
+
+
+def _arrow_rows(path: str) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with pa.memory_map(path) as source:
+        if head_of(path) == b"ARRO":
+            reader = pa.ipc.open_file(source)
+            batches: Iterable[Any] = (reader.get_batch(n) for n in range(reader.num_record_batches))
+        else:
+            batches = pa.ipc.open_stream(source)
+        for batch in batches:
+            for begin in range(0, batch.num_rows, _ROWS):
+                yield from batch.slice(begin, _ROWS).to_pylist()
+
+
+def _csv_rows(path: str, mark: str) -> Iterator[Any]:
+    csv.field_size_limit(1 << 31)  # a cell may hold a whole trace
+    name = Path(path).name
+    with _open(path) as (file, encoding):
+        text = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="")
+        try:
+            for row in csv.DictReader(text, delimiter=mark):
+                yield {key: parse_inner(cell) for key, cell in row.items() if key and cell != ""}
+        except csv.Error as error:
+            raise UnreadableTrace(f"{name}: not a table: {error}") from error
+
+
+def _archive_documents(path: str) -> Iterator[Any]:
+    """Yield the samples of an Inspect log, each as a log of one sample."""
+    import zipfile
+
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        heads = [name for name in ("header.json", "_journal/start.json") if name in names]
+        if not heads:
+            reason = "a zip archive that is no Inspect log: unpack it"
+            raise UnreadableTrace(f"{Path(path).name}: {reason}")
+        log = parse(decode(archive.read(heads[0])), heads[0])
+        for name in names:
+            if name.startswith("samples/") and name.endswith(".json"):
+                sample = parse(decode(archive.read(name)), name)
+                yield {**log, "samples": [sample]} if isinstance(log, dict) else sample

@@ -1,0 +1,94 @@
+"""The formats that traces come in, and what reads each.
+
+A format is a module (or an object) with a ``name`` and, for one that is a folder of files, the
+three functions of :mod:`~annotator.traces.formats.cooperbench`; for one that is JSON documents:
+
+- ``matches(document)``: whether a document (a file, a record of a list in one, a line, a row) is of
+  the format;
+- ``read(document, trace_id, path)``: the trace in it; raises
+  :class:`~annotator.errors.UnreadableTrace`;
+- ``split(document)``, where a document holds several traces, or the records of several: these;
+- ``group(record)``, where many records make up a trace: what they have in common; "" for those of
+  the file's one trace; None for a record that is a trace by itself. Then ``read`` gets a list of
+  the records of one trace, in the order of the file;
+- ``identify(document)``: the trace's own id, if not the record's ``id``, ``trace_id`` or the like.
+
+Opening, decompressing, decoding, ids, grouping and problems with files are the pipeline's.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.plugins import is_plugin, load_plugin, plugin_names
+from annotator.traces.formats import cooperbench, cooperbench_export, generic
+from annotator.traces.records import record_id
+
+# The first that recognises its own wins. A new format is one file and one name here, or a plug-in.
+FOLDER_FORMATS: tuple[Any, ...] = (cooperbench,)
+DOCUMENT_FORMATS: tuple[Any, ...] = (cooperbench_export, generic)
+FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
+
+MAP = "map:"
+"""Before the name of a file that maps the keys of records: a format of the user's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What reads the formats that a name stands for. ``origin``: whose it is, of a plug-in or a
+    map; ``agent_name``: the pattern that finds an agent's name in a sender's.
+    """
+
+    folders: tuple[Any, ...] = ()
+    documents: tuple[Any, ...] = ()
+    origin: str | None = None
+    agent_name: re.Pattern[str] | None = None
+
+
+@lru_cache(maxsize=16)  # asked for at every place
+def readers(format: str) -> Readers:
+    """Return the readers that ``format`` names: ``auto`` (all built-in ones), a name of
+    ``FORMATS``, ``map:FILE``, a plug-in's name, or ``module:name``; after a ``#`` a pattern for the
+    names of agents.
+
+    Raises:
+        AnnotatorError: there is no such format, or its plug-in, map or pattern cannot be used.
+    """
+    base, _, pattern = format.partition("#")
+    chosen = _choose(base or "auto")
+    if not pattern:
+        return chosen
+    try:
+        return Readers(chosen.folders, chosen.documents, chosen.origin, re.compile(pattern))
+    except re.error as error:
+        raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
+
+
+def _choose(format: str) -> Readers:
+    if format == "auto":
+        return Readers(FOLDER_FORMATS, DOCUMENT_FORMATS)
+    if format in FORMATS:
+        return Readers(
+            tuple(reader for reader in FOLDER_FORMATS if reader.name == format),
+            tuple(reader for reader in DOCUMENT_FORMATS if reader.name == format),
+        )
+    if format.startswith(MAP):
+        from annotator.traces.mapping import load_map
+
+        mapped = load_map(format.removeprefix(MAP))
+        return Readers(documents=(mapped,), origin=mapped.origin)
+    if not is_plugin("readers", format):
+        names = ", ".join((*FORMATS, *plugin_names("readers")))
+        raise AnnotatorError(f"unknown format {format!r}: use auto, {names}")
+    from annotator.traces.plugin import PluginReader
+
+    plugin = load_plugin("readers", format)
+    return Readers(documents=(PluginReader(plugin),), origin=plugin.origin)
+
+
+def identify(reader: Any, document: Any) -> str | None:
+    """Return the id that a document gives its trace, if it has one."""
+    own = getattr(reader, "identify", None)
+    return record_id(document) if own is None else own(document)

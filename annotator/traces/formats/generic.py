@@ -1,0 +1,67 @@
+"""Any JSON record that holds a list of messages, or messages on lines of their own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from annotator.traces.conversation import is_message, read_chat
+from annotator.traces.document import text_of
+from annotator.traces.model import Trace
+from annotator.traces.records import describe_outcome, read_attributes, record_id
+
+name = "generic"
+
+_LISTS = ("messages", "conversation", "conversations", "history", "chat_history", "trajectory")
+_CONVERSATION = ("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id")
+
+
+def matches(document: Any) -> bool:
+    """Whether a JSON document is a message, a list of messages, or an object with one."""
+    if isinstance(document, dict):
+        return _list_of(document) is not None or is_message(document)
+    return isinstance(document, list) and bool(document) and is_message(document[0])
+
+
+def group(document: Any) -> str | None:
+    """Return the conversation that a message on a line of its own belongs to: "" for that of the
+    file; None for a record, which is a trace by itself.
+    """
+    if not isinstance(document, dict) or not is_message(document):
+        return None
+    return next((text for key in _CONVERSATION if (text := text_of(document.get(key)))), "")
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace. Scalars of the record, and those in its ``attributes``, are attributes;
+    ``system`` is a first message of the harness.
+
+    Raises:
+        UnreadableTrace: a message is not an object.
+    """
+    record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
+    key = "" if isinstance(document, list) else _list_of(record) or ""
+    items = list(record[key])
+    if isinstance(prompt := record.get("system"), str | list) and prompt:
+        items.insert(0, {"role": "system", "content": prompt})
+    chat = read_chat(items, "messages")
+    fields = record.get("attributes")
+    given = fields if isinstance(fields, dict) else {}
+    inner, problems = read_attributes(given, (), "attributes: ")
+    ids = {name for name in ("id",) if record_id(record)}
+    taken = {key, "system", "attributes", "passed", *ids}
+    outer, more = read_attributes(record, taken)
+    chat.problems += (*problems, *more)
+    attributes = {**outer, **inner}
+    if not isinstance(attributes.get("passed"), bool | None):
+        wrong = attributes.pop("passed")
+        chat.problems.append(f"attributes: passed is {wrong!r}, not true or false")
+    outcome, attributes = describe_outcome({**record, **attributes}, attributes)
+    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+
+
+def _list_of(record: Mapping[str, Any]) -> str | None:
+    """Return the key under which a record holds its messages."""
+    for key in _LISTS:
+        value = record.get(key)
+        if isinstance(value, list) and (key == "messages" or (value and is_message(value[0]))):
+            return key
+    return None

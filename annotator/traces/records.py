@@ -1,0 +1,123 @@
+"""What a record says beside its messages: its id, how it ended, and facts to group by."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from annotator.text import storable
+from annotator.traces.document import text_of
+from annotator.traces.model import Outcome
+
+_IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
+_RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+# What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
+LABELS = frozenset(
+    (
+        *("labels", "label", "annotations", "mast_annotation", "mistake_agent", "mistake_step"),
+        *("mistake_reason", "failure_category", "failure_categories", "failure_mode", "root_cause"),
+    )
+)
+
+
+def record_id(record: Any) -> str | None:
+    """Return a record's own id, if it has one."""
+    if not isinstance(record, dict):
+        return None
+    return next((text for key in _IDS if (text := text_of(record.get(key)))), None)
+
+
+def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+    """Return whether a run passed, and the rule by which that is known; None where it is not.
+
+    The first key that holds a result decides: a boolean (also as text or as 0 and 1); a reward of
+    at least 1; a score only if it is 0 or 1, since nothing says what another one is worth.
+    """
+    for key in _RESULTS:
+        value = record.get(key)
+        if isinstance(value, bool):
+            return value, key
+        if isinstance(value, int | float) and math.isfinite(value):
+            if key == "reward":
+                return value >= 1, "reward >= 1"
+            if value in (0, 1):
+                return value == 1, f"{key} == 1"
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true", key
+    return None, None
+
+
+def read_attributes(
+    record: Mapping[str, Any], consumed: Collection[str] = (), where: str = ""
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the scalars of a record as attributes, and what is left out, in words.
+
+    What was ``consumed`` is in the trace already; labels of people are left out and named.
+    """
+    attributes: dict[str, Any] = {}
+    problems: list[str] = []
+    nested: list[str] = []
+    for key, value in record.items():
+        name = storable(key)
+        if key in consumed:
+            continue
+        if key in LABELS:
+            problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
+        elif isinstance(value, float) and not math.isfinite(value):
+            problems.append(f"{where}{name} is {value}, left out")
+        elif value is None or isinstance(value, bool | int | float | str):
+            attributes[name] = storable(value) if isinstance(value, str) else value
+        elif value:
+            nested.append(name)
+    if nested:
+        problems.append(f"{where}not scalar, left out: {', '.join(sorted(nested)[:12])}")
+    return attributes, tuple(problems)
+
+
+def describe_outcome(
+    record: Mapping[str, Any], attributes: dict[str, Any]
+) -> tuple[Outcome, dict[str, Any]]:
+    """Return how a record says that the run ended, and its attributes with ``passed`` and the
+    ``outcome_rule`` by which that is known.
+    """
+    passed, rule = read_outcome(record)
+    if rule:
+        told = {} if rule == "passed" else {"outcome_rule": rule}
+        attributes = {**attributes, "passed": passed, **told}
+    return Outcome(passed=passed, merge=text_of(attributes.get("merge"))), attributes
+
+
+def walk_path(record: Any, path: str) -> Any:
+    """Return what stands at a dotted path (``trace.trajectory``, ``runs.0.id``), None if nothing.
+
+    A key that itself holds dots is found as it is; JSON in a text on the way is parsed.
+    """
+    return next(_walk(record, path), None)
+
+
+def _walk(value: Any, path: str) -> Iterator[Any]:
+    value = parse_inner(value) if path else value
+    if not path:
+        yield value
+    elif isinstance(value, dict):
+        parts = path.split(".")
+        for end in range(len(parts), 0, -1):
+            key = ".".join(parts[:end])
+            if key in value:
+                yield from _walk(value[key], ".".join(parts[end:]))
+                return
+    elif isinstance(value, list):
+        first, _, rest = path.partition(".")
+        if first.isdecimal() and len(first) < 9 and int(first) < len(value):
+            yield from _walk(value[int(first)], rest)
+
+
+def parse_inner(value: Any) -> Any:
+    """Return the JSON object or list in a text, or the value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        from pydantic_core import from_json
+
+        try:
+            return from_json(value)
+        except ValueError:
+            return value
+    return value
