@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -17,9 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from annotator.errors import RubricError
+from annotator.errors import AnnotatorError, RubricError
 from annotator.resources import folder
 from annotator.traces import Origin, Trace
+from annotator.yaml_file import read_yaml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -311,21 +311,6 @@ class Rubric(_Strict):
         return None
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML's safe loader (in C, where it is) that takes no key twice: the second would silently
-    replace the first.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            line = node.start_mark.line + 1
-            raise yaml.YAMLError(f"the mapping at line {line} has {twice!r} twice")
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
 def list_built_in() -> Iterator[Path]:
     """Yield the files of the built-in rubrics, sorted by name."""
     yield from sorted(folder("rubrics").glob("*.yaml"))
@@ -344,12 +329,9 @@ def load_rubric(name_or_file: str) -> Rubric:
         hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"
         raise RubricError(f"no rubric {name_or_file!r}, and no such file; {hint}")
     try:
-        data = path.read_bytes()
-        value = yaml.load(data, _Loader)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise RubricError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RubricError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        value, data = read_yaml(path)
+    except AnnotatorError as error:
+        raise RubricError(str(error)) from error
     if not isinstance(value, dict):
         raise RubricError(f"{path}: expected a mapping with id, version, codes ...")
     if "sha256" in value:

@@ -1,6 +1,8 @@
 """Options whose value is a name of ours or a plug-in's."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -43,11 +45,53 @@ plot_option = click.option(
 )
 
 
-def reader_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return ``--format``, which says as what TRACES are read."""
-    from annotator.traces import FORMATS  # reports have choices, too, and read no traces
-
-    names = PluginChoice("readers", ("auto", *FORMATS))
-    return click.option(
-        "--format", "format_", type=names, default="auto", show_default=True, help=help
+def reader_option(
+    help: str, flag: str = "--format", into: str = "format_"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the options that say as what TRACES are read: the command gets them as one value,
+    ``into``. ``flag``: another one where ``--format`` says something else.
+    """
+    from annotator.traces.formats import (  # reports have choices, too, and read no traces
+        FORMATS,
+        MAP,
     )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def call(
+            *args: Any, reader: str, map_file: Path | None, agent_name: str | None, **values: Any
+        ) -> Any:
+            if map_file and reader != "auto":
+                raise click.UsageError(f"--map is a format of its own; not with {flag}")
+            chosen = f"{MAP}{map_file.absolute()}" if map_file else reader
+            pattern = f"#{agent_name}" if agent_name else ""
+            return command(*args, **{into: chosen + pattern}, **values)
+
+        names = PluginChoice("readers", ("auto", *FORMATS))
+        for option in (
+            click.option(
+                "--agent-name",
+                metavar="REGEX",
+                help="What of a sender's name is the agent's: the first group, or all it matches.",
+            ),
+            click.option(
+                "--map",
+                "map_file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                metavar="FILE",
+                help="Read records by the keys named in this YAML file (see traces --explain).",
+            ),
+            click.option(
+                flag,
+                "reader",
+                type=names,
+                default="auto",
+                metavar="FORMAT",
+                show_default=True,
+                help=help,
+            ),
+        ):
+            call = option(call)
+        return call
+
+    return decorate

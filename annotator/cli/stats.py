@@ -5,17 +5,18 @@ from pathlib import Path
 import click
 
 from annotator import api
-from annotator.cli.choices import PluginChoice
+from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_notice
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
 from annotator.text import one_line
-from annotator.traces import Unreadable
+from annotator.traces import Unreadable, load_traces
 
 
 @click.command("stats", context_settings={"show_default": True})
 @click.argument("traces", nargs=-1, required=True)
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
+@reader_option("Of TRACES.", "--read-as", "read_as")
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
 @click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
 @click.option(
@@ -25,7 +26,12 @@ from annotator.traces import Unreadable
     help="Draw success by difficulty, too: a .svg, .png or .pdf.",
 )
 def command(
-    traces: tuple[str, ...], format_: str, cluster: str, by: str | None, figure: Path | None
+    traces: tuple[str, ...],
+    format_: str,
+    read_as: str,
+    cluster: str,
+    by: str | None,
+    figure: Path | None,
 ) -> None:
     """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty, and what cooperation retains of it.
@@ -42,7 +48,10 @@ def command(
         click.echo(f"unreadable  {reason}", err=True)
 
     summary = api.summarize(
-        traces, cluster=attributes(cluster), by=by, on_unreadable=list_unreadable
+        load_traces(*traces, format=read_as),
+        cluster=attributes(cluster),
+        by=by,
+        on_unreadable=list_unreadable,
     )
     put(summary.tables, format_)
     if figure:

@@ -11,8 +11,10 @@ import click
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import one_line
+from annotator.text import one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
+from annotator.traces.entries import look_into
+from annotator.traces.problems import Problems
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 
@@ -59,13 +61,20 @@ class _Summary:
 @click.argument("traces", nargs=-1, required=True)
 @reader_option("Read everything as this format. PLUGIN: an installed one, or module:name.")
 @click.option("--list", "listed", is_flag=True, help="Print one line per trace too.")
+@click.option("--explain", is_flag=True, help="Print how each file is read, or a map that may.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines; the summary is the last.")
-def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) -> None:
+def command(
+    traces: tuple[str, ...], format_: str, listed: bool, explain: bool, as_json: bool
+) -> None:
     """Show what TRACES (folders, files, globs, hf://org/name[:split]) hold, and every problem.
 
     All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
     """
-    summary = _Summary()
+    if explain:
+        for line in _explain(traces, format_):
+            say(line)
+        return
+    summary, kinds = _Summary(), Problems()
     for item in read_traces(traces, format_):
         problems = list(_problems(item, summary))
         if isinstance(item, Trace):
@@ -75,16 +84,35 @@ def command(traces: tuple[str, ...], format_: str, listed: bool, as_json: bool) 
             lines = lines if listed or problems else []
         else:
             lines = [_line(item)] if listed and isinstance(item, Trace) else []
-            name = one_line(_name(item), 200)
-            lines += [f"problem  {name}: {one_line(problem)}" for problem in problems]
+            for problem in problems:
+                kinds.add(one_line(_name(item), 200), one_line(problem))
         if not all(say(line) for line in lines):
             return  # nobody reads any more
+    for line in kinds:
+        say(f"problem  {line}")
     total = summary.as_dict()
     say(json.dumps({"summary": total}, ensure_ascii=False) if as_json else _text(summary))
     if not total["traces"]:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if summary.unreadable:
         raise SystemExit(1)
+
+
+def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
+    """Yield how files are read, the alike together; for those that nothing reads, a likely map."""
+    from annotator.traces.mapping import suggest_map
+
+    alike: dict[str, list[str]] = {}
+    for path, reader, document in look_into(traces, format_):
+        text = (
+            f"format {reader}" if reader else f"no format; a map that may:\n{suggest_map(document)}"
+        )
+        alike.setdefault(printable(text), []).append(path)
+    for text, paths in alike.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        yield f"{one_line(paths[0], 200)}{more}: {text}"
+    if not alike:
+        yield "nothing in it can be read as JSON, a table or a run folder: see annotate traces"
 
 
 def _problems(item: Trace | Unreadable | Ignored, summary: _Summary) -> Iterator[str]:

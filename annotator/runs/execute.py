@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,8 +15,9 @@ from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.store import RunDirectory
-from annotator.text import one_line, storable
+from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
+from annotator.traces.problems import Problems
 
 if TYPE_CHECKING:
     from annotator.runs.pilot import Pilot
@@ -61,23 +63,23 @@ class Seen:
     ignored: int = 0
     problems: int = 0
     pending: int = 0  # judgements whose answers come later
-    examples: list[str] = field(default_factory=list)  # the first hundred problems, in words
+    kinds: Problems = field(default_factory=Problems)  # of problems
 
     def add(self, item: Trace | Unreadable) -> None:
         """Count a trace, and keep its problems."""
         self.traces += 1
         if isinstance(item, Unreadable):
             self.unreadable += 1
-            self._note(f"{item.path or item.id}: {item.reason}")
+            self.kinds.add(item.path or item.id, item.reason)
             return
         for problem in item.problems:
             self.problems += 1
-            self._note(f"{item.id}: {problem}")
+            self.kinds.add(item.id, problem)
 
     def ignore(self, item: Ignored) -> None:
         """Count what is no trace."""
         self.ignored += 1
-        self._note(f"{item.path}: {item.reason}")
+        self.kinds.add(item.path, item.reason)
 
     def describe(self, folder: Path | None) -> Iterator[str]:
         """Yield what the user should know of it, a line each; ``folder``: the run's."""
@@ -85,15 +87,11 @@ class Seen:
             yield f"{self.ignored} files or records are not traces and were left out"
         if self.problems:
             yield f"{self.problems} problems in traces that were judged all the same"
-        for example in self.examples[:5]:
-            yield f"  {one_line(example)}"
-        if len(self.examples) > 5:
+        for example in islice(self.kinds, 5):
+            yield f"  {one_line(example, 400)}"
+        if len(self.kinds) > 5:
             place = folder / "run.json" if folder else "the manifest"
-            yield f"  and more: see problems in {place}, or annotate traces"
-
-    def _note(self, text: str) -> None:
-        if len(self.examples) < 100:
-            self.examples.append(storable(text))
+            yield f"  and more kinds: see problems in {place}, or annotate traces"
 
 
 async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation], None]) -> Seen:
@@ -213,7 +211,7 @@ async def carry_out(
             "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
             "ignored": seen.ignored,
-            "problems": seen.examples,
+            "problems": list(islice(seen.kinds, 100)),
         }
         return seen
     except BudgetReached:
@@ -293,14 +291,10 @@ def not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:
 
 def _nothing(traces: Traces, seen: Seen) -> str:
     where = ", ".join(traces.places) or "what was given"
-    if seen.examples:
-        others = seen.unreadable + seen.ignored - 1
-        more = f" (and {others} more like it)" if others else ""
-        return f"no trace could be read in {where}: {seen.examples[0]}{more}"
-    return (
-        f"no traces in {where}: expected CooperBench run folders, or .json or .jsonl files with"
-        " lists of messages"
-    )
+    if seen.kinds:
+        reasons = "; ".join(islice(seen.kinds, 3))
+        return f"no trace could be read in {where}: {reasons}; see annotate traces --explain"
+    return f"no traces in {where}: nothing of the formats that are known lies there"
 
 
 def first_error(

@@ -41,10 +41,11 @@ def are_kinds(items: Iterable[Any]) -> bool:
     ``writer`` and ``editor`` is an agent, beside ``assistant`` it is not known who that is.
     """
     return any(
-        read_word(item.get(key)) == "agent"
+        read_word(word) == "agent" and word.islower()  # in capitals it is a name
         for item in items
         if isinstance(item, dict)
         for key in ("role", "type")
+        if isinstance(word := item.get(key), str)
     )
 
 

@@ -3,6 +3,7 @@
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, islice
@@ -85,6 +86,32 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
             yield reject_duplicate(entry, again) if key in seen else entry
             seen.add(key)
             del entry  # it holds a document, and the next one is about to be read
+
+
+def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield what the first records of each file are: the file, the format that reads it, None if
+    nothing does, and the first document that nothing reads, else the first of all.
+
+    Raises:
+        AnnotatorError: as :func:`entries`.
+    """
+    for place in _places(sources, format):
+        if not isinstance(place, Place) or place.bad_link:
+            continue
+        if place.reader:
+            yield place.path, place.reader.name, None
+            continue
+        with suppress(UnreadableTrace):
+            contents = open_contents(place.path)
+            if isinstance(contents, Document):
+                document = contents.load()
+                listed = isinstance(document, list) and not _find(document, format)
+                documents = document[:_PEEK] if listed else [document]
+            else:
+                documents = [load() for _, _, load in islice(contents.records(), _PEEK)]
+            pairs = [(document, _find(document, format)) for document in documents]
+            for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
+                yield place.path, reader and reader.name, document
 
 
 def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:

@@ -13,7 +13,7 @@ from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.dialects import Dialect
 from annotator.judges.llm.reply import read_dollars, read_usage
-from annotator.judges.llm.settings import read_yaml
+from annotator.yaml_file import read_yaml
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
 _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
@@ -103,7 +103,7 @@ def _price(entry: _PriceEntry, factor: float, source: str) -> Price:
 
 @lru_cache(maxsize=16)
 def _read(path: Path) -> _PriceFile:
-    value = read_yaml(path)
+    value, _ = read_yaml(path)
     if isinstance(value, dict) and "as_of" in value:
         value["as_of"] = str(value["as_of"])  # YAML makes a date of it
     try:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -24,8 +23,8 @@ from annotator.errors import AnnotatorError
 from annotator.judges.base import Mode
 from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
 from annotator.prompts import Considered, Layout
+from annotator.yaml_file import read_yaml
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFAULT_URL = "https://api.openai.com/v1"
 
 # What we set ourselves, or could not read the answer to.
@@ -229,7 +228,7 @@ def read_judge_file(path: Path) -> dict[str, Any]:
     Raises:
         AnnotatorError: the file cannot be read, or has a field that is not known.
     """
-    value = read_yaml(path)
+    value, _ = read_yaml(path)
     if not isinstance(value, dict):
         raise AnnotatorError(f"{path}: expected settings such as model: gpt-5")
     models = value.get("models", [])
@@ -273,20 +272,6 @@ def _options(values: dict[str, Any], where: str) -> Options:
         raise AnnotatorError(where + (f"{name}: {message}" if name else message)) from error
     extra_body, headers = dict(options.extra_body), dict(options.headers)
     return replace(options, extra_body=extra_body, headers=headers)
-
-
-def read_yaml(path: Path) -> Any:
-    """Return the value in a YAML file.
-
-    Raises:
-        AnnotatorError: the file cannot be read, or is no YAML.
-    """
-    try:
-        return yaml.load(path.read_bytes(), _LOADER)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
-        raise AnnotatorError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def is_local(url: str) -> bool:

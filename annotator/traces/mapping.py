@@ -1,0 +1,287 @@
+"""Records that no reader knows, read by a map of their keys that the user writes."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.traces.authors import are_kinds, find_author, have_names, read_word
+from annotator.traces.conversation import Conversation, Utterance, read_parts
+from annotator.traces.document import kind, mapping, text_of, time_of
+from annotator.traces.model import Author, Outcome, Trace
+from annotator.traces.records import (
+    LABELS,
+    parse_inner,
+    read_attributes,
+    read_outcome,
+    record_id,
+    walk_path,
+)
+from annotator.yaml_file import read_yaml
+
+_COMPARISON = re.compile(r"(?P<path>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>.+)")
+_SIGNS = {
+    ">=": lambda left, right: left >= right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    "<": lambda left, right: left < right,
+}
+_TEXTS = ("content", "text", "message", "body", "value", "output", "response", "utterance")
+_SPEAKERS = ("name", "sender", "from", "source", "speaker", "agent", "role", "author", "type")
+
+
+class Map(BaseModel):
+    """The keys of a format, as the file of ``--map`` names them; each is a dotted path.
+
+    ``messages``: the list of messages in a record; without it each record is a message, and
+    ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
+    ``author`` (a role or type), ``recipients``, ``time``, ``kind``. Of a record: ``id``, ``passed``
+    (a path, or a comparison such as ``reward >= 1``), ``patches`` (an object from agents to diffs),
+    ``outcome`` (texts that tell how it ended), ``attributes``. ``authors`` says of senders and
+    roles who they are: agent, human, tool, system.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    messages: str | None = None
+    text: str = "content"
+    sender: str = "sender"
+    author: str | None = None
+    recipients: str | None = None
+    time: str | None = None
+    kind: str | None = None
+    id: str | None = None
+    group_by: str | None = None
+    passed: str | None = None
+    patches: str | None = None
+    outcome: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
+    authors: Mapping[str, Author] = {}
+
+    @field_validator("outcome", "attributes", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class MapReader:
+    """What reads records by a :class:`Map`; ``origin`` names the file and the beginning of its
+    SHA-256, so that a run says by which map it read.
+    """
+
+    name = "map"
+
+    def __init__(self, keys: Map, origin: str) -> None:
+        self.keys = keys
+        self.origin = origin
+
+    def matches(self, document: Any) -> bool:
+        """Whether a document has the messages, or the text of one, where the map says."""
+        if not isinstance(document, dict):
+            return False
+        if self.keys.messages is None:
+            return walk_path(document, self.keys.text) is not None
+        return isinstance(parse_inner(walk_path(document, self.keys.messages)), list)
+
+    def group(self, record: Any) -> str | None:
+        """Return what records of one trace have in common; None where each is a trace."""
+        if self.keys.group_by is not None:
+            return text_of(walk_path(record, self.keys.group_by)) or ""
+        return "" if self.keys.messages is None else None
+
+    def identify(self, document: Any) -> str | None:
+        """Return the record's own id."""
+        if self.keys.id is not None:
+            return text_of(walk_path(document, self.keys.id))
+        return record_id(document)
+
+    def read(self, document: Any, trace_id: str, path: str) -> Trace:
+        """Return the trace of a record, or of the records of a group.
+
+        Raises:
+            UnreadableTrace: a message is no object, or none has a text where the map says.
+        """
+        records = document if isinstance(document, list) else [document]
+        items: list[Any] = []
+        for record in records:
+            items += self._messages(record)
+        chat = self._converse(items)
+        first = records[0] if isinstance(records[0], dict) else {}
+        passed, rule = self._outcome(first)
+        attributes = self._attributes(first, chat)
+        if passed is not None:
+            attributes |= {"passed": passed} | ({} if rule == "passed" else {"outcome_rule": rule})
+        texts = (text_of(walk_path(first, key)) for key in self.keys.outcome)
+        error = "\n".join(text for text in texts if text) or None
+        return chat.trace(
+            self.name,
+            trace_id,
+            path,
+            outcome=Outcome(passed=passed, error=error),
+            attributes=attributes,
+            patches=self._patches(first, chat),
+        )
+
+    def _messages(self, record: Any) -> list[Any]:
+        if self.keys.messages is None:
+            return [record]
+        items = parse_inner(walk_path(record, self.keys.messages))
+        if not isinstance(items, list):
+            raise UnreadableTrace(f"{self.keys.messages}: found {kind(items)}, expected a list")
+        return items
+
+    def _converse(self, items: Sequence[Any]) -> Conversation:
+        keys, chat = self.keys, Conversation()
+        objects = [mapping(item, f"message {n}") for n, item in enumerate(items, 1)]
+        kinds, named = are_kinds(objects), have_names(objects)
+        for item in objects:
+            parts = read_parts(parse_inner(walk_path(item, keys.text)))
+            sender = text_of(walk_path(item, keys.sender)) or ""
+            role = text_of(walk_path(item, keys.author)) if keys.author else None
+            author = keys.authors.get(sender) or keys.authors.get(role or "")
+            if author is None and role is not None:
+                author = read_word(role) or ("agent" if sender else "unknown")
+            if author is None:
+                fields = item if keys.sender in item else {"sender": sender}
+                author = find_author({**fields, "sender": sender}, kinds=kinds, named=named)
+            to = walk_path(item, keys.recipients) if keys.recipients else None
+            names = (text_of(name) for name in (to if isinstance(to, list) else [to]))
+            chat.add(
+                Utterance(
+                    sender,
+                    "tool" if parts.has_result else author,
+                    parts.texts,
+                    tuple(name for name in names if name),
+                    time_of(walk_path(item, keys.time)) if keys.time else None,
+                    text_of(walk_path(item, keys.kind)) if keys.kind else None,
+                    parts.reasoning,
+                    parts.omitted,
+                ),
+                keys.messages or "record",
+            )
+        if items and not any(message.text for message in chat.messages):
+            raise UnreadableTrace(f"no message has a text at {keys.text!r}; see the map")
+        return chat
+
+    def _outcome(self, record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+        rule = self.keys.passed
+        if rule is None:
+            return read_outcome(record)
+        match = _COMPARISON.fullmatch(rule)
+        if match is None:
+            passed, _ = read_outcome({"passed": walk_path(record, rule)})
+            return passed, rule
+        value = walk_path(record, match["path"])
+        wanted: Any = match["value"].strip("'\"")
+        if match["sign"] in ("==", "!="):
+            same = None if value is None else str(value).lower() == str(wanted).lower()
+            return (same if match["sign"] == "==" or same is None else not same), rule
+        try:
+            return _SIGNS[match["sign"]](float(value), float(wanted)), rule
+        except (TypeError, ValueError):
+            return None, rule
+
+    def _attributes(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
+        keys = self.keys
+        if keys.attributes is None:
+            used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
+            taken = {path.split(".")[0] for path in (*used, *keys.outcome) if path}
+            attributes, problems = read_attributes(record, taken)
+        else:
+            chosen = {path: walk_path(record, path) for path in keys.attributes}
+            attributes, problems = read_attributes(chosen)
+        chat.problems += problems
+        return attributes
+
+    def _patches(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, str]:
+        if self.keys.patches is None:
+            return {}
+        value = parse_inner(walk_path(record, self.keys.patches))
+        if isinstance(value, dict):
+            return {agent: text_of(patch) or "" for agent, patch in value.items()}
+        if value is not None:
+            wanted = "expected an object of agents and their diffs"
+            chat.problems.append(f"{self.keys.patches}: found {kind(value)}, {wanted}")
+        return {}
+
+
+def load_map(file: str) -> MapReader:
+    """Return what reads records by the map in a YAML file.
+
+    Raises:
+        AnnotatorError: it cannot be read, or has a key or a value that no map has.
+    """
+    value, data = read_yaml(Path(file))
+    if not isinstance(value, dict):
+        raise AnnotatorError(f"{file}: expected keys such as messages: trace.trajectory")
+    try:
+        keys = Map.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        known = ", ".join(Map.model_fields)
+        unknown = first["type"] == "extra_forbidden"
+        what = f"unknown; known: {known}" if unknown else first["msg"]
+        raise AnnotatorError(f"{file}: {where}: {what}") from error
+    return MapReader(keys, f"{Path(file).name} sha256 {hashlib.sha256(data).hexdigest()[:16]}")
+
+
+def suggest_map(document: Any) -> str:
+    """Return the likeliest map of a document that no reader knows, and the keys that it has, as
+    lines of YAML with comments.
+    """
+    lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
+    lines = [f"# keys: {', '.join(sorted(map(str, document))[:30])}" if document else "# empty"]
+    if lists and _likelihood(lists[0][1]) > 0:
+        path, items = lists[0]
+        lines += [f"messages: {path}"] if path else []
+        lines += _suggest_keys(items[0])
+    elif isinstance(document, dict) and _likelihood([document]) > 0:
+        lines += ["# each record is a message:", *_suggest_keys(document)]
+        group = next((key for key in document if key.endswith("_id")), None)
+        lines.append(f"group_by: {group}" if group else "# group_by: KEY of a conversation")
+    else:
+        lines.append("# nothing in it looks like a list of messages")
+    if isinstance(document, dict):
+        own = next((key for key in document if key == "id" or key.endswith("_id")), None)
+        lines += [f"id: {own}"] if own else []
+        hidden = sorted(LABELS & document.keys())
+        lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
+    return "\n".join(lines)
+
+
+def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:
+    value = parse_inner(value)
+    if isinstance(value, list):
+        return [(path, value)] if value and isinstance(value[0], dict) else []
+    pairs = value.items() if isinstance(value, dict) and path.count(".") < 4 else ()
+    return [
+        found_list
+        for key, inner in pairs
+        for found_list in _find_lists(inner, f"{path}.{key}" if path else key)
+    ]
+
+
+def _likelihood(items: list[Any]) -> int:
+    """Return how much a list looks like messages: 0 for not at all."""
+    first = items[0]
+    texts = any(isinstance(first.get(key), str | list) for key in _TEXTS)
+    speakers = any(isinstance(first.get(key), str) for key in _SPEAKERS)
+    return (2 * texts + speakers) * min(len(items), 100) if texts else 0
+
+
+def _suggest_keys(item: Mapping[str, Any]) -> list[str]:
+    lines = []
+    speaker = next((key for key in _SPEAKERS if isinstance(item.get(key), str)), None)
+    text = next((key for key in _TEXTS if isinstance(item.get(key), str | list)), None)
+    lines += [f"sender: {speaker}"] if speaker else ["# sender: KEY of who speaks"]
+    lines += [f"text: {text}"] if text else []
+    if speaker not in ("role", "type", None):
+        lines += [f"author: {key}" for key in ("role", "type") if isinstance(item.get(key), str)][
+            :1
+        ]
+    return lines
