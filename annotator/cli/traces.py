@@ -14,7 +14,7 @@ from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.entries import look_into
-from annotator.traces.problems import Problems
+from annotator.traces.problems import ProblemKinds
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 
@@ -74,7 +74,7 @@ def command(
         for line in _explain(traces, format_):
             say(line)
         return
-    summary, kinds = _Summary(), Problems()
+    summary, kinds = _Summary(), ProblemKinds()
     for item in read_traces(traces, format_):
         problems = list(_problems(item, summary))
         if isinstance(item, Trace):

@@ -17,7 +17,7 @@ from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
-from annotator.traces.problems import Problems
+from annotator.traces.problems import ProblemKinds
 
 if TYPE_CHECKING:
     from annotator.runs.pilot import Pilot
@@ -63,7 +63,7 @@ class Seen:
     ignored: int = 0
     problems: int = 0
     pending: int = 0  # judgements whose answers come later
-    kinds: Problems = field(default_factory=Problems)  # of problems
+    kinds: ProblemKinds = field(default_factory=ProblemKinds)  # of problems
 
     def add(self, item: Trace | Unreadable) -> None:
         """Count a trace, and keep its problems."""

@@ -74,7 +74,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class JsonLines:
     """A file of JSON documents, each on a line."""
 
     path: str
@@ -126,7 +126,7 @@ class Rows:
             yield n, 0, partial(itself, row)
 
 
-Contents = Document | Lines | Rows
+Contents = Document | JsonLines | Rows
 
 
 def open_contents(path: str) -> Contents:
@@ -161,7 +161,7 @@ def open_contents(path: str) -> Contents:
     if not first:
         raise UnreadableTrace(f"{name}: empty file")
     if _are_lines(first, second, suffix in _LINES):
-        return Lines(path, name, encoding is None and not _is_compressed(head_of(path)))
+        return JsonLines(path, name, encoding is None and not _is_compressed(head_of(path)))
     return Document(path)
 
 
@@ -181,7 +181,7 @@ def _is_json(text: str, *, containers: bool = False) -> bool:
 
 
 @lru_cache(maxsize=4)
-def make_seekable(path: str, stamp: tuple[int, int] | None) -> Lines:
+def make_seekable(path: str, stamp: tuple[int, int] | None) -> JsonLines:
     """Return the records of a file with this stamp as lines that are found by their byte; those of
     tables and compressed files as a temporary copy, which goes when nothing needs it any more.
 
@@ -189,17 +189,13 @@ def make_seekable(path: str, stamp: tuple[int, int] | None) -> Lines:
         UnreadableTrace, AnnotatorError: as its records.
     """
     contents = open_contents(path)
-    if isinstance(contents, Lines) and contents.seekable:
+    if isinstance(contents, JsonLines) and contents.seekable:
         return contents
     if isinstance(contents, Document):
-        value = contents.load()
-        rows: Iterable[Any] = value if isinstance(value, list) else [value]
-        records: Iterable[Record] = ((n, 0, partial(itself, row)) for n, row in enumerate(rows, 1))
-    else:
-        records = contents.records()
+        raise UnreadableTrace(f"{Path(path).name}: one document, no records")
     copy = tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="ascii")  # noqa: SIM115
     name, line = Path(path).name, 1
-    for number, _, load in records:
+    for number, _, load in contents.records():
         try:
             value = json.dumps(load(), default=_as_json)
         except UnreadableTrace:
@@ -207,7 +203,7 @@ def make_seekable(path: str, stamp: tuple[int, int] | None) -> Lines:
         copy.write("\n" * (number - line) + value)
         line = number
     copy.flush()
-    return Lines(copy.name, name, keeps=copy)
+    return JsonLines(copy.name, name, keeps=copy)
 
 
 def _as_json(value: Any) -> Any:
@@ -264,7 +260,9 @@ def _explain(name: str, rows: Iterable[Any]) -> Iterator[Any]:
     """Yield what there is; what libraries raise in between is UnreadableTrace."""
     try:
         yield from rows
-    except (ValueError, OSError, EOFError, KeyError, NotImplementedError, ImportError) as error:
+    except UnreadableTrace:
+        raise
+    except Exception as error:  # of three libraries, on files of strangers
         reason = " ".join(str(error).split())[:300]
         raise UnreadableTrace(f"{name}: cannot be read: {reason}") from error
 

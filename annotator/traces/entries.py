@@ -16,6 +16,7 @@ from annotator.traces.contents import (
     HUB,
     Contents,
     Document,
+    JsonLines,
     Record,
     itself,
     make_seekable,
@@ -130,6 +131,7 @@ def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
         if spot.place.reader:
             spot = Spot(look_again(spot.place))
         if spot.places is not None:
+            path = f"{spot.place.path}:{spot.places[0]}" if spot.key else spot.place.path
             return _read_group(spot, trace_id, path, format)
         entries = _in_place(spot.place, format, spot)
         entry = next(islice(entries, max(spot.item - 1, 0), None), None)
@@ -199,7 +201,7 @@ def _in_file(spot: Spot, contents: Contents, format: str) -> Iterator[Entry | Un
     listed = chain(seen, listed)
     del seen
     if reader is not None:
-        yield from _groups(spot, listed, reader, format)
+        yield from _groups(spot, reader, format)
         return
     n = 0
     for n, offset, load in listed:
@@ -267,8 +269,7 @@ def _in_document(
             return
         items = _split(reader, document)
         if items and _group(reader, items[0]) is not None:
-            rows = [(n, 0, partial(itself, item)) for n, item in enumerate(items, 1)]
-            yield from _groups(spot, rows, reader, format)
+            yield from _groups(spot, reader, format)
             return
     except UnreadableTrace as error:
         yield Unreadable(place_id or fallback, path, str(error))
@@ -295,9 +296,24 @@ def _describe(document: Any, format: str) -> str:
     return f"not a trace: {kind(document)}{keys}, {lacks}; see annotate traces --explain"
 
 
-def _groups(
-    spot: Spot, records: Iterable[Record], reader: Any, format: str
-) -> Iterator[Entry | Unreadable | Ignored]:
+@lru_cache(maxsize=2)  # the traces of a file are asked for one after another
+def _hold(
+    path: str, stamp: tuple[int, int] | None, reader: Any, format: str
+) -> list[Any] | JsonLines:
+    """Return the records of a file, to be found again by their number or byte: those of one
+    document in memory, as the document was; all others on disk. Raises UnreadableTrace.
+    """
+    contents = open_contents(path)
+    if not isinstance(contents, Document):
+        return make_seekable(path, stamp)
+    value = contents.load()
+    listed = isinstance(value, list) and not _find(value, format)
+    return [
+        item for document in (value if listed else [value]) for item in _split(reader, document)
+    ]
+
+
+def _groups(spot: Spot, reader: Any, format: str) -> Iterator[Entry | Unreadable | Ignored]:
     """Yield the traces that the records of a file make up, in the order in which they begin.
 
     What is kept is where the records of each lie, 16 bytes a record, however far apart they are.
@@ -306,9 +322,11 @@ def _groups(
     places: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
     total = 0
-    for n, offset, load in records:
+    held = _hold(place.path, spot.stamp or _stamp(place), reader, format)
+    for n, offset, load in _records_of(held):
         try:
-            keys = {reader.group(item) for item in _split(reader, load())}
+            items = [load()] if isinstance(held, list) else _split(reader, load())
+            keys = {_group(reader, item) for item in items}
         except UnreadableTrace as error:
             broken.append((n, str(error)))
             continue
@@ -339,16 +357,23 @@ def _groups(
         yield Entry(trace_id, path, at, partial(_read_group, at, trace_id, path, format, problem))
 
 
+def _records_of(held: list[Any] | JsonLines) -> Iterable[Record]:
+    if isinstance(held, JsonLines):
+        return held.records()
+    return ((n, 0, partial(itself, item)) for n, item in enumerate(held, 1))
+
+
 def _read_group(
     spot: Spot, trace_id: str, path: str, format: str, problem: str = ""
 ) -> Trace | Unreadable:
     """Read a trace of many records, which may lie apart; ``problem``: what is wrong beside them."""
     try:
-        lines = make_seekable(spot.place.path, spot.stamp or _stamp(spot.place))
+        reader = spot.reader
+        held = _hold(spot.place.path, spot.stamp or _stamp(spot.place), reader, format)
         pairs = zip((spot.places or ())[::2], (spot.places or ())[1::2], strict=True)
-        reader, chosen = spot.reader, []
+        chosen: list[Any] = []
         for n, offset in pairs:
-            items = _split(reader, lines.at(n, offset))
+            items = [held[n - 1]] if isinstance(held, list) else _split(reader, held.at(n, offset))
             chosen += [item for item in items if not spot.key or _group(reader, item) == spot.key]
     except UnreadableTrace as error:
         return Unreadable(trace_id, path, str(error))

@@ -247,8 +247,8 @@ def suggest_map(document: Any) -> str:
     else:
         lines.append("# nothing in it looks like a list of messages")
     if isinstance(document, dict):
-        own = next((key for key in document if key == "id" or key.endswith("_id")), None)
-        lines += [f"id: {own}"] if own else []
+        key = next((key for key in document if key == "id" or key.endswith("_id")), None)
+        lines += [f"id: {key}"] if key else []
         hidden = sorted(LABELS & document.keys())
         lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
     return "\n".join(lines)

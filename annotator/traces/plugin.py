@@ -18,12 +18,19 @@ _STEPS = TypeAdapter(dict[str, tuple[Step, ...]], config=_CHECKED)
 _TASKS = TypeAdapter(dict[str, str])
 
 
+def _name(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value if value is None else storable(value)
+    raise TypeError(f"expected a text or None, found {type(value).__name__}")
+
+
 class PluginReader:
     """A reader that is not ours: whatever it raises makes the document unreadable, no more.
 
     It has ``matches(document)``, whether a JSON document is of its format, and
     ``read(document, trace_id, path)``, which returns the :class:`Trace` with this id or raises
-    :class:`UnreadableTrace`.
+    :class:`UnreadableTrace`. It may have ``split``, ``group`` and ``identify``, as in
+    :mod:`annotator.traces.formats`.
 
     Raises:
         AnnotatorError: it lacks one of the two.
@@ -32,6 +39,15 @@ class PluginReader:
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
+        self.split = self._optional("split", list)
+        self.group = self._optional("group", _name)
+        self.identify = self._optional("identify", _name)
+
+    def _optional(self, member: str, check: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
+        theirs = getattr(self._reader, member, None)
+        if theirs is None:
+            return None
+        return lambda value: self._call(lambda: check(theirs(value)))
 
     def matches(self, document: Any) -> bool:
         """Whether the reader says that a document is its own; raises UnreadableTrace."""

@@ -1,4 +1,4 @@
-"""Problems with traces, grouped: a sentence for each kind, and how often it occurs."""
+"""ProblemKinds with traces, grouped: a sentence for each kind, and how often it occurs."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _MOST_KINDS = 1_000
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*\.[a-zA-Z]{2,8}\b|\d+")
 
 
-class Problems:
+class ProblemKinds:
     """Kinds of problems in the order in which they were met, each with its first example. Memory is
     bounded: what comes after a thousand kinds is counted as one.
     """

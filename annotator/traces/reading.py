@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from annotator.errors import UnreadableTrace
-from annotator.traces.contents import Lines, is_on_lines
+from annotator.traces.contents import JsonLines, is_on_lines
 from annotator.traces.entries import Entry, entries
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Place, Unreadable, places
@@ -50,7 +50,7 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
         for place in () if source.startswith("hf://") else places(source, format):
             if isinstance(place, Place) and place.reader is None and is_on_lines(place.path):
                 with suppress(UnreadableTrace):
-                    total += sum(1 for _ in Lines(place.path, "", seekable=False).records())
+                    total += sum(1 for _ in JsonLines(place.path, "", seekable=False).records())
             elif not isinstance(place, Ignored):
                 total += 1
     return total

@@ -1,4 +1,4 @@
-"""Plug-ins for annotator: a reader of chats, a judge of echoes, a report format."""
+"""Plug-ins for annotator: readers of chats and rooms, a judge of echoes, a report format."""
 
 from annotator import Claim, Message, Quote, Trace, Verdict
 
@@ -11,6 +11,18 @@ class Chat:
         chat = enumerate(document["chat"], 1)
         messages = tuple(Message(n, speaker, (), text) for n, (speaker, text) in chat)
         return Trace(trace_id, "chat", path, messages)
+
+
+class Rooms:
+    def matches(self, record):
+        return isinstance(record, dict) and {"room", "nick", "line"} <= record.keys()
+
+    def group(self, record):
+        return record["room"]
+
+    def read(self, records, trace_id, path):
+        messages = tuple(Message(n, r["nick"], (), r["line"]) for n, r in enumerate(records, 1))
+        return Trace(trace_id, "rooms", path, messages)
 
 
 class Echo:

@@ -94,6 +94,18 @@ def test_the_example_package_reads_judges_and_reports(tmp_path: Path, site: Path
     assert 'plugin was "annotator-example 0.1.0", is now "annotator-example 0.2.0"' in resumed.err
 
 
+def test_records_of_a_reader_from_outside_are_grouped(tmp_path: Path, site: Path) -> None:
+    lines = [("a", "ann", "Hello."), ("b", "bob", "Who is there?"), ("a", "cy", "Hi.")]
+    records = (json.dumps(dict(zip(("room", "nick", "line"), line, strict=True))) for line in lines)
+    (tmp_path / "rooms.jsonl").write_text("\n".join(records))
+    done = annotate(tmp_path, site, "traces", "rooms.jsonl", "--format", "rooms", "--list")
+    assert done.code == 0, done.out
+    assert [line.split()[:4] for line in done.out.splitlines()[:2]] == [
+        ["a", "rooms", "2", "agents"],
+        ["b", "rooms", "1", "agents"],
+    ]
+
+
 def test_the_page_shows_the_example_package() -> None:
     page = (ROOT / "docs" / "plugins.md").read_text()
     for language, file in (("toml", "pyproject.toml"), ("python", "annotator_example.py")):

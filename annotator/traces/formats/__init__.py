@@ -90,5 +90,5 @@ def _choose(format: str) -> Readers:
 
 def identify(reader: Any, document: Any) -> str | None:
     """Return the id that a document gives its trace, if it has one."""
-    own = getattr(reader, "identify", None)
-    return record_id(document) if own is None else own(document)
+    identifies = getattr(reader, "identify", None)
+    return record_id(document) if identifies is None else identifies(document)

@@ -1,0 +1,53 @@
+"""YAML of strangers: read, or refused in words; never a traceback, a crash or an endless read."""
+
+import os
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.yaml_file import read_yaml
+
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: !!int ''", "not valid YAML"),
+        ("a: !!float ''", "not valid YAML"),
+        ("a: !!timestamp x", "not valid YAML"),
+        ("a: !!binary '\u00e9'", "not valid YAML"),
+        ("? {a: 1}\n: 2\n", "not valid YAML"),
+        ("[" * 50_000, "nested more than 50 deep at line 1"),
+        ("- " * 60 + "x", "nested more than 50 deep"),
+        (BOMB, "more than 100000 values"),
+        ("a: &a [*a]", "stands for nothing, or for itself"),
+        ("a: *b", "stands for nothing"),
+        ("a: 1\na: 2\n", "'a' twice"),
+        ("#" * 1_000_001, "larger than 1 MB"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_refused(tmp_path, text, reason):
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(AnnotatorError) as error:
+        read_yaml(file)
+    assert str(error.value).startswith(f"{file}: ")
+    assert reason in str(error.value)
+
+
+def test_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "missing", "."):
+        with pytest.raises(AnnotatorError):
+            read_yaml(tmp_path / name)
+
+
+def test_aliases_of_a_sensible_size_are_followed(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("a: &a {x: 1}\nb: [*a, *a]\n")
+    assert read_yaml(file)[0] == {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}]}

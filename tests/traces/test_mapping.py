@@ -1,0 +1,156 @@
+"""Records of anybody, read by a map; and what the command suggests for them."""
+
+import json
+
+import pytest
+
+from annotator.errors import AnnotatorError
+from annotator.traces import read_traces
+from annotator.traces.mapping import suggest_map
+
+RECORD = {
+    "run": {"uid": "r-7"},
+    "trace": {
+        "trajectory": [
+            {"source": "Planner", "body": "Take the till", "at": 5, "to": "Coder"},
+            {"source": "Coder", "body": "Done"},
+            {"source": "shell", "body": "3 tests passed"},
+            {"source": "ann", "body": "Thank you"},
+        ]
+    },
+    "reward": 0.5,
+    "model": "m-1",
+    "config": {"k": 1},
+    "diffs": {"Coder": "+++ till"},
+    "log": "1 test failed",
+}
+MAP = """
+messages: trace.trajectory
+sender: source
+text: body
+time: at
+recipients: to
+id: run.uid
+passed: reward >= 1
+patches: diffs
+outcome: log
+authors: {shell: tool, ann: human}
+"""
+
+
+@pytest.fixture
+def mapped(tmp_path, write):
+    """Return a function that reads records by a map: the traces, as they come."""
+
+    def read(records, map_text=MAP, pattern=""):
+        (tmp_path / "map.yaml").write_text(map_text)
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        folder = write("in", **{"records.jsonl": lines})
+        return list(read_traces([str(folder)], f"map:{tmp_path}/map.yaml{pattern}"))
+
+    return read
+
+
+def test_record(mapped):
+    (trace,) = mapped([RECORD])
+    assert (trace.id, trace.format) == ("r-7", "map")
+    assert [(m.sender, m.author, m.text, m.time, m.recipients) for m in trace.messages] == [
+        ("Planner", "agent", "Take the till", 5.0, ("Coder",)),
+        ("Coder", "agent", "Done", None, ()),
+        ("shell", "tool", "3 tests passed", None, ()),
+        ("ann", "human", "Thank you", None, ()),
+    ]
+    assert trace.agents == ("Coder", "Planner")  # who handed in a patch comes first
+    assert (trace.outcome.passed, trace.outcome.reports) == (False, ("1 test failed",))
+    assert dict(trace.patches) == {"Coder": "+++ till"}
+    assert trace.attributes == {"model": "m-1", "passed": False, "outcome_rule": "reward >= 1"} | {
+        "reward": 0.5
+    }
+    assert trace.problems == ("not scalar, left out: config",)
+
+
+@pytest.mark.parametrize(
+    ("rule", "record", "passed"),
+    [
+        ("reward >= 1", {"reward": 1}, True),
+        ("reward >= 1", {"reward": "0.9"}, False),
+        ("reward >= 1", {"reward": None}, None),
+        ("reward > 0.5", {"reward": 0.6}, True),
+        ("loss <= 2", {"loss": 3}, False),
+        ("end == done", {"end": "done"}, True),
+        ("end == done", {"end": "died"}, False),
+        ("end != died", {"end": "died"}, False),
+        ("end != died", {}, None),
+        ("info.ok", {"info": {"ok": True}}, True),
+        ("info.ok", {"info": {"ok": "no"}}, None),
+    ],
+)
+def test_outcome(mapped, rule, record, passed):
+    talk = [{"sender": "a", "content": "x"}]
+    (trace,) = mapped([{"talk": talk, **record}], f"messages: talk\npassed: {rule}\n")
+    assert trace.outcome.passed is passed
+
+
+def test_messages_in_a_text_of_json(mapped):
+    inner = json.dumps({"steps": [{"sender": "a", "content": "x"}]})
+    (trace,) = mapped([{"trace": inner}], "messages: trace.steps\n")
+    assert trace.messages[0].text == "x"
+
+
+def test_flat_messages_are_grouped(mapped):
+    rows = [
+        {"chat": "c1", "who": "a", "line": "1"},
+        {"chat": "c2", "who": "b", "line": "2"},
+        {"chat": "c1", "who": "c", "line": "3"},
+    ]
+    traces = mapped(rows, "sender: who\ntext: line\ngroup_by: chat\n")
+    assert [(item.id, [m.text for m in item.messages]) for item in traces] == [
+        ("c1", ["1", "3"]),
+        ("c2", ["2"]),
+    ]
+
+
+def test_names_of_agents(mapped):
+    talk = [{"sender": "Boss (to Bob)", "content": "x"}, {"sender": "Bob v2", "content": "y"}]
+    (trace,) = mapped([{"talk": talk}], "messages: talk\n", r"#^\w+")
+    assert trace.agents == ("Boss", "Bob")
+
+
+def test_a_map_that_finds_no_text_is_told_so(mapped):
+    (item,) = mapped([{"talk": [{"sender": "a", "content": "x"}]}], "messages: talk\ntext: body\n")
+    assert item.reason == "no message has a text at 'body'; see the map"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mesages: x\n", "mesages: unknown; known: messages, text, sender"),
+        ("- x\n", "expected keys such as messages"),
+        ("authors: {a: robot}\n", "authors.a: Input should be 'agent', 'human', 'tool'"),
+        ("messages: [\n", "not valid YAML"),
+    ],
+)
+def test_wrong_map(mapped, text, reason):
+    with pytest.raises(AnnotatorError, match=r"map\.yaml: ") as error:
+        mapped([RECORD], text)
+    assert reason in str(error.value)
+
+
+def test_wrong_pattern(mapped):
+    with pytest.raises(AnnotatorError, match="not a pattern"):
+        mapped([RECORD], MAP, "#(")
+
+
+def test_the_suggested_map_reads_the_records(mapped):
+    record = {"id": "x", "data": {"turns": [{"agent": "a", "text": "hi"}]}, "labels": ["C1"]}
+    text = suggest_map(record)
+    assert "messages: data.turns" in text
+    assert "labels of people" in text
+    (trace,) = mapped([record], text)
+    assert [(m.sender, m.text) for m in trace.messages] == [("a", "hi")]
+    assert "C1" not in str(trace)
+
+
+@pytest.mark.parametrize("value", [{}, {"a": 1}, {"a": []}, {"a": [1]}, {"a": [{}]}])
+def test_nothing_to_suggest(value):
+    assert "nothing in it looks like a list of messages" in suggest_map(value)
