@@ -223,9 +223,9 @@ def load_map(file: str) -> MapReader:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        known = ", ".join(Map.model_fields)
+        fields = ", ".join(Map.model_fields)
         unknown = first["type"] == "extra_forbidden"
-        what = f"unknown; known: {known}" if unknown else first["msg"]
+        what = f"unknown; known: {fields}" if unknown else first["msg"]
         raise AnnotatorError(f"{file}: {where}: {what}") from error
     return MapReader(keys, f"{Path(file).name} sha256 {hashlib.sha256(data).hexdigest()[:16]}")
 
