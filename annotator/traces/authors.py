@@ -78,6 +78,7 @@ def have_names(items: Iterable[Any]) -> bool:
     speakers = [
         text_of(item.get("name"))
         for item in items
-        if isinstance(item, dict) and read_word(item.get("role")) in ("agent", "human")
+        if isinstance(item, dict)
+        and read_word(item.get("role") or item.get("type")) in ("agent", "human")
     ]
     return bool(speakers) and all(speakers)

@@ -18,9 +18,16 @@ _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
 _EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
-_CALLS = {"tool_use", "function_call", "tool_call", "server_tool_use", "mcp_call"}
-_RESULTS = {"tool_result", "function_call_output", "tool_response", "mcp_tool_result"}
+_CALLS = {"tool_use", "function_call", "tool_call", "server_tool_use", "mcp_call"} | {
+    *("custom_tool_call", "local_shell_call", "web_search_call", "file_search_call"),
+    *("computer_call", "code_interpreter_call", "image_generation_call", "tool-call"),
+}
+_RESULTS = {"tool_result", "function_call_output", "tool_response", "mcp_tool_result"} | {
+    *("custom_tool_call_output", "local_shell_call_output", "computer_call_output"),
+    *("tool_call_response", "web_search_tool_result", "tool-result", "tool_output"),
+}
 _THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
+_ITEMS = _CALLS | _RESULTS | _THOUGHTS
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 
@@ -143,6 +150,8 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
     """
     parts = _read_parts(fields)
     author = find_author(fields, kinds=kinds, named=named)
+    if fields.get("type") in _CALLS and "role" not in fields:
+        author = "agent"
     if parts.has_result or fields.get("tool_call_id") or fields.get("tool_use_id"):
         author = "tool"
     return Utterance(
@@ -252,6 +261,8 @@ def read_parts(content: Any) -> Parts:
 
 def _read_parts(fields: Mapping[str, Any]) -> Parts:
     content = _first(fields, (*_TEXT, "parts"), (None, "", []))
+    if fields.get("type") in _ITEMS and "role" not in fields:
+        return read_parts(fields)  # an item that is a part by itself
     if isinstance(content, str) and "tool_calls" not in fields:  # as most are
         parts = Parts([storable(content)])
     else:
@@ -262,7 +273,9 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     calls = fields.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):
-            parts.texts += call_texts(call.get("function", call))
+            function = call.get("function", call)
+            named = call | {"name": function}  # Inspect's
+            parts.texts += call_texts(named if isinstance(function, str) else function)
     if isinstance(call := fields.get("function_call"), dict):
         parts.texts += call_texts(call)
     parts.texts = [text for text in parts.texts if text]
@@ -287,7 +300,7 @@ def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
     for key in ("functionCall", "functionResponse"):
         if isinstance(call := part.get(key), dict):
             yield from call_texts(call | {"arguments": call.get("args", call.get("response"))})
-    for key in ("text", "refusal", "output", "content"):
+    for key in ("text", "refusal", "output", "content", "result", "response"):
         value = part.get(key)
         text = text_of(value)
         if text:
@@ -301,7 +314,9 @@ def call_texts(call: Any) -> list[str]:
     """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
     if not isinstance(call, dict):
         return []
-    arguments = next((call[key] for key in ("arguments", "input", "args") if key in call), None)
+    keys = ("arguments", "input", "args", "action", "query", "queries", "code")
+    arguments = next((call[key] for key in keys if call.get(key) is not None), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return [text for text in (text_of(call.get("name")), text_of(arguments)) if text]
+    tool = text_of(call.get("name")) or text_of(call.get("type"))
+    return [text for text in (tool, text_of(arguments)) if text]

@@ -23,12 +23,38 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.plugins import is_plugin, load_plugin, plugin_names
-from annotator.traces.formats import cooperbench, cooperbench_export, generic
+from annotator.traces.formats import (
+    api_logs,
+    atif,
+    autogen,
+    claude_code,
+    codex,
+    cooperbench,
+    cooperbench_export,
+    crewai,
+    generic,
+    google_adk,
+    inspect_log,
+    langchain,
+    magentic_one,
+    mast,
+    openhands,
+    openhands_events,
+    opentelemetry,
+    pydantic_ai,
+    span_exports,
+    swe_agent,
+    tau,
+)
 from annotator.traces.records import record_id
 
 # The first that recognises its own wins. A new format is one file and one name here, or a plug-in.
-FOLDER_FORMATS: tuple[Any, ...] = (cooperbench,)
-DOCUMENT_FORMATS: tuple[Any, ...] = (cooperbench_export, generic)
+FOLDER_FORMATS: tuple[Any, ...] = (cooperbench, openhands_events)
+DOCUMENT_FORMATS: tuple[Any, ...] = (
+    *(cooperbench_export, mast, magentic_one, tau, swe_agent, openhands, atif, inspect_log),
+    *(claude_code, codex, opentelemetry, span_exports),
+    *(autogen, langchain, pydantic_ai, google_adk, crewai, api_logs, generic),
+)
 FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
 
 MAP = "map:"

@@ -10,7 +10,10 @@ from annotator.traces.records import describe_outcome, read_attributes, record_i
 
 name = "generic"
 
-_LISTS = ("messages", "conversation", "conversations", "history", "chat_history", "trajectory")
+_LISTS = (
+    *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
+    *("contents", "turns", "dialogue", "chat"),
+)
 _CONVERSATION = ("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id")
 
 

@@ -1,0 +1,70 @@
+"""Sessions ("rollouts") of the Codex CLI: JSON lines, a file is a session.
+
+Looked at: rollout files of 2025 (``session_meta``, ``response_item``, ``event_msg``,
+``turn_context``). Only response items are what was said; events repeat them for the screen.
+"""
+
+from collections import Counter
+from typing import Any
+
+from annotator.traces.conversation import Conversation, read_message
+from annotator.traces.document import text_of, time_of
+from annotator.traces.model import Trace
+
+name = "codex"
+
+_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
+_REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
+    *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content"),
+}
+_NOT_TYPED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions")
+
+
+def matches(record: Any) -> bool:
+    """Whether a record is a line of such a session."""
+    return (
+        isinstance(record, dict)
+        and record.get("type") in ("session_meta", "response_item", "event_msg", "turn_context")
+        and isinstance(record.get("payload"), dict)
+    )
+
+
+def group(record: Any) -> str | None:
+    """Return "": all lines of a file are one session."""
+    return ""
+
+
+def read(records: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a session's lines."""
+    chat = Conversation()
+    others: Counter[str] = Counter()
+    attributes: dict[str, Any] = {}
+    for record in records if isinstance(records, list) else [records]:
+        payload = record.get("payload") if isinstance(record, dict) else None
+        kind = record.get("type") if isinstance(payload, dict) else None
+        if not isinstance(payload, dict) or kind not in _TYPES:
+            others[text_of(kind) or "unknown"] += 1
+        elif kind == "response_item":
+            chat.add(_read(payload, time_of(record.get("timestamp"))), "session")
+        elif kind == "event_msg":
+            event = text_of(payload.get("type")) or "unknown"
+            others.update([f"event {event}"] if event not in _REPEATS else [])
+        else:
+            for key in ("model", "cli_version", "originator"):
+                if text := text_of(payload.get(key)):
+                    attributes[key] = text
+    for kind, n in others.items():
+        chat.problems.append(f"{n} lines of type {kind} left out: no messages")
+    return chat.trace(name, trace_id, path, attributes=attributes)
+
+
+def _read(payload: dict[str, Any], time: float | None) -> Any:
+    from dataclasses import replace
+
+    said_so = read_message({**payload, "name": None} if "role" in payload else payload, True, False)
+    first = next(iter(said_so.pieces), "").lstrip()
+    if said_so.author == "agent":
+        return replace(said_so, sender="assistant", time=time)
+    if said_so.author == "human" and first.startswith(_NOT_TYPED):
+        return replace(said_so, sender="system", author="system", time=time)
+    return replace(said_so, time=time)

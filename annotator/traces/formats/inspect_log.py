@@ -1,0 +1,85 @@
+"""Logs of Inspect, JSON or ``.eval``: each epoch of each sample is a trace.
+
+Looked at: logs of inspect_ai 0.3. The first message of a user is the sample's input. A scorer's
+``C`` or ``I``, 1 or 0, tells the outcome, if all scorers agree; explanations can be quoted.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.traces.conversation import read_chat
+from annotator.traces.document import kind, text_of
+from annotator.traces.model import Feature, Outcome, Trace
+from annotator.traces.records import walk_path
+
+name = "inspect"
+
+_PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": False} | {
+    "true": True,
+    "false": False,
+}
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a log."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("eval"), dict)
+        and ("samples" in document or "status" in document)
+    )
+
+
+def split(document: Any) -> Iterator[Any]:
+    """Yield the samples, each with what the log says of all."""
+    samples = document.get("samples")
+    for sample in samples if isinstance(samples, list) else []:
+        yield {"eval": document["eval"], "sample": sample}
+
+
+def identify(item: Any) -> str | None:
+    """Return the sample's id and its epoch."""
+    sample = item.get("sample") if isinstance(item, dict) else None
+    if not isinstance(sample, dict) or (sample_id := text_of(sample.get("id"))) is None:
+        return None
+    return f"{sample_id}/{text_of(sample.get('epoch')) or 1}"
+
+
+def read(item: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of a sample.
+
+    Raises:
+        UnreadableTrace: it is no object, or has no list of messages.
+    """
+    sample, about = item["sample"], item["eval"]
+    if not isinstance(sample, dict):
+        raise UnreadableTrace(f"sample: found {kind(sample)}, expected an object")
+    items = sample.get("messages")
+    if not isinstance(items, list):
+        raise UnreadableTrace(f"messages: found {kind(items)}, expected a list")
+    chat = read_chat(items, "messages")
+    features = tuple(_scores(sample.get("scores")))
+    results = {feature.passed for feature in features}
+    passed = results.pop() if len(results) == 1 else None
+    error = sample.get("error")
+    message = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
+    attributes = {
+        "model": text_of(about.get("model")),
+        "task": text_of(about.get("task")),
+        "dataset": text_of(walk_path(about, "dataset.name")),
+        "epoch": sample.get("epoch") if isinstance(sample.get("epoch"), int) else None,
+        "passed": passed,
+    }
+    if passed is not None:
+        attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
+    outcome = Outcome(passed=passed, features=features, error=message)
+    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+
+
+def _scores(scores: Any) -> Iterator[Feature]:
+    for scorer, score in scores.items() if isinstance(scores, dict) else ():
+        fields = score if isinstance(score, dict) else {"value": score}
+        value = fields.get("value")
+        word = str(value).lower() if isinstance(value, bool) else text_of(value) or ""
+        explanation = text_of(fields.get("explanation")) or ""
+        yield Feature(scorer, passed=_PASSED.get(word), output=explanation)

@@ -1,0 +1,64 @@
+"""Records of the MAST data set (MAD), and of AG2 runs in the same form.
+
+Looked at: the records of arXiv 2503.13657 and of its followers. ``trace_id`` repeats over
+frameworks and models, so that the id is ``mas_name/llm_name/benchmark_name/trace_id``. A
+``trajectory`` is a list of messages, or the log of a framework as one text, of which nobody can
+tell who wrote what: one message of an unknown author. Modes are labels of people.
+"""
+
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation, Utterance, read_chat
+from annotator.traces.document import kind, text_of
+from annotator.traces.model import Message, Trace
+from annotator.traces.records import parse_inner, read_attributes
+
+name = "mast"
+
+_ID = ("mas_name", "llm_name", "benchmark_name", "trace_id")
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is such a record."""
+    return isinstance(document, dict) and "mas_name" in document and "trace" in document
+
+
+def identify(document: Any) -> str | None:
+    """Return the id, of all that tells one record from another."""
+    parts = [text for key in _ID if (text := text_of(document.get(key)))]
+    return "/".join(parts) if text_of(document.get("trace_id")) else None
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace.
+
+    Raises:
+        UnreadableTrace: there is no trajectory in it.
+    """
+    inner = parse_inner(document["trace"])
+    held = parse_inner(inner.get("trajectory")) if isinstance(inner, dict) else inner
+    problem = inner.get("problem_statement") if isinstance(inner, dict) else None
+    statement = problem[0] if isinstance(problem, list) and problem else problem
+    if isinstance(held, list):
+        chat = read_chat(held, "trajectory")
+        chat.messages = [_mark_task(message, text_of(statement)) for message in chat.messages]
+    elif text := text_of(held):
+        chat = Conversation()
+        chat.add(Utterance(text_of(document["mas_name"]) or "log", "unknown", [text]), "trajectory")
+    else:
+        raise UnreadableTrace(f"trace: trajectory: found {kind(held)}, expected messages or a text")
+    attributes, problems = read_attributes(document, ("trace",))
+    chat.problems += problems
+    names = {"mas_name": "framework", "llm_name": "model", "benchmark_name": "benchmark"}
+    attributes = {names.get(key, key): value for key, value in attributes.items()}
+    return chat.trace(name, trace_id, path, attributes=attributes)
+
+
+def _mark_task(message: Message, statement: str | None) -> Message:
+    """Return the first message as the harness's, where it only repeats the task."""
+    if message.n > 1 or not statement or message.text.strip() != statement.strip():
+        return message
+    from dataclasses import replace
+
+    return replace(message, author="system", recipients=(message.sender,), sender="task")

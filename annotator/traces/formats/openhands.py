@@ -1,0 +1,109 @@
+"""OpenHands: ``output.jsonl`` of evaluations, and lists of events.
+
+Looked at: OpenHands 0.x (``source``, ``action`` or ``observation``, ``message``, ``args``,
+``content``) and its evaluation outputs (``instance_id``, ``history``, ``test_result``). An
+observation is the environment's, whoever is named as its source.
+"""
+
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.traces.conversation import Conversation, Utterance, call_texts, read_time
+from annotator.traces.document import kind, mapping, text_of
+from annotator.traces.model import Outcome, Trace
+from annotator.traces.records import read_attributes, read_outcome, walk_path
+
+name = "openhands"
+
+_NOT_SAID = {"null", "change_agent_state", "agent_state_changed", "recall"}
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a line of an evaluation's output, or a list of events."""
+    if isinstance(document, dict):
+        history = document.get("history")
+        return "instance_id" in document and isinstance(history, list) and _are_events(history)
+    return isinstance(document, list) and _are_events(document)
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace.
+
+    Raises:
+        UnreadableTrace: an event is no object, or there is none.
+    """
+    record = document if isinstance(document, dict) else {"history": document}
+    chat = converse(record["history"])
+    attributes, problems = read_attributes(
+        record, ("history", "instance_id", "test_result", "instruction", "metrics", "instance")
+    )
+    chat.problems += problems
+    model = walk_path(record, "metadata.llm_config.model")
+    attributes |= {"model": model} if isinstance(model, str) else {}
+    passed, rule = read_outcome({**record, **_result(record)})
+    attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"} if rule else {}
+    patch = text_of(walk_path(record, "test_result.git_patch"))
+    return chat.trace(
+        name,
+        trace_id,
+        path,
+        outcome=Outcome(passed=passed, error=text_of(record.get("error"))),
+        attributes=attributes,
+        patches={"agent": patch} if patch else {},
+    )
+
+
+def _result(record: dict[str, Any]) -> dict[str, Any]:
+    for key in ("test_result.report", "test_result.result", "report"):
+        if isinstance(report := walk_path(record, key), dict):
+            return report
+    return {}
+
+
+def _are_events(items: list[Any]) -> bool:
+    first = items[0][0] if items and isinstance(items[0], list) and items[0] else items[:1]
+    first = first[0] if isinstance(first, list) and first else first
+    return (
+        isinstance(first, dict)
+        and "source" in first
+        and bool({"action", "observation"} & first.keys())
+    )
+
+
+def converse(events: list[Any]) -> Conversation:
+    """Return what the events of a session say; raises UnreadableTrace as :func:`read`."""
+    chat = Conversation()
+    for n, item in enumerate(events, 1):
+        pair = item if isinstance(item, list) else [item]  # older: an action and what came of it
+        for event in pair:
+            utterance = _read(mapping(event, f"event {n}"))
+            if utterance is not None:
+                chat.add(utterance, "events")
+    if not events:
+        raise UnreadableTrace(f"history: found {kind(events)} without events")
+    return chat
+
+
+def _read(event: dict[str, Any]) -> Utterance | None:
+    time = read_time(event)
+    if (seen := text_of(event.get("observation"))) is not None:
+        text = text_of(event.get("content"))
+        return Utterance("environment", "tool", [text], time=time, kind=seen) if text else None
+    action, arguments = text_of(event.get("action")) or "", event.get("args")
+    fields = arguments if isinstance(arguments, dict) else {}
+    if action in _NOT_SAID:
+        return None
+    source = text_of(event.get("source")) or ""
+    thought = text_of(fields.get("thought")) or ""
+    if action in ("message", "system"):
+        texts = [text_of(fields.get("content")) or text_of(event.get("message")) or ""]
+    else:
+        call = {key: value for key, value in fields.items() if key != "thought"}
+        texts = call_texts({"name": action, "arguments": call})
+    if action == "system" or source == "environment":
+        return Utterance("system", "system", texts, time=time)
+    if source == "user":
+        return Utterance("user", "human", texts, time=time)
+    if source == "agent":
+        return Utterance("agent", "agent", texts, time=time, reasoning=[thought])
+    return Utterance(source, "unknown", texts, time=time)

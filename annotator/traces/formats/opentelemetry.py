@@ -1,0 +1,241 @@
+"""Spans of OpenTelemetry in OTLP's JSON, one document or lines, those of a trace by ``traceId``.
+
+Looked at: OTLP/JSON 1.x (ids in hex, attributes as lists of ``key`` and ``value``; also in snake
+case), the semantic conventions for GenAI up to 1.37 (``gen_ai.input.messages`` and its kin, as
+attributes or in events, and the older events for each message), OpenInference
+(``llm.input_messages.0.message.content``, ``openinference.span.kind``) and OpenLLMetry
+(``gen_ai.prompt.0.content``).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from annotator.traces.document import text_of
+from annotator.traces.formats.spans import Role, Span, converse, find_messages
+from annotator.traces.model import Trace
+from annotator.traces.records import parse_inner
+
+name = "opentelemetry"
+
+_ROLES: Mapping[str, Role] = {
+    **dict.fromkeys(("agent", "invoke_agent", "create_agent", "workflow"), "agent"),
+    **dict.fromkeys(("llm", "chat", "text_completion", "generate_content", "completion"), "model"),
+    **dict.fromkeys(("tool", "execute_tool"), "tool"),
+}
+_OPERATIONS = (
+    *("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"),
+    "llm.request.type",
+)
+
+
+def matches(document: Any) -> bool:
+    """Whether a document holds spans of resources, or is a span by itself."""
+    if not isinstance(document, dict):
+        return False
+    return bool({"resourceSpans", "resource_spans"} & document.keys()) or _is_span(document)
+
+
+def split(document: Any) -> Iterator[Any]:
+    """Yield the spans."""
+    if _is_span(document):
+        yield document
+        return
+    for resource in _list(document, "resourceSpans", "resource_spans"):
+        for scope in _list(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+            yield from (span for span in _list(scope, "spans") if isinstance(span, dict))
+
+
+def group(span: Any) -> str | None:
+    """Return the trace that a span belongs to."""
+    return text_of(_get(span, "traceId", "trace_id")) or ""
+
+
+def read(spans: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of its spans."""
+    items = spans if isinstance(spans, list) else [spans]
+    read_spans = [_read(item) for item in items if isinstance(item, dict)]
+    return converse(read_spans, name, trace_id, path)
+
+
+def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the attributes of a span say, flat or nested, in the words of :class:`Span`:
+    ``role``, ``agent``, ``name`` of a tool, ``model``, ``told`` and ``said``.
+    """
+    tree = _nest(fields)
+    kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "")
+    role: Role = _ROLES.get(kind, "other")
+    told = _messages(tree, ("gen_ai.system_instructions", "gen_ai.input.messages"))
+    told = told or _messages(tree, ("llm.input_messages", "gen_ai.prompt"))
+    said = _messages(tree, ("gen_ai.output.messages",))
+    said = said or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
+    if role == "tool":
+        said = [_first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")]
+        told = []
+    elif role in ("agent", "model") and not (told or said):
+        told = find_messages(_first(tree, "input.value", "traceloop.entity.input"))
+        said = find_messages(_first(tree, "output.value", "traceloop.entity.output"))
+    agent = text_of(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
+    return {
+        "role": "model" if role == "other" and said else role,
+        "agent": agent,
+        "name": text_of(_first(tree, "gen_ai.tool.name", "tool.name")),
+        "model": text_of(
+            _first(tree, "gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+        ),
+        "told": told,
+        "said": [item for item in said if item not in (None, "")],
+    }
+
+
+def _read(item: Mapping[str, Any]) -> Span:
+    fields = _attributes(item)
+    messages: dict[str, list[Any]] = {"told": [], "said": []}
+    for event in _list(item, "events"):
+        inner = _attributes(event) if isinstance(event, dict) else {}
+        title = text_of(_get(event, "name")) or ""
+        if title.startswith("gen_ai.client."):
+            fields |= inner
+        elif title.startswith(("gen_ai.", "gen_ai.choice")) and title.endswith(
+            (".message", ".choice")
+        ):
+            side = "said" if title == "gen_ai.choice" else "told"
+            messages[side].append(_event_message(title, inner))
+    span = read_fields(fields)
+    if messages["told"] or messages["said"]:
+        span |= messages
+        span["role"] = "model"
+    status = _get(item, "status")
+    failed = isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR")
+    title = text_of(item.get("name")) or ""
+    return Span(
+        id=text_of(_get(item, "spanId", "span_id")) or "",
+        parent=text_of(_get(item, "parentSpanId", "parent_span_id")),
+        begin=_seconds(_get(item, "startTimeUnixNano", "start_time_unix_nano")),
+        end=_seconds(_get(item, "endTimeUnixNano", "end_time_unix_nano")),
+        error=text_of(status.get("message")) if failed else None,
+        **{**span, "name": span["name"] or title},
+    )
+
+
+def _event_message(title: str, fields: Mapping[str, Any]) -> Any:
+    """Return the message of an event of the older conventions."""
+    role = title.split(".")[1]
+    body = fields.get("message") or fields.get("gen_ai.event.content") or fields
+    body = parse_inner(body)
+    message = body if isinstance(body, dict) else {"content": body}
+    return {"role": "assistant" if role == "choice" else role, **message}
+
+
+def _messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
+    messages: list[Any] = []
+    for key in keys:
+        value = parse_inner(_first(tree, key))
+        if isinstance(value, dict):
+            value = [value[n] for n in sorted(value, key=lambda n: (len(n), n))]
+        for item in value if isinstance(value, list) else [value] if value else []:
+            item = item["message"] if isinstance(item, dict) and "message" in item else item
+            if key == "gen_ai.system_instructions":
+                text = item.get("content") if isinstance(item, dict) else item
+                item = {"role": "system", "content": text}
+            messages.append(_flatten(item))
+    return messages
+
+
+def _flatten(message: Any) -> Any:
+    """Return a message whose contents and calls stand as chat APIs write them."""
+    if not isinstance(message, dict):
+        return message
+    calls = message.get("tool_calls")
+    if isinstance(calls, dict):
+        calls = [calls[n] for n in sorted(calls)]
+    if isinstance(calls, list):
+        flat = [call.get("tool_call", call) if isinstance(call, dict) else call for call in calls]
+        message = {**message, "tool_calls": flat}
+    contents = message.get("contents")
+    if isinstance(contents, dict):
+        parts = [contents[n] for n in sorted(contents)]
+        inner = [part.get("message_content", part) for part in parts if isinstance(part, dict)]
+        message = {**message, "content": inner}
+    return message
+
+
+def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flat attributes as objects in objects, those with JSON text parsed where needed."""
+    tree: dict[str, Any] = {}
+    for key, value in fields.items():
+        *parents, last = key.split(".")
+        at = tree
+        for parent in parents:
+            inner = at.get(parent)
+            if not isinstance(inner, dict):
+                inner = at[parent] = {}
+            at = inner
+        if not isinstance(at.get(last), dict) or isinstance(value, dict):
+            at[last] = value
+    return tree
+
+
+def _first(tree: Mapping[str, Any], *paths: str) -> Any:
+    for path in paths:
+        at: Any = tree
+        for key in path.split("."):
+            at = at.get(key) if isinstance(at, dict) else None
+        if at not in (None, "", {}, []):
+            return at
+    return None
+
+
+def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a span's or an event's attributes as an object."""
+    value = item.get("attributes")
+    if isinstance(value, dict):
+        return dict(value)
+    pairs = value if isinstance(value, list) else []
+    return {
+        key: _value(pair.get("value"))
+        for pair in pairs
+        if isinstance(pair, dict) and (key := text_of(pair.get("key")))
+    }
+
+
+def _value(value: Any) -> Any:
+    """Return what an AnyValue holds."""
+    if not isinstance(value, dict):
+        return value
+    for kind in ("stringValue", "string_value", "boolValue", "bool_value"):
+        if kind in value:
+            return value[kind]
+    for kind in ("intValue", "int_value", "doubleValue", "double_value"):
+        if kind in value:
+            return json.loads(text_of(value[kind]) or "null")
+    for kind in ("arrayValue", "array_value"):
+        if kind in value:
+            return [_value(item) for item in _list(value[kind], "values")]
+    for kind in ("kvlistValue", "kvlist_value"):
+        if kind in value:
+            pairs = _list(value[kind], "values")
+            return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs}
+    return None
+
+
+def _is_span(item: Any) -> bool:
+    ids = {"traceId", "trace_id"} & item.keys() and {"spanId", "span_id"} & item.keys()
+    times = {"startTimeUnixNano", "start_time_unix_nano"} & item.keys()
+    return bool(ids and times)
+
+
+def _get(item: Any, *keys: str) -> Any:
+    return (
+        next((item[key] for key in keys if key in item), None) if isinstance(item, dict) else None
+    )
+
+
+def _list(item: Any, *keys: str) -> list[Any]:
+    value = _get(item, *keys)
+    return [inner for inner in value if isinstance(inner, dict)] if isinstance(value, list) else []
+
+
+def _seconds(value: Any) -> float | None:
+    text = text_of(value)
+    return int(text) / 1e9 if text and text.isdecimal() and len(text) < 25 else None

@@ -1,0 +1,65 @@
+"""Message histories of pydantic-ai: requests and responses, each of parts.
+
+Looked at: pydantic-ai 1.x (`ModelMessagesTypeAdapter.dump_python`).
+"""
+
+from typing import Any
+
+from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts
+from annotator.traces.document import mapping, text_of, time_of
+from annotator.traces.model import Author, Trace
+
+name = "pydantic-ai"
+
+_AUTHORS: dict[str, Author] = {
+    "system-prompt": "system",
+    "user-prompt": "human",
+    "tool-return": "tool",
+    "builtin-tool-return": "tool",
+    "retry-prompt": "tool",
+    "text": "agent",
+    "tool-call": "agent",
+    "builtin-tool-call": "agent",
+    "thinking": "agent",
+}
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a list of requests and responses."""
+    first = document[0] if isinstance(document, list) and document else None
+    return (
+        isinstance(first, dict)
+        and first.get("kind") in ("request", "response")
+        and isinstance(first.get("parts"), list)
+    )
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace; raises UnreadableTrace for what is no message."""
+    chat = Conversation()
+    model = None
+    for n, item in enumerate(document, 1):
+        fields = mapping(item, f"message {n}")
+        model = text_of(fields.get("model_name")) or model
+        parts = fields.get("parts")
+        for part in parts if isinstance(parts, list) else []:
+            chat.add(
+                _read(mapping(part, f"message {n}: part"), fields.get("timestamp")), "messages"
+            )
+    return chat.trace(name, trace_id, path, attributes={"model": model} if model else {})
+
+
+def _read(part: dict[str, Any], time: Any) -> Utterance:
+    kind = text_of(part.get("part_kind")) or ""
+    author = _AUTHORS.get(kind, "unknown")
+    at = time_of(part.get("timestamp", time))
+    sender = {"agent": "assistant", "human": "user"}.get(author, author)
+    if author == "tool":
+        sender = text_of(part.get("tool_name")) or "tool"
+    if kind == "thinking":
+        return Utterance(sender, author, time=at, reasoning=[text_of(part.get("content")) or ""])
+    if kind.endswith("tool-call"):
+        call = {"name": part.get("tool_name"), "arguments": part.get("args")}
+        return Utterance(sender, author, call_texts(call), time=at)
+    parts = read_parts(part.get("content"))
+    return Utterance(sender, author, parts.texts, time=at, omitted=parts.omitted)

@@ -1,0 +1,199 @@
+"""Spans as observability tools export them: LangSmith, Langfuse, Phoenix, Weave, openai-agents.
+
+Looked at: langsmith 0.4 (runs), Langfuse's API (traces with ``observations``; observations),
+Arize Phoenix (spans as JSON and as rows with dotted columns), Weave (calls), openai-agents
+(`Span.export`). They differ in the names of the same things: one table below.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.traces.document import text_of, time_of
+from annotator.traces.formats.opentelemetry import read_fields
+from annotator.traces.formats.spans import Role, Span, converse, find_messages
+from annotator.traces.model import Trace
+from annotator.traces.records import walk_path
+
+name = "span-export"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The paths of a tool's names; ``marks``: the keys by which a record is known as its own."""
+
+    marks: tuple[str, ...]
+    trace: str
+    id: str
+    parent: str
+    kind: str
+    begin: str
+    end: str
+    told: str
+    said: str
+    model: str
+    error: str
+
+
+_DIALECTS = {
+    "langsmith": Dialect(
+        ("run_type", "trace_id", "inputs"),
+        *("trace_id", "id", "parent_run_id", "run_type", "start_time", "end_time"),
+        *("inputs", "outputs", "extra.metadata.ls_model_name", "error"),
+    ),
+    "langfuse": Dialect(
+        ("traceId", "type", "startTime"),
+        *("traceId", "id", "parentObservationId", "type", "startTime", "endTime"),
+        *("input", "output", "model", "statusMessage"),
+    ),
+    "phoenix": Dialect(
+        ("context", "span_kind", "attributes"),
+        *(
+            "context.trace_id",
+            "context.span_id",
+            "parent_id",
+            "span_kind",
+            "start_time",
+            "end_time",
+        ),
+        *("attributes.input.value", "attributes.output.value"),
+        *("attributes.llm.model_name", "status_message"),
+    ),
+    "phoenix-rows": Dialect(
+        ("context.trace_id", "context.span_id", "span_kind"),
+        *(
+            "context.trace_id",
+            "context.span_id",
+            "parent_id",
+            "span_kind",
+            "start_time",
+            "end_time",
+        ),
+        *("attributes.input.value", "attributes.output.value"),
+        *("attributes.llm.model_name", "status_message"),
+    ),
+    "weave": Dialect(
+        ("op_name", "trace_id", "inputs"),
+        *("trace_id", "id", "parent_id", "op_name", "started_at", "ended_at"),
+        *("inputs", "output", "inputs.model", "exception"),
+    ),
+    "openai-agents": Dialect(
+        ("span_data", "trace_id"),
+        *("trace_id", "id", "parent_id", "span_data.type", "started_at", "ended_at"),
+        *("span_data.input", "span_data.output", "span_data.model", "error.message"),
+    ),
+}
+_ROLES: Mapping[str, Role] = {
+    **dict.fromkeys(("llm", "generation", "response", "chat_model"), "model"),
+    **dict.fromkeys(("tool", "function", "retriever"), "tool"),
+    "agent": "agent",
+}
+_NO_SPAN = {"trace"}  # openai-agents: what the trace itself is called
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a span of one of these tools, or a trace with its observations."""
+    if not isinstance(document, dict):
+        return False
+    if isinstance(items := document.get("observations"), list):
+        return any(isinstance(item, dict) and "startTime" in item for item in items)
+    return _dialect(document) is not None or document.get("object") == "trace"
+
+
+def split(document: Any) -> Iterator[Any]:
+    """Yield the spans."""
+    items = document.get("observations")
+    if not isinstance(items, list):
+        yield document
+        return
+    for item in items:
+        if isinstance(item, dict):
+            yield {"traceId": document.get("id"), **item}
+
+
+def group(span: Any) -> str | None:
+    """Return the trace that a span belongs to."""
+    dialect = _dialect(span)
+    if dialect is None:
+        return text_of(span.get("id")) or "" if isinstance(span, dict) else ""
+    return text_of(walk_path(span, dialect.trace)) or ""
+
+
+def read(spans: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace of its spans; raises UnreadableTrace if there is none."""
+    items = spans if isinstance(spans, list) else [spans]
+    pairs = [(item, dialect) for item in items if (dialect := _dialect(item))]
+    if not pairs:
+        raise UnreadableTrace("no span in it")
+    return converse((_read(*pair) for pair in pairs), name, trace_id, path)
+
+
+def _dialect(item: Any) -> Dialect | None:
+    if not isinstance(item, dict):
+        return None
+    return next(
+        (each for each in _DIALECTS.values() if all(mark in item for mark in each.marks)), None
+    )
+
+
+def _read(item: Mapping[str, Any], keys: Dialect) -> Span:
+    kind = (text_of(walk_path(item, keys.kind)) or "").lower()
+    title = text_of(item.get("name")) or text_of(walk_path(item, "span_data.name")) or ""
+    role = _ROLES.get(kind, "other")
+    if keys.kind == "op_name":
+        role = _weave_role(kind)
+        title = title or kind.rpartition("/")[2].partition(":")[0]
+    told, said = walk_path(item, keys.told), walk_path(item, keys.said)
+    response = walk_path(item, "span_data.response")
+    if isinstance(response, dict):
+        said = said or response.get("output")
+    values: dict[str, Any] = {
+        "role": role,
+        "agent": title if role == "agent" else text_of(walk_path(item, "metadata.agent_name")),
+        "model": text_of(walk_path(item, keys.model)),
+        "told": find_messages(told),
+        "said": [_result(said)] if role == "tool" else find_messages(said),
+        "name": title,
+    }
+    if keys.told.startswith("attributes."):
+        values |= _phoenix(item, values)
+    return Span(
+        id=text_of(walk_path(item, keys.id)) or "",
+        parent=text_of(walk_path(item, keys.parent)),
+        begin=time_of(walk_path(item, keys.begin)),
+        end=time_of(walk_path(item, keys.end)),
+        error=text_of(walk_path(item, keys.error)) or None,
+        **values,
+    )
+
+
+def _phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return what the attributes of a span of Phoenix's say, over what is read without them."""
+    nested = item.get("attributes")
+    fields = {key.removeprefix("attributes."): value for key, value in item.items()}
+    fields = dict(nested) if isinstance(nested, dict) else fields
+    fields["openinference.span.kind"] = item.get("span_kind")
+    told = read_fields(fields)
+    return {key: value for key, value in told.items() if value and key != "role"} | {
+        "name": told["name"] or values["name"]
+    }
+
+
+def _weave_role(kind: str) -> Role:
+    names = ("chat.completions", "messages.create", "responses.create", "completion", "generate")
+    if any(word in kind for word in names):
+        return "model"
+    return "tool" if "tool" in kind else "agent" if "agent" in kind else "other"
+
+
+def _result(value: Any) -> Any:
+    """Return a tool's result as text."""
+    if isinstance(value, str) or value is None:
+        return value
+    import json
+
+    if isinstance(value, dict):
+        inner = next((value[key] for key in ("output", "content", "result") if key in value), value)
+        return _result(inner) if inner is not value else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,69 @@
+"""Results of tau-bench and tau2-bench: simulations of a customer, an agent and its tools.
+
+Looked at: tau-bench's results (a list of ``{task_id, trial, reward, traj}``) and tau2's
+(``{"simulations": [...]}``). The customer is played by a model: a human by role, which the
+attribute ``user`` says. The reward tells the outcome: 1 is passed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.traces.conversation import read_chat
+from annotator.traces.document import kind, text_of
+from annotator.traces.model import Trace
+from annotator.traces.records import describe_outcome, read_attributes, walk_path
+
+name = "tau-bench"
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is a simulation, or tau2's results."""
+    if not isinstance(document, dict):
+        return False
+    if isinstance(document.get("simulations"), list):
+        return True
+    return "task_id" in document and ("traj" in document or "reward_info" in document)
+
+
+def split(document: Any) -> Iterator[Any]:
+    """Yield the simulations, each with what the results say of all."""
+    simulations = document.get("simulations")
+    if not isinstance(simulations, list):
+        yield document
+        return
+    told = {
+        "model": walk_path(document, "info.agent_info.llm"),
+        "domain": walk_path(document, "info.environment_info.domain_name"),
+    }
+    for simulation in simulations:
+        yield {**told, **simulation} if isinstance(simulation, dict) else simulation
+
+
+def identify(document: Any) -> str | None:
+    """Return the task and the trial."""
+    if not isinstance(document, dict):
+        return None
+    parts = (text_of(document.get(key)) for key in ("task_id", "trial"))
+    return "/".join(part for part in parts if part) or None
+
+
+def read(document: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace.
+
+    Raises:
+        UnreadableTrace: a simulation is no object, or has no messages.
+    """
+    fields = document if isinstance(document, dict) else {}
+    key = "traj" if "traj" in fields else "messages"
+    items = fields.get(key)
+    if not isinstance(items, list):
+        raise UnreadableTrace(f"{key}: found {kind(items)}, expected a list of messages")
+    chat = read_chat(items, key)
+    reward = fields.get("reward", walk_path(fields, "reward_info.reward"))
+    record = {name: value for name, value in fields.items() if name not in (key, "ticks", "id")}
+    attributes, problems = read_attributes(record, ("info", "reward_info"))
+    chat.problems += problems
+    attributes = {"user": "simulated", "task": text_of(fields.get("task_id")), **attributes}
+    outcome, attributes = describe_outcome({"reward": reward}, attributes)
+    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
