@@ -20,6 +20,7 @@ _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("toolresult", "toolresponse", "toolmessage", "functionmessage"), "tool"),
     **dict.fromkeys(("functioncalloutput", "functionresponse", "functionresult"), "tool"),
     **dict.fromkeys(("tooloutput", "tooluseresult", "env", "terminal", "computer"), "tool"),
+    **dict.fromkeys(("computerterminal", "codeexecutor", "executor", "shell"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
 }
 _KEYS = ("role", "type", "from", "source", "sender", "sender_id", "name")
@@ -52,10 +53,11 @@ def are_kinds(items: Iterable[Any]) -> bool:
 def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Author:
     """Return who wrote a message.
 
-    A role (else a type, else the sender) that is a word for a kind decides. A ``user`` with a name
-    is an agent where ``named``: every participant of such a chat has the role of a user or of an
-    assistant and a name of its own. A sender that is no such word is the name of an agent; a role
-    that is none is one, unless roles are ``kinds``.
+    A role (else a type, else the sender) that is a word for a kind decides. Where all are
+    ``named``, the name decides of users and assistants: every participant of such a chat has one of
+    these roles and a name of its own, an agent's unless it is a word for a person or a tool. A
+    sender that is no such word is the name of an agent; a role that is none is one, unless roles
+    are ``kinds``.
     """
     word = None
     for key in _KEYS:
@@ -63,7 +65,7 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
             break
         if key == "role" and text_of(fields.get(key)):
             return "unknown" if kinds else "agent"
-    if word == "human" and named and (name := text_of(fields.get("name"))):
+    if word in ("agent", "human") and named and (name := text_of(fields.get("name"))):
         return read_word(name) or "agent"
     if word is None:
         speaks = any(text_of(fields.get(key)) for key in _KEYS if key != "type")

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ SAVED = frozenset(("dataset_info.json", "state.json"))
 _COMPRESSED = (".gz", ".zst")
 _LINES = (".jsonl", ".ndjson")
 _HEAD = 4096
+_ZSTD = 93  # a method of compression in archives
 _ROWS = 64  # rows of a table in memory at a time
 
 Record = tuple[int, int, Callable[[], Any]]
@@ -311,8 +313,25 @@ def _archive_documents(path: str) -> Iterator[Any]:
         if not heads:
             reason = "a zip archive that is no Inspect log: unpack it"
             raise UnreadableTrace(f"{Path(path).name}: {reason}")
-        log = parse(decode(archive.read(heads[0])), heads[0])
+        log = parse(decode(_read_member(archive, heads[0])), heads[0])
         for name in names:
             if name.startswith("samples/") and name.endswith(".json"):
-                sample = parse(decode(archive.read(name)), name)
+                sample = parse(decode(_read_member(archive, name)), name)
                 yield {**log, "samples": [sample]} if isinstance(log, dict) else sample
+
+
+def _read_member(archive: Any, name: str) -> bytes:
+    """Return a member of an archive, also one in zstd, which newer versions of Inspect write and
+    Python reads from 3.14 on.
+    """
+    info = archive.getinfo(name)
+    if info.compress_type != _ZSTD:
+        return bytes(archive.read(info))
+    import pyarrow as pa
+
+    with open_file(archive.filename) as file:
+        file.seek(info.header_offset + 26)  # the lengths of name and extra field, before both
+        name_size, extra_size = struct.unpack("<HH", file.read(4))
+        file.seek(name_size + extra_size, os.SEEK_CUR)
+        packed = pa.BufferReader(file.read(info.compress_size))
+    return bytes(pa.input_stream(packed, compression="zstd").read())

@@ -11,7 +11,7 @@ from annotator.traces.authors import are_kinds, find_author, have_names, read_wo
 from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 
-_SENDER = ("from", "sender", "sender_id", "source", "name", "role", "type")
+_SENDER = ("from", "sender", "sender_id", "name", "role", "source", "type")
 _TEXT = ("message", "content", "text", "value")
 _RECIPIENT = ("to", "recipient", "recipients", "recipient_id")
 _TIME = ("timestamp", "time", "created_at")
@@ -27,6 +27,7 @@ _RESULTS = {"tool_result", "function_call_output", "tool_response", "mcp_tool_re
     *("tool_call_response", "web_search_tool_result", "tool-result", "tool_output"),
 }
 _THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
+_GEMINI_RESULTS = ("functionResponse", "function_response")
 _ITEMS = _CALLS | _RESULTS | _THOUGHTS
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
@@ -150,12 +151,14 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
     """
     parts = _read_parts(fields)
     author = find_author(fields, kinds=kinds, named=named)
-    if fields.get("type") in _CALLS and "role" not in fields:
-        author = "agent"
+    sender = _first_text(fields, _SENDER) or ""
+    if _is_item(fields):  # a name in it is that of the tool
+        result = fields["type"] in _RESULTS
+        author, sender = ("tool", sender) if result else ("agent", "assistant")
     if parts.has_result or fields.get("tool_call_id") or fields.get("tool_use_id"):
-        author = "tool"
+        author, sender = "tool", "tool" if read_word(sender) == "human" else sender
     return Utterance(
-        sender=_first_text(fields, _SENDER) or "",
+        sender=sender,
         author=author,
         pieces=parts.texts,
         recipients=_recipients(fields),
@@ -164,6 +167,11 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
         reasoning=parts.reasoning,
         omitted=parts.omitted,
     )
+
+
+def _is_item(fields: Mapping[str, Any]) -> bool:
+    """Whether a message is an item of the Responses API that is a part by itself."""
+    return "role" not in fields and text_of(fields.get("type")) in _ITEMS
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -241,7 +249,7 @@ class Parts:
 
     def _add_object(self, part: Mapping[str, Any]) -> None:
         type_ = text_of(part.get("type")) or ""
-        self.has_result |= type_ in _RESULTS or "functionResponse" in part
+        self.has_result |= type_ in _RESULTS or any(part.get(key) for key in _GEMINI_RESULTS)
         if type_ in _THOUGHTS or part.get("thought") is True:
             self.reasoning += _thought_texts(part)
             return
@@ -261,8 +269,8 @@ def read_parts(content: Any) -> Parts:
 
 def _read_parts(fields: Mapping[str, Any]) -> Parts:
     content = _first(fields, (*_TEXT, "parts"), (None, "", []))
-    if fields.get("type") in _ITEMS and "role" not in fields:
-        return read_parts(fields)  # an item that is a part by itself
+    if _is_item(fields):
+        return read_parts(fields)
     if isinstance(content, str) and "tool_calls" not in fields:  # as most are
         parts = Parts([storable(content)])
     else:
@@ -297,7 +305,7 @@ def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
     if type_ in _CALLS:
         yield from call_texts(part)
         return
-    for key in ("functionCall", "functionResponse"):
+    for key in ("functionCall", "function_call", *_GEMINI_RESULTS):
         if isinstance(call := part.get(key), dict):
             yield from call_texts(call | {"arguments": call.get("args", call.get("response"))})
     for key in ("text", "refusal", "output", "content", "result", "response"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import UnreadableTrace
+from annotator.plugins import describe
 from annotator.text import count, storable
 from annotator.traces.contents import (
     HUB,
@@ -404,6 +405,8 @@ def _read(read: Callable[[], Trace], trace_id: str, path: str, format: str) -> T
         return Unreadable(trace_id, path, str(error))
     except RecursionError:
         return Unreadable(trace_id, path, "nested too deeply to be read")
+    except Exception as error:  # a reader's own mistake costs this trace and no other
+        return Unreadable(trace_id, path, f"its reader failed: {describe(error)}; please report it")
 
 
 def rename_agents(trace: Trace, chosen: Readers) -> Trace:

@@ -10,6 +10,7 @@ from annotator.traces.model import Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
 _RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+_LONG = 1_000  # characters of a text that is no attribute to group by
 # What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
 LABELS = frozenset(
     (
@@ -64,12 +65,14 @@ def read_attributes(
             problems.append(f"{where}{name}: a label of people, kept from judges and labellers")
         elif isinstance(value, float) and not math.isfinite(value):
             problems.append(f"{where}{name} is {value}, left out")
+        elif isinstance(value, str) and len(value) > _LONG:
+            nested.append(name)
         elif value is None or isinstance(value, bool | int | float | str):
             attributes[name] = storable(value) if isinstance(value, str) else value
         elif value:
             nested.append(name)
     if nested:
-        problems.append(f"{where}not scalar, left out: {', '.join(sorted(nested)[:12])}")
+        problems.append(f"{where}not short scalars, left out: {', '.join(sorted(nested)[:12])}")
     return attributes, tuple(problems)
 
 

@@ -118,7 +118,7 @@ def test_magentic_traces(shared_data):
     found = list(read_traces([str(shared_data / "agentrx" / "traces")]))
     traces = [one for one in found if isinstance(one, Trace)]
     assert len(traces) == 58
-    assert {one.format for one in traces} == {"generic"}
+    assert {one.format for one in traces} == {"magentic-one"}
     for one in traces:
         given = load(Path(one.path))
         assert len(one.messages) == len(given), one.id
@@ -127,3 +127,36 @@ def test_magentic_traces(shared_data):
     assert [one.reason.partition(": ")[2] for one in found if isinstance(one, Unreadable)] == [
         "empty file"
     ]
+
+
+def test_magentic_one(shared_data):
+    """AgentRx's traces: every item a message, the human no agent, names without what they say."""
+    folder = shared_data / "agentrx" / "traces"
+    items = {
+        path.name: load(path) for path in folder.glob("*.json") if isinstance(load(path), list)
+    }
+    traces = {item.id: item for item in read_traces([str(folder)]) if isinstance(item, Trace)}
+    assert {name: len(trace.messages) for name, trace in traces.items()} == {
+        name: len(value) for name, value in items.items()
+    }
+    for name, trace in traces.items():
+        roles = [item["role"] for item in items[name]]
+        humans = [n for n, role in enumerate(roles, 1) if role == "human"]
+        assert [m.n for m in trace.messages if m.author == "human"] == humans
+        names = {role.partition(" (")[0] for role in roles} - {"human", "ComputerTerminal"}
+        assert set(trace.agents) == names
+    assert len(traces) == 58
+
+
+def test_ag2_records(shared_data):
+    folder = shared_data / "ag2_mast"
+    records = [record for path in folder.glob("raw*.json") for record in load(path)]
+    talks = {r["trace_id"]: json.loads(r["trace"])["trajectory"] for r in records}
+    traces = [item for item in read_traces([str(folder)]) if isinstance(item, Trace)]
+    assert {t.attributes["trace_id"]: len(t.messages) for t in traces} == {
+        key: len(talk) for key, talk in talks.items()
+    }
+    assert {trace.agents for trace in traces} <= {
+        tuple(dict.fromkeys(item["name"] for item in talk[1:])) for talk in talks.values()
+    }
+    assert [m.author for trace in traces for m in trace.messages[:1]] == ["system"] * 40

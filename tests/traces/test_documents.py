@@ -340,7 +340,7 @@ def test_attributes(write, trace):
     assert (one.outcome.passed, one.outcome.merge) == (False, "conflicts")
     assert one.problems == (
         "attributes: loss is nan, left out",
-        "attributes: not scalar, left out: tags",
+        "attributes: not short scalars, left out: tags",
     )
 
 

@@ -66,7 +66,7 @@ def test_record(mapped):
     assert trace.attributes == {"model": "m-1", "passed": False, "outcome_rule": "reward >= 1"} | {
         "reward": 0.5
     }
-    assert trace.problems == ("not scalar, left out: config",)
+    assert trace.problems == ("not short scalars, left out: config",)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from annotator.traces.records import read_attributes, record_id
 name = "api-log"
 
 _OBJECTS = {"chat.completion", "response", "realtime.response"}
+_CONTENTS = ("instructions", "system", "messages", "input", "output", "choices", "content")
 _WRAPPERS = ("request", "response", "body", "result", "kwargs")
 
 
@@ -23,14 +24,16 @@ def matches(document: Any) -> bool:
     """Whether a document is an answer of an API, a request with its answer, or a batch's line."""
     if not isinstance(document, dict):
         return False
-    if document.get("object") in _OBJECTS or _is_message(document):
+    if text_of(document.get("object")) in _OBJECTS or _is_message(document):
         return True
     if "custom_id" in document:
-        return isinstance(document.get("response", document.get("result")), dict)
+        return bool({"response", "result"} & document.keys())
     inner = document.get("response")
     asked = document.get("request", document)
     return (
-        isinstance(inner, dict) and isinstance(asked, dict) and bool(_said(inner) and _said(asked))
+        isinstance(inner, dict)
+        and isinstance(asked, dict)
+        and bool(_messages(inner) and _messages(asked))
     )
 
 
@@ -54,8 +57,9 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         raise UnreadableTrace(f"no message in it{f': {what}' if what else ''}")
     chat = read_chat(items, "messages")
     model = text_of(fields.get("model"))
-    taken = {"id", "custom_id", *_WRAPPERS, *fields, "choices", "output", "messages", "input"}
-    attributes, problems = read_attributes(document, taken)
+    taken = {"id", "custom_id", "object", "error", *_WRAPPERS, *_CONTENTS, *fields}
+    given = {key: value for key, value in document.items() if value is not None}
+    attributes, problems = read_attributes(given, taken)
     chat.problems += problems
     told = {"model": model} if model else {}
     failed = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
@@ -65,7 +69,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return what was said in a record and all that it wraps, asked before answered, and fields."""
-    items = list(_said(document))
+    items = list(_messages(document))
     fields = {key: document[key] for key in ("model", "error") if document.get(key)}
     for key in _WRAPPERS:
         inner = document.get(key)
@@ -79,7 +83,7 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     return items, fields
 
 
-def _said(fields: dict[str, Any]) -> list[Any]:
+def _messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     for key in ("instructions", "system"):
         if isinstance(prompt := fields.get(key), str) and prompt:
@@ -95,7 +99,7 @@ def _said(fields: dict[str, Any]) -> list[Any]:
         if isinstance(choice, dict) and isinstance(message := choice.get("message"), dict):
             items.append(message)
     if _is_message(fields):
-        items.append({"role": fields["role"], "content": fields["content"]})
+        items.append({"role": fields.get("role"), "content": fields["content"]})
     return items
 
 

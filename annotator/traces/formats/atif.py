@@ -1,6 +1,6 @@
 """ATIF, Harbor's format of trajectories: steps by source, with calls and observations.
 
-Looked at: ATIF-v1.2 to v1.6 of Harbor's documentation. A step of the ``agent`` has a message, its
+Looked at: harbor 0.25, ATIF-v1.0 to v1.8. A step of the ``agent`` has a message, its
 reasoning and calls; what its tools returned is in the same step.
 """
 

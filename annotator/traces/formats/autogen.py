@@ -33,9 +33,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     chunks = 0
     for n, item in enumerate(_items(document), 1):
         fields = mapping(item, f"message {n}")
-        if fields.get("type") == _CHUNK:
+        kind = text_of(fields.get("type"))
+        if kind == _CHUNK:
             chunks += 1
-        else:
+        elif kind not in _SYSTEM or fields.get("content"):
             chat.add(_read(fields), "messages")
     if chunks:
         chat.problems.append(f"{chunks} streamed pieces left out: their messages are read")

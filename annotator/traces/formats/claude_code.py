@@ -42,9 +42,9 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     others: Counter[str] = Counter()
     attributes: dict[str, Any] = {}
     for record in records if isinstance(records, list) else [records]:
-        if not isinstance(record, dict) or record.get("type") not in _SPOKEN:
-            kind = record.get("type") if isinstance(record, dict) else None
-            others[text_of(kind) or "unknown"] += 1
+        kind = text_of(record.get("type")) if isinstance(record, dict) else None
+        if kind not in _SPOKEN:
+            others[kind or "unknown"] += 1
             continue
         message = record.get("message")
         message = message if isinstance(message, dict) else {}
@@ -52,8 +52,8 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
             if (text := text_of(value)) and text != "<synthetic>":
                 attributes.setdefault(key, text)
         chat.add(_read(record, message), "session")
-    for kind, n in others.items():
-        chat.problems.append(f"{n} lines of type {kind} left out: no messages")
+    for other, n in others.items():
+        chat.problems.append(f"{n} lines of type {other} left out: no messages")
     return chat.trace(name, trace_id, path, attributes=attributes)
 
 

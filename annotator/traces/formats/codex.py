@@ -5,6 +5,7 @@ Looked at: rollout files of 2025 (``session_meta``, ``response_item``, ``event_m
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, read_message
@@ -41,9 +42,9 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     attributes: dict[str, Any] = {}
     for record in records if isinstance(records, list) else [records]:
         payload = record.get("payload") if isinstance(record, dict) else None
-        kind = record.get("type") if isinstance(payload, dict) else None
+        kind = text_of(record.get("type")) if isinstance(payload, dict) else None
         if not isinstance(payload, dict) or kind not in _TYPES:
-            others[text_of(kind) or "unknown"] += 1
+            others[kind or "unknown"] += 1
         elif kind == "response_item":
             chat.add(_read(payload, time_of(record.get("timestamp"))), "session")
         elif kind == "event_msg":
@@ -59,12 +60,10 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
 
 
 def _read(payload: dict[str, Any], time: float | None) -> Any:
-    from dataclasses import replace
-
-    said_so = read_message({**payload, "name": None} if "role" in payload else payload, True, False)
-    first = next(iter(said_so.pieces), "").lstrip()
-    if said_so.author == "agent":
-        return replace(said_so, sender="assistant", time=time)
-    if said_so.author == "human" and first.startswith(_NOT_TYPED):
-        return replace(said_so, sender="system", author="system", time=time)
-    return replace(said_so, time=time)
+    message = read_message({**payload, "name": None} if "role" in payload else payload, True, False)
+    first = next(iter(message.pieces), "").lstrip()
+    if message.author == "agent":
+        return replace(message, sender="assistant", time=time)
+    if message.author == "human" and first.startswith(_NOT_TYPED):
+        return replace(message, sender="system", author="system", time=time)
+    return replace(message, time=time)

@@ -4,6 +4,7 @@ Looked at: crewai 1.x (`CrewOutput.model_dump`, `TaskOutput`). Where an output h
 its agent, they are read and its result is not repeated.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, read_message
@@ -32,14 +33,20 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(Utterance("crew", "system", [task], (agent,)), "tasks")
         messages = output.get("messages")
         for message in messages if isinstance(messages, list) else []:
-            fields = mapping(message, f"task {n}: message")
-            if fields.get("role") == "assistant":
-                fields = {**fields, "name": agent}
-            chat.add(read_message(fields, kinds=True, named=False), "messages")
+            chat.add(_read(mapping(message, f"task {n}: message"), agent), "messages")
         result = text_of(output.get("raw")) or ""
-        if not any(result and result in message.text for message in chat.messages[1:]):
+        last = chat.messages[-1]
+        if last.author != "agent" or not result or result not in last.text:
             chat.add(Utterance(agent, "agent", [result]), "tasks")
     return chat.trace(name, trace_id, path, tasks=tasks)
+
+
+def _read(fields: dict[str, Any], agent: str) -> Utterance:
+    """Return a message of an agent's own conversation, in which the crew is the user."""
+    message = read_message(fields, kinds=True, named=False)
+    if message.author == "agent":
+        return replace(message, sender=agent)
+    return replace(message, author="system") if message.author == "human" else message
 
 
 def _items(document: Any) -> list[Any]:

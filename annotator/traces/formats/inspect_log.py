@@ -15,6 +15,7 @@ from annotator.traces.records import walk_path
 
 name = "inspect"
 
+_ATTACHMENT = "attachment://"
 _PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": False} | {
     "true": True,
     "false": False,
@@ -57,7 +58,7 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     items = sample.get("messages")
     if not isinstance(items, list):
         raise UnreadableTrace(f"messages: found {kind(items)}, expected a list")
-    chat = read_chat(items, "messages")
+    chat = read_chat(_resolve(items, sample.get("attachments")), "messages")
     features = tuple(_scores(sample.get("scores")))
     results = {feature.passed for feature in features}
     passed = results.pop() if len(results) == 1 else None
@@ -74,6 +75,19 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
         attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
     outcome = Outcome(passed=passed, features=features, error=message)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+
+
+def _resolve(value: Any, attachments: Any) -> Any:
+    """Return messages with the long texts in them that a log keeps apart."""
+    if not isinstance(attachments, dict) or not attachments:
+        return value
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return attachments.get(value.removeprefix(_ATTACHMENT), value)
+    if isinstance(value, list):
+        return [_resolve(item, attachments) for item in value]
+    if isinstance(value, dict):
+        return {key: _resolve(item, attachments) for key, item in value.items()}
+    return value
 
 
 def _scores(scores: Any) -> Iterator[Feature]:

@@ -4,15 +4,16 @@ Looked at: the traces of AgentRx, and Who&When's hand-crafted half. The role tel
 more: ``Orchestrator (thought)`` and ``Orchestrator (termination condition)`` are the orchestrator's
 own notes, ``Orchestrator (-> WebSurfer)`` is said to one agent. Every item is a message, so that
 the steps which AgentRx's labels name, from 1, are the numbers of messages; a note has its sender
-for a recipient, and its kind. A terminal's output is a tool's. In Who&When's records (``history``) the
-agent and the step of the mistake are labels of people.
+for a recipient, and its kind. A terminal's output is a tool's. In Who&When's records (``history``)
+the agent and the step of the mistake are labels of people.
 """
 
 import re
 from typing import Any
 
+from annotator.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
-from annotator.traces.document import mapping, text_of
+from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Trace
 from annotator.traces.records import describe_outcome, read_attributes
 
@@ -42,6 +43,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for an item that is no object."""
     items = _items(document)
     record = document if isinstance(document, dict) else {}
+    if not items:
+        raise UnreadableTrace(f"history: found {kind(record.get('history'))}, expected messages")
     if any(isinstance(item, dict) and "name" in item for item in items):
         chat = read_chat(items, "history")  # agents by name, as in Who&When's other half
     else:
@@ -64,7 +67,7 @@ def _read(fields: dict[str, Any]) -> Utterance:
     role = text_of(fields.get("role")) or ""
     match = _ROLE.fullmatch(role)
     sender = match["name"] if match else role
-    kind = match["kind"] if match else None
+    note = match["kind"] if match else None
     to = match["to"] if match else None
     author: Author = "agent"
     if role in ("human", "user"):
@@ -74,8 +77,8 @@ def _read(fields: dict[str, Any]) -> Utterance:
     elif not role:
         author = "unknown"
     parts = read_parts(fields.get("content"))
-    recipients = (to,) if to else (sender,) if kind else ()
-    return Utterance(sender, author, parts.texts, recipients, None, kind, omitted=parts.omitted)
+    recipients = (to,) if to else (sender,) if note else ()
+    return Utterance(sender, author, parts.texts, recipients, None, note, omitted=parts.omitted)
 
 
 def _items(document: Any) -> list[Any]:

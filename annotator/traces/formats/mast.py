@@ -6,6 +6,7 @@ frameworks and models, so that the id is ``mas_name/llm_name/benchmark_name/trac
 tell who wrote what: one message of an unknown author. Modes are labels of people.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
@@ -59,6 +60,4 @@ def _mark_task(message: Message, statement: str | None) -> Message:
     """Return the first message as the harness's, where it only repeats the task."""
     if message.n > 1 or not statement or message.text.strip() != statement.strip():
         return message
-    from dataclasses import replace
-
     return replace(message, author="system", recipients=(message.sender,), sender="task")

@@ -1,20 +1,33 @@
 """OpenHands: ``output.jsonl`` of evaluations, and lists of events.
 
-Looked at: OpenHands 0.x (``source``, ``action`` or ``observation``, ``message``, ``args``,
-``content``) and its evaluation outputs (``instance_id``, ``history``, ``test_result``). An
-observation is the environment's, whoever is named as its source.
+Looked at: OpenHands 0.x (``source``, ``action`` or ``observation``, ``args``, ``content``) and its
+evaluation outputs (``instance_id``, ``history``, ``test_result``), and the events of openhands-sdk
+1.58 (``kind``, ``llm_message``, ``tool_call``). An observation is the environment's, whoever is
+named as its source.
 """
 
 from typing import Any
 
 from annotator.errors import UnreadableTrace
-from annotator.traces.conversation import Conversation, Utterance, call_texts, read_time
+from annotator.traces.conversation import (
+    Conversation,
+    Utterance,
+    call_texts,
+    read_parts,
+    read_time,
+)
 from annotator.traces.document import kind, mapping, text_of
-from annotator.traces.model import Outcome, Trace
+from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import read_attributes, read_outcome, walk_path
 
 name = "openhands"
 
+_AUTHORS: dict[str, Author] = {
+    "agent": "agent",
+    "user": "human",
+    "environment": "system",
+    "system": "system",
+}
 _NOT_SAID = {"null", "change_agent_state", "agent_state_changed", "recall"}
 
 
@@ -85,6 +98,8 @@ def converse(events: list[Any]) -> Conversation:
 
 
 def _read(event: dict[str, Any]) -> Utterance | None:
+    if isinstance(event.get("kind"), str):
+        return _read_event(event)
     time = read_time(event)
     if (seen := text_of(event.get("observation"))) is not None:
         text = text_of(event.get("content"))
@@ -93,17 +108,37 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     fields = arguments if isinstance(arguments, dict) else {}
     if action in _NOT_SAID:
         return None
-    source = text_of(event.get("source")) or ""
     thought = text_of(fields.get("thought")) or ""
     if action in ("message", "system"):
         texts = [text_of(fields.get("content")) or text_of(event.get("message")) or ""]
     else:
         call = {key: value for key, value in fields.items() if key != "thought"}
         texts = call_texts({"name": action, "arguments": call})
-    if action == "system" or source == "environment":
-        return Utterance("system", "system", texts, time=time)
-    if source == "user":
-        return Utterance("user", "human", texts, time=time)
-    if source == "agent":
-        return Utterance("agent", "agent", texts, time=time, reasoning=[thought])
-    return Utterance(source, "unknown", texts, time=time)
+    source = "system" if action == "system" else text_of(event.get("source")) or ""
+    author = _AUTHORS.get(source, "unknown")
+    return Utterance(source, author, texts, time=time, reasoning=[thought])
+
+
+def _read_event(event: dict[str, Any]) -> Utterance | None:
+    """Return what an event of the SDK says; None for one of its state."""
+    time, source = read_time(event), text_of(event.get("source")) or ""
+    author = _AUTHORS.get(source, "unknown")
+    thought = text_of(event.get("reasoning_content")) or ""
+    message = event.get("llm_message")
+    call = event.get("tool_call")
+    if isinstance(message, dict):
+        parts = read_parts(message.get("content"))
+        thought = text_of(message.get("reasoning_content")) or thought
+        return Utterance(source, author, parts.texts, (), time, None, [thought], parts.omitted)
+    if isinstance(call, dict):
+        texts = [*read_parts(event.get("thought")).texts, *call_texts(call)]
+        return Utterance(source, author, texts, time=time, reasoning=[thought])
+    if "system_prompt" in event:
+        return Utterance("system", "system", read_parts(event["system_prompt"]).texts, time=time)
+    for key in ("observation", "error", "rejection_reason"):
+        if event.get(key):
+            held = event[key]
+            content = held.get("content") if isinstance(held, dict) else held
+            sender = text_of(event.get("tool_name")) or "environment"
+            return Utterance(sender, "tool", read_parts(content).texts, time=time)
+    return None

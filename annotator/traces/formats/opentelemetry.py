@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotator.traces.document import text_of
-from annotator.traces.formats.spans import Role, Span, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
 from annotator.traces.model import Trace
 from annotator.traces.records import parse_inner
 
@@ -59,38 +59,40 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
 
 
 def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the attributes of a span say, flat or nested, in the words of :class:`Span`:
-    ``role``, ``agent``, ``name`` of a tool, ``model``, ``told`` and ``said``.
+    """Return what the attributes of a span say, flat or nested, in the words of
+    :class:`SpanRecord`: ``role``, ``agent``, ``name`` of a tool, ``model``, ``told``, ``answered``.
     """
     tree = _nest(fields)
     kind = next((str(fields[key]).lower() for key in _OPERATIONS if fields.get(key)), "")
     role: Role = _ROLES.get(kind, "other")
     told = _messages(tree, ("gen_ai.system_instructions", "gen_ai.input.messages"))
     told = told or _messages(tree, ("llm.input_messages", "gen_ai.prompt"))
-    said = _messages(tree, ("gen_ai.output.messages",))
-    said = said or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
+    answered = _messages(tree, ("gen_ai.output.messages",))
+    answered = answered or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
-        said = [_first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")]
+        answered = [
+            _first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
+        ]
         told = []
-    elif role in ("agent", "model") and not (told or said):
+    elif role in ("agent", "model") and not (told or answered):
         told = find_messages(_first(tree, "input.value", "traceloop.entity.input"))
-        said = find_messages(_first(tree, "output.value", "traceloop.entity.output"))
+        answered = find_messages(_first(tree, "output.value", "traceloop.entity.output"))
     agent = text_of(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
     return {
-        "role": "model" if role == "other" and said else role,
+        "role": "model" if role == "other" and answered else role,
         "agent": agent,
         "name": text_of(_first(tree, "gen_ai.tool.name", "tool.name")),
         "model": text_of(
             _first(tree, "gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
         ),
         "told": told,
-        "said": [item for item in said if item not in (None, "")],
+        "answered": [item for item in answered if item not in (None, "")],
     }
 
 
-def _read(item: Mapping[str, Any]) -> Span:
+def _read(item: Mapping[str, Any]) -> SpanRecord:
     fields = _attributes(item)
-    messages: dict[str, list[Any]] = {"told": [], "said": []}
+    messages: dict[str, list[Any]] = {"told": [], "answered": []}
     for event in _list(item, "events"):
         inner = _attributes(event) if isinstance(event, dict) else {}
         title = text_of(_get(event, "name")) or ""
@@ -99,16 +101,16 @@ def _read(item: Mapping[str, Any]) -> Span:
         elif title.startswith(("gen_ai.", "gen_ai.choice")) and title.endswith(
             (".message", ".choice")
         ):
-            side = "said" if title == "gen_ai.choice" else "told"
+            side = "answered" if title == "gen_ai.choice" else "told"
             messages[side].append(_event_message(title, inner))
     span = read_fields(fields)
-    if messages["told"] or messages["said"]:
+    if messages["told"] or messages["answered"]:
         span |= messages
         span["role"] = "model"
     status = _get(item, "status")
     failed = isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR")
     title = text_of(item.get("name")) or ""
-    return Span(
+    return SpanRecord(
         id=text_of(_get(item, "spanId", "span_id")) or "",
         parent=text_of(_get(item, "parentSpanId", "parent_span_id")),
         begin=_seconds(_get(item, "startTimeUnixNano", "start_time_unix_nano")),

@@ -12,7 +12,7 @@ from typing import Any
 from annotator.errors import UnreadableTrace
 from annotator.traces.document import text_of, time_of
 from annotator.traces.formats.opentelemetry import read_fields
-from annotator.traces.formats.spans import Role, Span, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
 from annotator.traces.model import Trace
 from annotator.traces.records import walk_path
 
@@ -20,7 +20,7 @@ name = "span-export"
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ExportKeys:
     """The paths of a tool's names; ``marks``: the keys by which a record is known as its own."""
 
     marks: tuple[str, ...]
@@ -31,23 +31,23 @@ class Dialect:
     begin: str
     end: str
     told: str
-    said: str
+    answered: str
     model: str
     error: str
 
 
 _DIALECTS = {
-    "langsmith": Dialect(
+    "langsmith": ExportKeys(
         ("run_type", "trace_id", "inputs"),
         *("trace_id", "id", "parent_run_id", "run_type", "start_time", "end_time"),
         *("inputs", "outputs", "extra.metadata.ls_model_name", "error"),
     ),
-    "langfuse": Dialect(
+    "langfuse": ExportKeys(
         ("traceId", "type", "startTime"),
         *("traceId", "id", "parentObservationId", "type", "startTime", "endTime"),
         *("input", "output", "model", "statusMessage"),
     ),
-    "phoenix": Dialect(
+    "phoenix": ExportKeys(
         ("context", "span_kind", "attributes"),
         *(
             "context.trace_id",
@@ -60,7 +60,7 @@ _DIALECTS = {
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
-    "phoenix-rows": Dialect(
+    "phoenix-rows": ExportKeys(
         ("context.trace_id", "context.span_id", "span_kind"),
         *(
             "context.trace_id",
@@ -73,12 +73,12 @@ _DIALECTS = {
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
-    "weave": Dialect(
+    "weave": ExportKeys(
         ("op_name", "trace_id", "inputs"),
         *("trace_id", "id", "parent_id", "op_name", "started_at", "ended_at"),
         *("inputs", "output", "inputs.model", "exception"),
     ),
-    "openai-agents": Dialect(
+    "openai-agents": ExportKeys(
         ("span_data", "trace_id"),
         *("trace_id", "id", "parent_id", "span_data.type", "started_at", "ended_at"),
         *("span_data.input", "span_data.output", "span_data.model", "error.message"),
@@ -129,7 +129,7 @@ def read(spans: Any, trace_id: str, path: str) -> Trace:
     return converse((_read(*pair) for pair in pairs), name, trace_id, path)
 
 
-def _dialect(item: Any) -> Dialect | None:
+def _dialect(item: Any) -> ExportKeys | None:
     if not isinstance(item, dict):
         return None
     return next(
@@ -137,28 +137,28 @@ def _dialect(item: Any) -> Dialect | None:
     )
 
 
-def _read(item: Mapping[str, Any], keys: Dialect) -> Span:
+def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     kind = (text_of(walk_path(item, keys.kind)) or "").lower()
     title = text_of(item.get("name")) or text_of(walk_path(item, "span_data.name")) or ""
     role = _ROLES.get(kind, "other")
     if keys.kind == "op_name":
         role = _weave_role(kind)
         title = title or kind.rpartition("/")[2].partition(":")[0]
-    told, said = walk_path(item, keys.told), walk_path(item, keys.said)
+    told, answered = walk_path(item, keys.told), walk_path(item, keys.answered)
     response = walk_path(item, "span_data.response")
     if isinstance(response, dict):
-        said = said or response.get("output")
+        answered = answered or response.get("output")
     values: dict[str, Any] = {
         "role": role,
         "agent": title if role == "agent" else text_of(walk_path(item, "metadata.agent_name")),
         "model": text_of(walk_path(item, keys.model)),
         "told": find_messages(told),
-        "said": [_result(said)] if role == "tool" else find_messages(said),
+        "answered": [_result(answered)] if role == "tool" else find_messages(answered),
         "name": title,
     }
     if keys.told.startswith("attributes."):
         values |= _phoenix(item, values)
-    return Span(
+    return SpanRecord(
         id=text_of(walk_path(item, keys.id)) or "",
         parent=text_of(walk_path(item, keys.parent)),
         begin=time_of(walk_path(item, keys.begin)),

@@ -13,16 +13,16 @@ from typing import Any, Literal
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import text_of
 from annotator.traces.formats.langchain import unwrap
-from annotator.traces.model import Outcome, Trace
+from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import parse_inner
 
 Role = Literal["agent", "model", "tool", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A span in the words of no vendor. ``told`` and ``said``: messages as chat APIs write them, or
-    texts; ``agent``: the name of the agent that it is, or that it says it belongs to.
+class SpanRecord:
+    """A span in the words of no vendor. ``told`` and ``answered``: messages as chat APIs write
+    them, or texts; ``agent``: the name of the agent that it is, or that it says it belongs to.
     """
 
     id: str
@@ -33,24 +33,24 @@ class Span:
     begin: float | None = None
     end: float | None = None
     told: Sequence[Any] = ()
-    said: Sequence[Any] = ()
+    answered: Sequence[Any] = ()
     model: str | None = None
     error: str | None = None
 
 
-def converse(spans: Iterable[Span], format: str, trace_id: str, path: str) -> Trace:
+def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str) -> Trace:
     """Return the trace of some spans, in any order."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
-    speakers = [span for span in ordered if span.role == "model" and (span.said or span.told)]
+    speakers = [span for span in ordered if span.role == "model" and (span.answered or span.told)]
     speakers = speakers or [span for span in ordered if span.role == "agent"]
     shown = {span.id for span in speakers}
     chat = Conversation()
     texts: set[str] = set()
     for moment, span, answers in _moments(ordered, shown):
         agent = _agent_above(span, by_id)
-        items = span.said if answers else span.told
-        for utterance in _read_all(items, agent if answers else None, span, moment):
+        items = span.answered if answers else span.told
+        for utterance in _read_all(items, agent, answers, span, moment):
             key = "\n".join(utterance.pieces).strip()
             told_before = key in texts and (not answers or span.role == "tool")
             if told_before or (not key and not utterance.reasoning and not utterance.omitted):
@@ -64,7 +64,9 @@ def converse(spans: Iterable[Span], format: str, trace_id: str, path: str) -> Tr
     return chat.trace(format, trace_id, path, outcome=outcome, attributes=told)
 
 
-def _moments(spans: Sequence[Span], shown: set[str]) -> Iterator[tuple[float | None, Span, bool]]:
+def _moments(
+    spans: Sequence[SpanRecord], shown: set[str]
+) -> Iterator[tuple[float | None, SpanRecord, bool]]:
     """Yield what is said, in order: what a call was told when it began, what it said at its end."""
     moments = []
     for n, span in enumerate(spans):
@@ -77,8 +79,8 @@ def _moments(spans: Sequence[Span], shown: set[str]) -> Iterator[tuple[float | N
         yield at or None, span, answers
 
 
-def _agent_above(span: Span, by_id: Mapping[str, Span]) -> str:
-    current: Span | None = span
+def _agent_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
+    current: SpanRecord | None = span
     for _ in range(1000):  # a parent may be its own child, in what strangers write
         if current is None:
             break
@@ -89,7 +91,7 @@ def _agent_above(span: Span, by_id: Mapping[str, Span]) -> str:
 
 
 def _read_all(
-    items: Sequence[Any], agent: str | None, span: Span, moment: float | None
+    items: Sequence[Any], agent: str, answers: bool, span: SpanRecord, moment: float | None
 ) -> Iterator[Utterance]:
     for item in items:
         if span.role == "tool":
@@ -97,12 +99,12 @@ def _read_all(
             yield Utterance(span.name or "tool", "tool", [text or ""], time=moment)
         elif isinstance(item, dict):
             message = read_message(item, kinds=True, named=False)
-            if agent and message.author in ("agent", "unknown"):
+            if message.author == "agent" or (answers and message.author == "unknown"):
                 message = replace(message, sender=agent, author="agent")
             yield replace(message, time=moment)
         elif text := text_of(item):
-            author = "agent" if agent else "human"
-            yield Utterance(agent or "user", author, [text], time=moment)  # type: ignore[arg-type]
+            author: Author = "agent" if answers else "human"
+            yield Utterance(agent if answers else "user", author, [text], time=moment)
 
 
 def find_messages(value: Any) -> list[Any]:

@@ -5,6 +5,7 @@ Looked at: SWE-agent 1.x (``history``, ``trajectory``, ``info``) and mini-swe-ag
 outputs of commands. Whether the patch passes is not in the file: the outcome is not known.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
@@ -69,17 +70,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:
     """Return what is said: of the user's role the outputs are those after the first answer."""
-    from dataclasses import replace
-
-    message = read_message(fields, kinds=True, named=False)
-    kind_ = text_of(fields.get("message_type"))
+    message = read_message({**fields, "thought": None}, kinds=True, named=False)  # in the text, too
     author: Author = message.author
     if author == "human":
-        observed = kind_ == "observation" or (kind_ is None and answered)
-        author = "tool" if observed else "system"
-    if kind_ == "exit" or fields.get("role") == "exit":
+        author = "tool" if answered else "system"
+    if fields.get("is_demo") or fields.get("role") == "exit":
         author = "system"
     sender = {"agent": _AGENT, "tool": "shell", "system": "system"}.get(author, message.sender)
-    if message.author == "unknown" and author == "unknown":
-        sender = message.sender
-    return replace(message, author=author, sender=sender)
+    return replace(message, author=author, sender=sender, kind=None)
