@@ -83,7 +83,13 @@ def a_trace(
     """Return a trace with texts of these lengths; ``names`` is how long agents' names are."""
     agents = [f"{'x' * names}{n}" for n in range(max(len(patches), len(tasks or ()), 2))]
     made = [
-        Message(n, agents[n % 2], (), text(f"m{n}", length, hostile), tool=n % 5 == 0)
+        Message(
+            n,
+            agents[n % 2],
+            (),
+            text(f"m{n}", length, hostile),
+            author="agent" if n % 5 else "tool",
+        )
         for n, length in enumerate(messages, 1)
     ]
     trajectory = [

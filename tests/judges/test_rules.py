@@ -216,7 +216,7 @@ def traces(draw):
             tuple(draw(st.lists(AGENTS, max_size=2))),
             draw(TEXT),
             kind=draw(st.sampled_from([None, "DONE", "AGREE"])),
-            tool=draw(st.booleans()),
+            author=draw(st.sampled_from(["agent", "tool"])),
             breaks=tuple(draw(st.lists(st.integers(0, 200), max_size=3))),
         )
         for n in range(1, draw(st.integers(0, 5)) + 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from annotator import locate
+from annotator import load_rubric, locate
 from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
@@ -333,6 +333,14 @@ def test_traces_are_found_again_by_their_ids(name):
     library = Library([str(SAMPLES / name)])
     for item in alone(name):
         assert library.trace(item.id) == item
+
+
+def test_a_person_is_no_second_agent():
+    rubric = load_rubric("comm_errors")  # of two agents and more
+    (chat,) = alone("generic/openai_chat.json")
+    assert rubric.excludes(chat) == "1 agent(s), the rubric needs 2"
+    (pair,) = alone("langchain/messages_to_dict.json")
+    assert rubric.excludes(pair) is None
 
 
 def test_what_agents_think_is_no_message():
