@@ -1,5 +1,6 @@
 """Text from strangers: made safe to store, and safe to show."""
 
+import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -74,3 +75,9 @@ def count(number: int, noun: str) -> str:
 def floor_percent(share: float) -> str:
     """Return a share in percent with at most one decimal, never more than it is."""
     return f"{math.floor(round(share * 1000, 3)) / 10:g} %"
+
+
+def suggest(word: str, names: Iterable[str]) -> str:
+    """Return a question whether the nearest of some names was meant, or "" where none is near."""
+    near = difflib.get_close_matches(word, list(names), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

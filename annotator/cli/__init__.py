@@ -27,7 +27,7 @@ _COMMANDS = {
     "facts": "Print what a program can establish about traces, with the passages.",
     "prompt": "Print what a model is sent about a trace, with the tokens of its parts.",
     "cache": "Show or drop the answers of models kept on this machine.",
-    "rubric": "List, show, check and start rubric files.",
+    "rubric": "List, show, check, compare, import and start rubric files.",
 }
 
 

@@ -9,11 +9,15 @@ import click
 from annotator.cli.output import say
 from annotator.files import write_file
 from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.rubrics.difference import compare_rubrics
+from annotator.rubrics.foreign import read_foreign
+from annotator.rubrics.lint import count_tokens, lint
+from annotator.text import one_line, printable
 
 
 @click.group("rubric")
 def command() -> None:
-    """List, show, check and start rubric files."""
+    """List, show, check, compare, import and start rubric files."""
 
 
 @command.command("list")
@@ -38,14 +42,53 @@ def show(rubric: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...")
-def check(rubrics: tuple[str, ...]) -> None:
-    """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used."""
+@click.option("--strict", is_flag=True, help="Exit code 1 if there is a warning.")
+def check(rubrics: tuple[str, ...], strict: bool) -> None:
+    """Check each RUBRIC (a name or a file); exit code 2 at the first that cannot be used.
+
+    What is likely to be wrong in one that can is a warning.
+    """
+    from annotator.prompts import Prompt
+
+    warned = False
     for name in rubrics:
         rubric = load_rubric(name)
+        prompt = Prompt(rubric, "", ()).system
         say(
             f"{name}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
-            f" sha256 {rubric.sha256[:12]}"
+            f" sha256 {rubric.sha256[:12]}, about {count_tokens(prompt)} tokens"
         )
+        for warning in lint(rubric, prompt):
+            warned = True
+            say(f"  warning: {one_line(warning)}")
+    if warned and strict:
+        raise SystemExit(1)
+
+
+@command.command()
+@click.argument("old")
+@click.argument("new")
+def diff(old: str, new: str) -> None:
+    """Show what NEW says differently from OLD (names or files)."""
+    differences = list(compare_rubrics(load_rubric(old), load_rubric(new)))
+    for line in differences or ["they say the same"]:
+        say(printable(line))
+
+
+@command.command("import")
+@click.argument("taxonomy", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True)
+def import_(taxonomy: Path, out: Path) -> None:
+    """Write the rubric that a TAXONOMY of another tool makes (AdaMAST's JSON, mast-lint's YAML) to
+    a file, which must not exist.
+    """
+    import yaml
+
+    fields = read_foreign(taxonomy)
+    text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    write_file(out, text, exclusive=True)
+    rubric = load_rubric(str(out))
+    say(f"{out}: written: {len(rubric.codes)} codes; see annotate rubric check {out}")
 
 
 @command.command()

@@ -1,25 +1,19 @@
-"""Rubrics: the taxonomies a judge labels with. The files are YAML, in /rubrics and users' own."""
+"""What a rubric is: codes, their rules, and what a finding of each must quote."""
 
-import difflib
-import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
-    ValidationError,
     model_validator,
 )
 
-from annotator.errors import AnnotatorError, RubricError
-from annotator.resources import folder
+from annotator.text import suggest
 from annotator.traces import Origin, Trace
-from annotator.yaml_file import read_yaml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -220,7 +214,7 @@ class Rubric(_Strict):
             raise ValueError(f"codes: {NONE!r} is the answer for no finding, not a code")
         unknown = [code for code in self.precedence if code not in ids]
         if unknown:
-            raise ValueError(f"precedence: unknown code {unknown[0]!r}{_suggest(unknown[0], ids)}")
+            raise ValueError(f"precedence: unknown code {unknown[0]!r}{suggest(unknown[0], ids)}")
         if len(set(self.precedence)) < len(self.precedence):
             raise ValueError("precedence: a code stands in it twice")
         missing = [code for code in ids if code not in self.precedence]
@@ -309,57 +303,3 @@ class Rubric(_Strict):
         if len(trace.agents) < self.applies_to.min_agents:
             return f"{len(trace.agents)} agent(s), the rubric needs {self.applies_to.min_agents}"
         return None
-
-
-def list_built_in() -> Iterator[Path]:
-    """Yield the files of the built-in rubrics, sorted by name."""
-    yield from sorted(folder("rubrics").glob("*.yaml"))
-
-
-def load_rubric(name_or_file: str) -> Rubric:
-    """Return a built-in rubric by its name, or the one in a YAML file.
-
-    Raises:
-        RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
-    """
-    names = {path.stem: path for path in list_built_in()}
-    path = names.get(name_or_file, Path(name_or_file))
-    if name_or_file not in names and not path.is_file():
-        near = difflib.get_close_matches(name_or_file, names, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"
-        raise RubricError(f"no rubric {name_or_file!r}, and no such file; {hint}")
-    try:
-        value, data = read_yaml(path)
-    except AnnotatorError as error:
-        raise RubricError(str(error)) from error
-    if not isinstance(value, dict):
-        raise RubricError(f"{path}: expected a mapping with id, version, codes ...")
-    if "sha256" in value:
-        raise RubricError(f"{path}: sha256: unknown field")
-    try:
-        return Rubric.model_validate(value | {"sha256": hashlib.sha256(data).hexdigest()})
-    except ValidationError as error:
-        lines = [_explain(problem, value) for problem in error.errors(include_url=False)]
-        raise RubricError(f"{path}: " + "; ".join(lines)) from error
-
-
-def _explain(error: Any, value: dict[str, Any]) -> str:
-    """Return one problem of a rubric file: where it stands, in the user's words, and what it is."""
-    where = [str(key) for key in error["loc"]]
-    codes = value.get("codes")
-    if where[:1] == ["codes"] and len(where) > 1 and isinstance(codes, list):
-        code = codes[int(where[1])] if where[1].isdigit() else None
-        label = code.get("id") if isinstance(code, dict) else None
-        where[1] = str(label or f"number {int(where[1]) + 1}")
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown field"
-        names = [field.alias or name for name, field in Code.model_fields.items()]
-        names += list(Rubric.model_fields)
-        message += _suggest(where[-1], names)
-    return f"{'.'.join(where)}: {message}" if where else message
-
-
-def _suggest(word: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(word, names, n=1)
-    return f", did you mean {near[0]!r}?" if near else ""

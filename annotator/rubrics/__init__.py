@@ -1,0 +1,28 @@
+"""Rubrics: the taxonomies a judge labels with. The files are YAML, in /rubrics and users' own."""
+
+from annotator.rubrics.loading import list_built_in, load_rubric
+from annotator.rubrics.model import (
+    NONE,
+    Choice,
+    Code,
+    Example,
+    HasCodes,
+    Rubric,
+    Scheme,
+    SchemeCode,
+    group_codes,
+)
+
+__all__ = [
+    "NONE",
+    "Choice",
+    "Code",
+    "Example",
+    "HasCodes",
+    "Rubric",
+    "Scheme",
+    "SchemeCode",
+    "group_codes",
+    "list_built_in",
+    "load_rubric",
+]

@@ -1,0 +1,117 @@
+"""Taxonomies of other tools as rubrics: AdaMAST's JSON and mast-lint's YAML.
+
+Looked at: AdaMAST's taxonomies (``codes`` with ``description``, ``category``, ``when_to_use``,
+``when_not_to_use``, ``examples``) and mast-lint 0.1 (``failure_modes`` with
+``operational_definition``, ``signals``, ``near_miss``).
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annotator.errors import RubricError
+from annotator.traces.document import text_of
+from annotator.yaml_file import read_yaml
+
+_INSTRUCTIONS = (
+    "TASK\nReport every code that the run really shows, by its definition: any number, often none."
+    " Precision comes first.\n\n"
+    "EVIDENCE\nAt least one quote for each code, of the place where it happens: a contiguous piece"
+    " of one source, copied character by character, with no ellipsis, no paraphrase, no joining of"
+    " two places.\n\n"
+    "NONE\nAnswer none if no code meets its definition in full.\n"
+)
+
+
+def read_foreign(file: Path) -> dict[str, Any]:
+    """Return the taxonomy in a file as the fields of a rubric.
+
+    Raises:
+        RubricError: it cannot be read, or is no taxonomy of a kind that is known.
+    """
+    value, _ = read_yaml(file)  # JSON is YAML, too
+    fields = value if isinstance(value, dict) else {}
+    for key, read in (("codes", _adamast_code), ("failure_modes", _mast_lint_code)):
+        items = fields.get(key)
+        if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
+            categories = _categories(fields.get("categories"))
+            codes = [read(item, categories) for item in items]
+            break
+    else:
+        raise RubricError(
+            f"{file}: no taxonomy that is known: expected AdaMAST's codes or mast-lint's"
+            " failure_modes"
+        )
+    source = fields.get("source")
+    titled = source.get("title") if isinstance(source, dict) else source
+    title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
+    return {
+        "id": re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-") or "imported",
+        "version": 1,
+        "title": text_of(title) or file.stem,
+        "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
+        "choice": "many",
+        "min_quotes": 1,
+        "quote_from": ["messages", "tools", "patches", "outcome"],
+        "instructions": _introduce(fields) + _INSTRUCTIONS,
+        "codes": codes,
+        "precedence": [],
+    }
+
+
+def _introduce(fields: Mapping[str, Any]) -> str:
+    words = [text_of(fields.get(key)) for key in ("domain", "summary")]
+    told = ". ".join(word.rstrip(".") for word in words if word)
+    return f"WHAT THIS IS FOR\n{told}.\n\n" if told else ""
+
+
+def _categories(value: Any) -> dict[str, str]:
+    """Return the names of categories by their ids."""
+    items = value if isinstance(value, list) else []
+    pairs = ((item.get("id"), item.get("name")) for item in items if isinstance(item, dict))
+    return {str(key): text_of(name) or str(key) for key, name in pairs}
+
+
+def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
+    use = text_of(item.get("when_to_use"))
+    role = text_of(item.get("applies_to_role"))
+    examples = item.get("examples")
+    cases = [text for case in examples or () if (text := text_of(case))]
+    evidence = [use or "A passage that shows it.", *(f"For example: {case}" for case in cases)]
+    about = f" It concerns the role {role}." if role else ""
+    return _code(
+        item,
+        definition=(text_of(item.get("description")) or "") + about,
+        evidence=" ".join(evidence),
+        near=text_of(item.get("when_not_to_use")),
+        group=categories.get(str(item.get("category")), text_of(item.get("category"))),
+    )
+
+
+def _mast_lint_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
+    signals = [text for signal in item.get("signals") or () if (text := text_of(signal))]
+    example = text_of(item.get("positive_example"))
+    words = [*(f"{signal.rstrip('.')}." for signal in signals)]
+    words += [f"For example: {example}"] if example else []
+    return _code(
+        item,
+        definition=text_of(item.get("operational_definition")) or "",
+        evidence=" ".join(words) or "A passage that shows it.",
+        near=text_of(item.get("near_miss")),
+        group=categories.get(str(item.get("category")), text_of(item.get("category"))),
+    )
+
+
+def _code(
+    item: Mapping[str, Any], definition: str, evidence: str, near: str | None, group: str | None
+) -> dict[str, Any]:
+    code = {
+        "id": text_of(item.get("id")) or "",
+        "name": text_of(item.get("name")) or text_of(item.get("id")) or "",
+        "group": group,
+        "definition": " ".join(definition.split()),
+        "evidence": " ".join(evidence.split()),
+        "not": " ".join(near.split()) if near else None,
+    }
+    return {key: value for key, value in code.items() if value is not None}

@@ -1,0 +1,116 @@
+"""Rubric files: found by name, read, and built on another with ``extends``."""
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from annotator.errors import AnnotatorError, RubricError
+from annotator.resources import folder
+from annotator.rubrics.model import Code, Rubric
+from annotator.text import suggest
+from annotator.yaml_file import read_yaml
+
+_MOST_BASES = 8
+
+
+def list_built_in() -> Iterator[Path]:
+    """Yield the files of the built-in rubrics, sorted by name."""
+    yield from sorted(folder("rubrics").glob("*.yaml"))
+
+
+def load_rubric(name_or_file: str) -> Rubric:
+    """Return a built-in rubric by its name, or the one in a YAML file.
+
+    A file that ``extends`` another (a name, or a file beside it) has all that it does not say
+    itself from there. Its codes replace those of their id field by field, or are added; one with
+    ``remove: true`` is dropped. Its hash is that of both.
+
+    Raises:
+        RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
+    """
+    path = _find(name_or_file, Path())
+    value, digest = _read(path, ())
+    try:
+        return Rubric.model_validate(value | {"sha256": digest})
+    except ValidationError as error:
+        lines = [_explain(problem, value) for problem in error.errors(include_url=False)]
+        raise RubricError(f"{path}: " + "; ".join(lines)) from error
+
+
+def _find(name: str, beside: Path) -> Path:
+    names = {path.stem: path for path in list_built_in()}
+    if name in names:
+        return names[name]
+    path = beside / name
+    if path.is_file() or path.is_fifo():  # which is refused where it is read
+        return path
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"
+    raise RubricError(f"no rubric {name!r}, and no such file; {hint}")
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any], str]:
+    """Return what a file says, with what it extends, and the hash of all of it."""
+    try:
+        value, data = read_yaml(path)
+    except AnnotatorError as error:
+        raise RubricError(str(error)) from error
+    if not isinstance(value, dict):
+        raise RubricError(f"{path}: expected a mapping with id, version, codes ...")
+    if "sha256" in value:
+        raise RubricError(f"{path}: sha256: unknown field")
+    digest = hashlib.sha256(data).hexdigest()
+    base_name = value.pop("extends", None)
+    if base_name is None:
+        return value, digest
+    base_path = _find(str(base_name), path.parent)
+    if base_path.resolve() in (path.resolve(), *above) or len(above) > _MOST_BASES:
+        raise RubricError(f"{path}: extends: {base_name} extends this one in turn")
+    base, base_digest = _read(base_path, (*above, path.resolve()))
+    whole = hashlib.sha256(f"{digest}{base_digest}".encode()).hexdigest()
+    return _extend(base, value, path), whole
+
+
+def _extend(base: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[str, Any]:
+    for key in ("id", "version"):
+        if key not in value:
+            raise RubricError(f"{path}: {key}: missing; what extends a rubric is another one")
+    changes = value.get("codes", [])
+    if not isinstance(changes, list) or not all(isinstance(code, dict) for code in changes):
+        raise RubricError(f"{path}: codes: expected a list of codes to change or to add")
+    codes = {code["id"]: code for code in base["codes"]}
+    removed = set()
+    for change in changes:
+        code_id = change.get("id")
+        if change.get("remove") is True:
+            if code_id not in codes:
+                ids = suggest(str(code_id), map(str, codes))
+                raise RubricError(f"{path}: codes: remove: there is no code {code_id!r}{ids}")
+            removed.add(code_id)
+        else:
+            codes[code_id] = codes.get(code_id, {}) | change
+    kept = [code for code_id, code in codes.items() if code_id not in removed]
+    order = {"precedence": [key for key in base["precedence"] if key not in removed]}
+    return {**base, **(order if "precedence" in base else {}), **value, "codes": kept}
+
+
+def _explain(error: Any, value: dict[str, Any]) -> str:
+    """Return one problem of a rubric file: where it stands, in the user's words, and what it is."""
+    where = [str(key) for key in error["loc"]]
+    codes = value.get("codes")
+    if where[:1] == ["codes"] and len(where) > 1 and isinstance(codes, list):
+        code = codes[int(where[1])] if where[1].isdigit() else None
+        label = code.get("id") if isinstance(code, dict) else None
+        where[1] = str(label or f"number {int(where[1]) + 1}")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        message = "unknown field"
+        names = [field.alias or name for name, field in Code.model_fields.items()]
+        message += suggest(where[-1], [*names, *Rubric.model_fields, "extends"])
+    elif error["type"] == "string_type" and isinstance(error["input"], bool | int | float):
+        message += f"; to YAML {error['input']} is no text: write it in quotes"
+    return f"{'.'.join(where)}: {message}" if where else message

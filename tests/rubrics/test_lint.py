@@ -1,0 +1,259 @@
+"""The lint, differences, imports and rubrics that extend others."""
+
+import json
+
+import pytest
+import yaml
+
+from annotator.errors import RubricError
+from annotator.rubrics import list_built_in, load_rubric
+from annotator.rubrics.difference import compare_rubrics
+from annotator.rubrics.foreign import read_foreign
+from annotator.rubrics.lint import lint
+from annotator.rubrics.model import Rubric
+
+
+def code(code_id="C1", **changes):
+    fields = {"name": f"Name {code_id}", "definition": f"What {code_id} is.", "evidence": "A line."}
+    return {"id": code_id, **fields, **changes}
+
+
+def make(**changes):
+    fields = {
+        "id": "mine",
+        "version": 1,
+        "title": "Mine",
+        "source": "ours",
+        "choice": "many",
+        "min_quotes": 1,
+        "instructions": "Report what is there.",
+        "codes": [code()],
+    }
+    return Rubric.model_validate(fields | changes)
+
+
+# Ten rubrics that can be used and are broken, and what is said of each.
+BROKEN = {
+    "a text that is not written yet": (
+        {"codes": [code(definition="TODO: say what it is")]},
+        "codes.C1.definition: 'TODO' is left in it",
+    ),
+    "the template's sentence": (
+        {"codes": [code(definition="What has to be the case.")]},
+        "codes.C1.definition: still the template's sentence",
+    ),
+    "two codes of one definition": (
+        {"codes": [code(), code("C2", definition="what  C1 is.")]},
+        "codes C1, C2: equal in definition",
+    ),
+    "two codes of one name": (
+        {"codes": [code(name="Late"), code("C2", name="late")]},
+        "codes C1, C2: equal in name",
+    ),
+    "an example with too few quotes": (
+        {"min_quotes": 2, "codes": [code(example={"quotes": ["one"], "why": "so"})]},
+        "codes.C1.example: 1 quotes, and a finding needs 2",
+    ),
+    "a code that does not exist": (
+        {"instructions": "If both fit, C3 before C1."},
+        "instructions: 'C3' looks like a code, and there is none of that id",
+    ),
+    "a misspelled code": (
+        {
+            "instructions": "work_overlaps goes first.",
+            "codes": [code("work_overlap"), code("broken_word")],
+        },
+        "instructions: 'work_overlaps' looks like a code, and there is none of that id,"
+        " did you mean 'work_overlap'?",
+    ),
+    "authors of what nobody wrote": (
+        {"codes": [code(places=[["messages"], ["outcome"]], authors="different")]},
+        "codes.C1: authors: nobody is the author of a quote from outcome",
+    ),
+    "messages apart where one is asked for": (
+        {"codes": [code(places=[["messages"], ["patches"]], separate_messages=True)]},
+        "codes.C1: separate_messages: fewer than two places take a message",
+    ),
+    "a source that no place takes": (
+        {"codes": [code(must_quote=["patches"], places=[["messages"], ["outcome"]])]},
+        "codes.C1: must_quote asks for patches, and no place takes one",
+    ),
+    "a prompt that is too long": (
+        {"instructions": "Word by word. " * 1400},
+        "the prompt has about 4900 tokens without a trace, each time it is sent",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "warning"), BROKEN.values(), ids=BROKEN)
+def test_broken(changes, warning):
+    rubric = make(**changes)
+    prompt = rubric.instructions * (2 if "Word by word" in rubric.instructions else 1)
+    warnings = list(lint(rubric, prompt))
+    assert warnings == [warning.replace("4900", "9800")]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in list_built_in()])
+def test_built_in_rubrics_have_no_warning(name):
+    assert list(lint(load_rubric(name), "")) == []
+
+
+def test_numbers_as_ids_are_refused_with_the_remedy(tmp_path):
+    fields = make().model_dump(mode="json", by_alias=True) | {"codes": [code(1.1)]}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(fields))
+    with pytest.raises(RubricError, match=r"to YAML 1\.1 is no text: write it in quotes"):
+        load_rubric(str(tmp_path / "a.yaml"))
+
+
+# --- differences
+
+
+def test_difference():
+    old = make(codes=[code(), code("C2"), code("C3")], precedence=["C1", "C2", "C3"])
+    new = make(
+        codes=[code(definition="What C1 is. And more."), code("C3"), code("C4")],
+        precedence=["C3", "C1", "C4"],
+        version=2,
+    )
+    assert list(compare_rubrics(old, new)) == [
+        "version: 1 -> 2",
+        "precedence: C1, C2, C3 -> C3, C1, C4",
+        "- code C2: Name C2",
+        "C1.definition:",
+        "  - What C1 is.",
+        "  + What C1 is",
+        "  + And more.",
+        "+ code C4: Name C4",
+    ]
+    assert list(compare_rubrics(old, old)) == []
+    other = make(title="Other", codes=[code(), code("C2"), code("C3")], precedence=old.precedence)
+    assert list(compare_rubrics(old, other))[-1].startswith("both are mine v1: raise the version")
+
+
+# --- imports
+
+
+ADAMAST = {
+    "schema_version": 1,
+    "display_name": "Baking failures",
+    "domain": "Bakeries",
+    "codes": [
+        {
+            "id": "A.1",
+            "name": "Burnt",
+            "description": "The bread is black.",
+            "category": "A",
+            "when_to_use": "The oven was too hot.",
+            "when_not_to_use": "It is rye.",
+        },
+        {
+            "id": "B.1",
+            "name": "Unchecked",
+            "description": "Nobody tasted it.",
+            "category": "B",
+            "applies_to_role": "taster",
+            "examples": ["Sold at once."],
+        },
+    ],
+}
+MAST_LINT = """
+version: "0.1.0"
+taxonomy: OVEN
+categories:
+  - {id: F1, name: Heat}
+failure_modes:
+  - id: FM-1.1
+    name: Burnt
+    category: F1
+    operational_definition: >
+      The bread is
+      black.
+    signals: ["smoke", "a smell."]
+    positive_example: It smokes.
+    near_miss: It is rye.
+    confused_with: [FM-1.2]
+"""
+
+
+def test_adamast(tmp_path):
+    (tmp_path / "bakery.json").write_text(json.dumps(ADAMAST))
+    rubric = Rubric.model_validate(read_foreign(tmp_path / "bakery.json"))
+    assert (rubric.id, rubric.title, rubric.choice) == ("bakery", "Baking failures", "many")
+    burnt, unchecked = rubric.codes
+    assert (burnt.id, burnt.group, burnt.evidence) == ("A.1", "A", "The oven was too hot.")
+    assert burnt.not_ == "It is rye."
+    assert unchecked.definition == "Nobody tasted it. It concerns the role taster."
+    assert unchecked.evidence == "A passage that shows it. For example: Sold at once."
+    assert "Bakeries" in rubric.instructions
+
+
+def test_mast_lint(tmp_path):
+    (tmp_path / "oven.yaml").write_text(MAST_LINT)
+    (burnt,) = Rubric.model_validate(read_foreign(tmp_path / "oven.yaml")).codes
+    assert (burnt.id, burnt.group) == ("FM-1.1", "Heat")
+    assert (burnt.definition, burnt.not_) == ("The bread is black.", "It is rye.")
+    assert burnt.evidence == "smoke. a smell. For example: It smokes."
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "codes: []", "codes: [1]", "x: y", "failure_modes: 3"]
+)
+def test_what_is_no_taxonomy(tmp_path, text):
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(RubricError, match="no taxonomy that is known"):
+        read_foreign(tmp_path / "a.yaml")
+
+
+# --- extends
+
+
+def test_extends(tmp_path):
+    (tmp_path / "base.yaml").write_text(
+        yaml.safe_dump(
+            make(codes=[code(), code("C2")], precedence=["C1", "C2"]).model_dump(
+                mode="json", by_alias=True
+            )
+        )
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "extends: base.yaml\nid: sharper\nversion: 3\ncodes:\n"
+        "  - {id: C1, definition: Sharper now.}\n  - {id: C2, remove: true}\n"
+        "  - {id: C9, name: New, definition: New., evidence: A line.}\n"
+    )
+    rubric = load_rubric(str(tmp_path / "mine.yaml"))
+    assert (rubric.id, rubric.version, rubric.title) == ("sharper", 3, "Mine")
+    assert [code.id for code in rubric.codes] == ["C1", "C9"]
+    assert (rubric.code("C1").definition, rubric.code("C1").name) == ("Sharper now.", "Name C1")
+    assert rubric.precedence == ("C1",)
+    before = rubric.sha256
+    (tmp_path / "base.yaml").write_text((tmp_path / "base.yaml").read_text() + "# changed\n")
+    assert load_rubric(str(tmp_path / "mine.yaml")).sha256 != before
+
+
+def test_extends_a_built_in_rubric(tmp_path):
+    (tmp_path / "mine.yaml").write_text("extends: mast\nid: short\nversion: 1\nmin_quotes: 2\n")
+    rubric = load_rubric(str(tmp_path / "mine.yaml"))
+    assert len(rubric.codes) == 14
+    assert rubric.min_quotes == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("extends: nothing\nid: a\nversion: 1\n", "no rubric 'nothing'"),
+        ("extends: mine.yaml\nid: a\nversion: 1\n", "extends this one in turn"),
+        ("extends: mast\nversion: 1\n", "id: missing"),
+        ("extends: mast\nid: a\n", "version: missing"),
+        ("extends: mast\nid: a\nversion: 1\ncodes: x\n", "expected a list of codes"),
+        (
+            "extends: mast\nid: a\nversion: 1\ncodes: [{id: '1.9', remove: true}]\n",
+            "there is no code '1.9'",
+        ),
+        ("extends: mast\nid: a\nversion: 1\ncodes: [{id: new}]\n", "new.name: Field required"),
+    ],
+)
+def test_wrong_extends(tmp_path, text, reason):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(RubricError) as error:
+        load_rubric(str(tmp_path / "mine.yaml"))
+    assert reason in str(error.value)
