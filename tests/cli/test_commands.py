@@ -40,7 +40,8 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
 
 
 def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Path) -> None:
-    text = (next(iter(list_built_in()))).read_text().replace("definition:", "defintion:", 1)
+    file = next(path for path in list_built_in() if path.stem == "causes")
+    text = file.read_text().replace("definition:", "defintion:", 1)
     (tmp_path / "broken.yaml").write_text(text)
     done = annotate_cli("rubric", "check", "broken.yaml")
     assert done.code == 2
