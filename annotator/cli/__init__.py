@@ -23,6 +23,7 @@ _COMMANDS = {
     "figure": "Draw figures of finished runs for a paper.",
     "sample": "Draw traces to be labelled by people.",
     "label": "Label traces in the browser, or adjudicate two people's labels.",
+    "labels": "Turn labels that people made for other tools into ours.",
     "calibrate": "Hold a run's judge, or an annotator, against people's labels.",
     "view": "Read runs in the browser: tables, traces, every finding in its place.",
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
