@@ -14,12 +14,15 @@ from annotator.traces.model import Author
 _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),
     **dict.fromkeys(("aimessage", "aimessagechunk", "assistantmessage", "functioncall"), "agent"),
+    **dict.fromkeys(("toolcall", "toolcallrequestevent"), "agent"),
     **dict.fromkeys(("user", "human", "customer", "humanmessage", "usermessage"), "human"),
     **dict.fromkeys(("userproxy", "userproxyagent", "usersimulator", "humanuser"), "human"),
     **dict.fromkeys(("tool", "function", "ipython", "environment", "observation"), "tool"),
     **dict.fromkeys(("toolresult", "toolresponse", "toolmessage", "functionmessage"), "tool"),
     **dict.fromkeys(("functioncalloutput", "functionresponse", "functionresult"), "tool"),
     **dict.fromkeys(("tooloutput", "tooluseresult", "env", "terminal", "computer"), "tool"),
+    **dict.fromkeys(("toolcallexecutionevent", "toolcallsummarymessage"), "tool"),
+    **dict.fromkeys(("functionexecutionresultmessage", "codeexecutionevent"), "tool"),
     **dict.fromkeys(("computerterminal", "codeexecutor", "executor", "shell"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
 }
@@ -33,6 +36,12 @@ def read_word(value: Any) -> Author | None:
     """
     text = text_of(value)
     return _WORDS.get(_NOT_LETTERS.sub("", text.lower())) if text else None
+
+
+def is_call(word: Any) -> bool:
+    """Whether a role is that of calls, which some write beside the role of the agent that calls."""
+    text = text_of(word)
+    return bool(text) and _NOT_LETTERS.sub("", str(text).lower()) in ("functioncall", "toolcall")
 
 
 def are_kinds(items: Iterable[Any]) -> bool:

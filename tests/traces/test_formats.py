@@ -143,7 +143,7 @@ EXPECTED = {
     "langchain/langgraph_state.json": (
         "langchain",
         "langgraph 1.2",
-        [("langgraph_state.json", authors(human=1, agent=2), PAIR, None)],
+        [("*", authors(human=1, agent=2), PAIR, None)],
     ),
     "magentic_one/run.json": (
         "magentic-one",
