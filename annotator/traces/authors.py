@@ -84,12 +84,14 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
 
 def have_names(items: Iterable[Any]) -> bool:
     """Whether a list of messages is a chat of named participants (AG2's): each message of a user or
-    an assistant has a name.
+    an assistant has a name, but for the calls of tools where results are in AG2's form.
     """
+    items = [item for item in items if isinstance(item, dict)]
+    called = any("tool_responses" in item for item in items)
     speakers = [
         text_of(item.get("name"))
         for item in items
-        if isinstance(item, dict)
+        if not (called and item.get("tool_calls"))
         and read_word(item.get("role") or item.get("type")) in ("agent", "human")
     ]
     return bool(speakers) and all(speakers)

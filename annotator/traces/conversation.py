@@ -148,29 +148,32 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
     """
     items = items if isinstance(items, list) else list(items)
     kinds, named = are_kinds(items), have_names(items)
-    utterances = [
-        read_message(part, kinds, named)
+    parts = [
+        part
         for n, item in enumerate(items, 1)
         for part in split_message(mapping(item, f"{where}: message {n}"))
     ]
+    utterances = [read_message(part, kinds, named) for part in parts]
+    agents = [
+        (part, message.sender)
+        for part, message in zip(parts, utterances, strict=True)
+        if message.author == "agent" and not is_call(message.sender)
+    ]
+    names = {sender for part, sender in agents if part.get("name")}
+    caller = next((sender for _, sender in agents), "assistant")
     chat = Conversation()
-    caller = next((message.sender for message in utterances if _is_assistant(message)), "assistant")
-    for message in utterances:
-        called = message.author == "agent" and is_call(message.sender)
-        chat.add(replace(message, sender=caller) if called else message, where)
+    for part, message in zip(parts, utterances, strict=True):
+        if message.author == "agent" and is_call(message.sender):  # a role beside the agent's
+            message = replace(message, sender=caller)
+        elif message.author == "agent" and named and len(names) == 1 and not part.get("name"):
+            message = replace(message, sender=min(names))
+        chat.add(message, where)
     return chat
 
 
-def _is_assistant(message: Utterance) -> bool:
-    """Whether it is an agent's that has no name, and no call under a role of its own (ShareGPT's
-    ``function_call``), which is not another agent's.
-    """
-    return read_word(message.sender) == "agent" and not is_call(message.sender)
-
-
 def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a message as several where an agent's own holds what tools returned that run at the
-    provider (searches, code): each is the agent's or the tools'.
+    """Return a message as several where one holds what tools returned beside what its author wrote:
+    a person's words behind results, results of tools that run at the provider in an agent's.
     """
     if _is_item(fields):
         results = [fields[key] for key in _RESULTS_IN_CALLS if fields.get(key)]
@@ -180,7 +183,7 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return [call, {"type": "tool_result", "name": fields.get("name"), "content": results}]
     key = "content" if fields.get("content") else "parts"
     content = fields.get(key)
-    if not isinstance(content, list) or read_word(fields.get("role")) not in (None, "agent"):
+    if not isinstance(content, list) or read_word(fields.get("role")) == "tool":
         return [fields]
     runs = [list(run) for _, run in groupby(content, _is_result)]
     if len(runs) < 2:

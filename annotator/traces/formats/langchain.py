@@ -80,6 +80,8 @@ def _read_chat(items: list[Any], where: str) -> Conversation:
                 utterance = replace(utterance, author="agent")
             elif utterance.author == "human" and read_word(utterance.sender) is None and unsure:
                 utterance = replace(utterance, author="unknown")
+            elif utterance.author == "agent" and not part.get("name"):
+                utterance = replace(utterance, sender="ai")
             chat.add(utterance, where)
     return chat
 
