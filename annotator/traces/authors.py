@@ -14,12 +14,15 @@ from annotator.traces.model import Author
 _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("assistant", "ai", "model", "agent", "gpt", "bot", "chatbot"), "agent"),
     **dict.fromkeys(("aimessage", "aimessagechunk", "assistantmessage", "functioncall"), "agent"),
+    **dict.fromkeys(("toolcall", "toolcallrequestevent"), "agent"),
     **dict.fromkeys(("user", "human", "customer", "humanmessage", "usermessage"), "human"),
     **dict.fromkeys(("userproxy", "userproxyagent", "usersimulator", "humanuser"), "human"),
     **dict.fromkeys(("tool", "function", "ipython", "environment", "observation"), "tool"),
     **dict.fromkeys(("toolresult", "toolresponse", "toolmessage", "functionmessage"), "tool"),
     **dict.fromkeys(("functioncalloutput", "functionresponse", "functionresult"), "tool"),
     **dict.fromkeys(("tooloutput", "tooluseresult", "env", "terminal", "computer"), "tool"),
+    **dict.fromkeys(("toolcallexecutionevent", "toolcallsummarymessage"), "tool"),
+    **dict.fromkeys(("functionexecutionresultmessage", "codeexecutionevent"), "tool"),
     **dict.fromkeys(("computerterminal", "codeexecutor", "executor", "shell"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
 }
@@ -33,6 +36,12 @@ def read_word(value: Any) -> Author | None:
     """
     text = text_of(value)
     return _WORDS.get(_NOT_LETTERS.sub("", text.lower())) if text else None
+
+
+def is_call(word: Any) -> bool:
+    """Whether a role is that of calls, which some write beside the role of the agent that calls."""
+    text = text_of(word)
+    return bool(text) and _NOT_LETTERS.sub("", str(text).lower()) in ("functioncall", "toolcall")
 
 
 def are_kinds(items: Iterable[Any]) -> bool:
@@ -75,12 +84,14 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
 
 def have_names(items: Iterable[Any]) -> bool:
     """Whether a list of messages is a chat of named participants (AG2's): each message of a user or
-    an assistant has a name.
+    an assistant has a name, but for the calls of tools where results are in AG2's form.
     """
+    items = [item for item in items if isinstance(item, dict)]
+    called = any("tool_responses" in item for item in items)
     speakers = [
         text_of(item.get("name"))
         for item in items
-        if isinstance(item, dict)
+        if not (called and item.get("tool_calls"))
         and read_word(item.get("role") or item.get("type")) in ("agent", "human")
     ]
     return bool(speakers) and all(speakers)

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from annotator.text import storable
-from annotator.traces.authors import are_kinds, find_author, have_names, read_word
+from annotator.traces.authors import are_kinds, find_author, have_names, is_call, read_word
 from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Message, Outcome, Step, Trace, join_pieces
 
@@ -18,17 +19,22 @@ _TIME = ("timestamp", "time", "created_at")
 _KIND = ("kind", "message_type")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
 _EVERYBODY = {"broadcast", "all", "everyone", "*", ""}
-_CALLS = {"tool_use", "function_call", "tool_call", "server_tool_use", "mcp_call"} | {
-    *("custom_tool_call", "local_shell_call", "web_search_call", "file_search_call"),
-    *("computer_call", "code_interpreter_call", "image_generation_call", "tool-call"),
-}
-_RESULTS = {"tool_result", "function_call_output", "tool_response", "mcp_tool_result"} | {
-    *("custom_tool_call_output", "local_shell_call_output", "computer_call_output"),
-    *("tool_call_response", "web_search_tool_result", "tool-result", "tool_output"),
-}
+_CALL_TYPE = re.compile(r"(?:.*[-_])?(?:tool_use|call)|mcp_approval_request|program")
+_RESULT_TYPE = re.compile(
+    r"(?:.*[-_])?(?:tool[-_](?:result|response|output)|call_(?:output|response)|search_output)"
+    r"|mcp_approval_response|program_output"
+)
 _THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
-_GEMINI_RESULTS = ("functionResponse", "function_response")
-_ITEMS = _CALLS | _RESULTS | _THOUGHTS
+_GEMINI_RESULTS = (
+    *("functionResponse", "function_response", "codeExecutionResult", "code_execution_result"),
+)
+_RESULTS_IN_CALLS = ("output", "outputs", "results")  # of tools that run at the provider
+_IN_ITEMS = {"call_id", "arguments", "input", "action", "output", "summary", "content", "thinking"}
+_PART_TEXTS = (
+    *("text", "value", "refusal", "output", "content", "result", "response"),
+    *("logs", "stdout", "stderr"),
+)
+_EXECUTED = re.compile(r"exitcode: -?\d+ \(execution (?:succeeded|failed)")
 _CALL = re.compile(r"\[tool_use ([\w.-]{1,80})\]")
 
 
@@ -65,6 +71,9 @@ class Conversation:
         pieces = [storable(piece) for piece in utterance.pieces if piece]
         sender = storable(utterance.sender)
         thoughts = [storable(thought) for thought in utterance.reasoning if thought]
+        if utterance.reasoning and not thoughts and not pieces:
+            self.problems.append(f"{where}: reasoning without a text (encrypted), left out")
+            return
         for thought in thoughts:
             steps = self.steps.setdefault(sender or "unknown", [])
             steps.append(Step(len(steps) + 1, utterance.author, thought))
@@ -123,12 +132,12 @@ class Conversation:
 
 def is_message(value: Any) -> bool:
     """Whether a JSON value looks like a message: an object that has a sender and a text."""
-    return (
-        isinstance(value, dict)
-        and not isinstance(value.get("messages"), list)  # that is a record, whatever else it has
-        and (any(key in value for key in _SENDER[:-1]) or read_word(value.get("type")) is not None)
-        and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
-    )
+    if not isinstance(value, dict) or isinstance(value.get("messages"), list):
+        return False  # with such a list it is a record, whatever else it has
+    if _is_item(value):
+        return bool(_IN_ITEMS & value.keys())
+    told = any(key in value for key in _SENDER[:-1]) or read_word(value.get("type")) is not None
+    return told and any(key in value for key in (*_TEXT, "tool_calls", "parts"))
 
 
 def read_chat(items: Iterable[Any], where: str) -> Conversation:
@@ -139,10 +148,48 @@ def read_chat(items: Iterable[Any], where: str) -> Conversation:
     """
     items = items if isinstance(items, list) else list(items)
     kinds, named = are_kinds(items), have_names(items)
+    parts = [
+        part
+        for n, item in enumerate(items, 1)
+        for part in split_message(mapping(item, f"{where}: message {n}"))
+    ]
+    utterances = [read_message(part, kinds, named) for part in parts]
+    agents = [
+        (part, message.sender)
+        for part, message in zip(parts, utterances, strict=True)
+        if message.author == "agent" and not is_call(message.sender)
+    ]
+    names = {sender for part, sender in agents if part.get("name")}
+    caller = next((sender for _, sender in agents), "assistant")
     chat = Conversation()
-    for n, item in enumerate(items, 1):
-        chat.add(read_message(mapping(item, f"{where}: message {n}"), kinds, named), where)
+    for part, message in zip(parts, utterances, strict=True):
+        if message.author == "agent" and is_call(message.sender):  # a role beside the agent's
+            message = replace(message, sender=caller)
+        elif message.author == "agent" and named and len(names) == 1 and not part.get("name"):
+            message = replace(message, sender=min(names))
+        chat.add(message, where)
     return chat
+
+
+def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a message as several where one holds what tools returned beside what its author wrote:
+    a person's words behind results, results of tools that run at the provider in an agent's.
+    """
+    if _is_item(fields):
+        results = [fields[key] for key in _RESULTS_IN_CALLS if fields.get(key)]
+        if not results or not _CALL_TYPE.fullmatch(text_of(fields["type"]) or ""):
+            return [fields]
+        call = {key: fields[key] for key in fields if key not in _RESULTS_IN_CALLS}
+        return [call, {"type": "tool_result", "name": fields.get("name"), "content": results}]
+    key = "content" if fields.get("content") else "parts"
+    content = fields.get(key)
+    if not isinstance(content, list) or read_word(fields.get("role")) == "tool":
+        return [fields]
+    runs = [list(run) for _, run in groupby(content, _is_result)]
+    if len(runs) < 2:
+        return [fields]
+    alone = {name: value for name, value in fields.items() if name != "tool_calls"}
+    return [{**(alone if n else fields), key: run} for n, run in enumerate(runs)]
 
 
 def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utterance:
@@ -153,10 +200,10 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
     author = find_author(fields, kinds=kinds, named=named)
     sender = _first_text(fields, _SENDER) or ""
     if _is_item(fields):  # a name in it is that of the tool
-        result = fields["type"] in _RESULTS
-        author, sender = ("tool", sender) if result else ("agent", "assistant")
-    if parts.has_result or fields.get("tool_call_id") or fields.get("tool_use_id"):
-        author, sender = "tool", "tool" if read_word(sender) == "human" else sender
+        author, sender = ("tool", sender) if parts.has_result else ("agent", "assistant")
+    executed = bool(parts.texts) and _EXECUTED.match(parts.texts[0])  # AG2's
+    if parts.has_result or executed or fields.get("tool_call_id") or fields.get("tool_use_id"):
+        author, sender = "tool", "tool" if read_word(sender) in ("human", "agent") else sender
     return Utterance(
         sender=sender,
         author=author,
@@ -171,7 +218,23 @@ def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utteran
 
 def _is_item(fields: Mapping[str, Any]) -> bool:
     """Whether a message is an item of the Responses API that is a part by itself."""
-    return "role" not in fields and text_of(fields.get("type")) in _ITEMS
+    type_ = fields.get("type")
+    told = any(key in fields for key in ("role", "sender", "from", "source"))
+    return not told and isinstance(type_, str) and _is_part_of_agents(type_)
+
+
+def _is_part_of_agents(type_: str) -> bool:
+    patterns = (_CALL_TYPE, _RESULT_TYPE)
+    return type_ in _THOUGHTS or any(pattern.fullmatch(type_) for pattern in patterns)
+
+
+def _is_result(part: Any) -> bool:
+    """Whether a part of a content is what a tool returned."""
+    if not isinstance(part, dict):
+        return False
+    type_ = part.get("type")
+    typed = isinstance(type_, str) and _RESULT_TYPE.fullmatch(type_) is not None
+    return typed or any(part.get(key) for key in _GEMINI_RESULTS)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -185,7 +248,7 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     for n, item in enumerate(items, 1):
         fields = mapping(item, f"{where}: step {n}")
         parts = _read_parts(fields)
-        text, breaks = join_pieces([*parts.reasoning, *parts.texts])
+        text, breaks = join_pieces([text for text in (*parts.reasoning, *parts.texts) if text])
         call = _CALL.match(text)
         author = read_word(fields.get("role"))
         if author != "agent":
@@ -236,6 +299,7 @@ class Parts:
     reasoning: list[str] = field(default_factory=list)
     omitted: list[str] = field(default_factory=list)
     has_result: bool = False  # of a tool
+    has_call: bool = False
 
     def add(self, part: Any) -> None:
         """Add one part of a content: a text, or a part in the shape of a provider."""
@@ -249,9 +313,10 @@ class Parts:
 
     def _add_object(self, part: Mapping[str, Any]) -> None:
         type_ = text_of(part.get("type")) or ""
-        self.has_result |= type_ in _RESULTS or any(part.get(key) for key in _GEMINI_RESULTS)
+        self.has_result |= _is_result(part)
+        self.has_call |= _CALL_TYPE.fullmatch(type_) is not None
         if type_ in _THOUGHTS or part.get("thought") is True:
-            self.reasoning += _thought_texts(part)
+            self.reasoning += list(_thought_texts(part)) or [""]  # it may be encrypted
             return
         texts = list(_part_texts(part, type_))
         self.texts += texts
@@ -276,18 +341,25 @@ def _read_parts(fields: Mapping[str, Any]) -> Parts:
     else:
         parts = read_parts(content)
     for key in _REASONING:
-        if isinstance(thought := fields.get(key), str):
+        if isinstance(thought := fields.get(key), str) and thought:
             parts.reasoning.append(thought)
-    calls = fields.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
+    if refusal := text_of(fields.get("refusal")):
+        parts.texts.append(refusal)
+    calls = [] if parts.has_call else fields.get("tool_calls")  # some write both
+    calls = [*_list(calls), *_list(fields.get("invalid_tool_calls"))]
+    for call in calls:
         if isinstance(call, dict):
-            function = call.get("function", call)
+            function = call.get("function", call.get("custom", call))
             named = call | {"name": function}  # Inspect's
             parts.texts += call_texts(named if isinstance(function, str) else function)
     if isinstance(call := fields.get("function_call"), dict):
         parts.texts += call_texts(call)
     parts.texts = [text for text in parts.texts if text]
     return parts
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _thought_texts(part: Mapping[str, Any]) -> Iterator[str]:
@@ -302,27 +374,34 @@ def _thought_texts(part: Mapping[str, Any]) -> Iterator[str]:
 
 def _part_texts(part: Mapping[str, Any], type_: str) -> Iterator[str]:
     """Yield the texts of one content part (OpenAI's, Anthropic's and Gemini's shapes)."""
-    if type_ in _CALLS:
+    if _CALL_TYPE.fullmatch(type_):
         yield from call_texts(part)
         return
-    for key in ("functionCall", "function_call", *_GEMINI_RESULTS):
+    for key in ("functionCall", "function_call", "executableCode", *_GEMINI_RESULTS):
         if isinstance(call := part.get(key), dict):
-            yield from call_texts(call | {"arguments": call.get("args", call.get("response"))})
-    for key in ("text", "refusal", "output", "content", "result", "response"):
-        value = part.get(key)
-        text = text_of(value)
-        if text:
-            yield text
-        for inner in value if isinstance(value, list) else []:
-            if isinstance(inner, dict) and (text := text_of(inner.get("text"))):
-                yield text
+            keys = ("args", "response", "output", "code")
+            arguments = next((call[key] for key in keys if call.get(key) is not None), None)
+            yield from call_texts({"name": call.get("name"), "arguments": arguments})
+    for key in _PART_TEXTS:
+        yield from _inner_texts(part.get(key))
+
+
+def _inner_texts(value: Any) -> Iterator[str]:
+    if text := text_of(value):
+        yield text
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _inner_texts(inner)
+    elif isinstance(value, dict):
+        for key in _PART_TEXTS:
+            yield from _inner_texts(value.get(key))
 
 
 def call_texts(call: Any) -> list[str]:
     """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
     if not isinstance(call, dict):
         return []
-    keys = ("arguments", "input", "args", "action", "query", "queries", "code")
+    keys = ("arguments", "input", "args", "action", "query", "queries", "code", "operation")
     arguments = next((call[key] for key in keys if call.get(key) is not None), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)

@@ -16,6 +16,7 @@ from annotator import load_rubric, locate
 from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
+from tests.traces.test_formats_chats import CHATS
 
 SAMPLES = Path(__file__).with_name("samples")
 PAIR = ("planner", "coder")
@@ -29,6 +30,7 @@ def authors(**counts):
 ONE_TOOL = authors(system=1, human=1, agent=2, tool=1)
 # File: format, how it was made, and for each trace its id, messages by author, agents, outcome.
 EXPECTED = {
+    **CHATS,
     "anthropic/batch_results.jsonl": (
         "api-log",
         "anthropic 2.12",
@@ -143,7 +145,7 @@ EXPECTED = {
     "langchain/langgraph_state.json": (
         "langchain",
         "langgraph 1.2",
-        [("langgraph_state.json", authors(human=1, agent=2), PAIR, None)],
+        [("*", authors(human=1, agent=2), PAIR, None)],
     ),
     "magentic_one/run.json": (
         "magentic-one",

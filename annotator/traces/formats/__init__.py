@@ -42,6 +42,7 @@ from annotator.traces.formats import (
     openhands_events,
     opentelemetry,
     pydantic_ai,
+    smolagents,
     span_exports,
     swe_agent,
     tau,
@@ -53,7 +54,7 @@ FOLDER_FORMATS: tuple[Any, ...] = (cooperbench, openhands_events)
 DOCUMENT_FORMATS: tuple[Any, ...] = (
     *(cooperbench_export, mast, magentic_one, tau, swe_agent, openhands, atif, inspect_log),
     *(claude_code, codex, opentelemetry, span_exports),
-    *(autogen, langchain, pydantic_ai, google_adk, crewai, api_logs, generic),
+    *(autogen, langchain, pydantic_ai, google_adk, crewai, smolagents, api_logs, generic),
 )
 FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
 

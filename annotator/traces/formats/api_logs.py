@@ -16,7 +16,10 @@ from annotator.traces.records import read_attributes, record_id
 name = "api-log"
 
 _OBJECTS = {"chat.completion", "response", "realtime.response"}
-_CONTENTS = ("instructions", "system", "messages", "input", "output", "choices", "content")
+_CHOICES = {"choices": "message", "candidates": "content"}  # the first of each is the answer
+_PROMPTS = ("instructions", "system")
+_LISTS = ("messages", "contents", "input", "output")
+_CONTENTS = (*_PROMPTS, *_LISTS, "content", *_CHOICES)
 _WRAPPERS = ("request", "response", "body", "result", "kwargs")
 
 
@@ -61,6 +64,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     given = {key: value for key, value in document.items() if value is not None}
     attributes, problems = read_attributes(given, taken)
     chat.problems += problems
+    if more := fields.get("choices"):
+        chat.problems.append(f"{more} other answers to the same request left out")
     told = {"model": model} if model else {}
     failed = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
     outcome = Outcome(error=failed)
@@ -71,6 +76,8 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return what was said in a record and all that it wraps, asked before answered, and fields."""
     items = list(_messages(document))
     fields = {key: document[key] for key in ("model", "error") if document.get(key)}
+    others = sum(len(_objects(document.get(key))[1:]) for key in _CHOICES)
+    fields |= {"choices": others} if others else {}
     for key in _WRAPPERS:
         inner = document.get(key)
         inner = (
@@ -85,22 +92,26 @@ def _collect(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 def _messages(fields: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
-    for key in ("instructions", "system"):
-        if isinstance(prompt := fields.get(key), str) and prompt:
+    for prompt in (fields.get(key) for key in _PROMPTS):
+        if isinstance(prompt, list) and any(isinstance(item, dict) for item in prompt):
+            told = any(isinstance(item, dict) and "role" in item for item in prompt)
+            items += _objects(prompt) if told else [{"role": "system", "content": prompt}]
+        elif isinstance(prompt, str) and prompt:
             items.append({"role": "system", "content": prompt})
-    for key in ("messages", "input", "output"):
-        value = fields.get(key)
-        if isinstance(value, str) and key == "input":
-            items.append({"role": "user", "content": value})
-        elif isinstance(value, list):
-            items += [item for item in value if isinstance(item, dict)]
-    choices = fields.get("choices")
-    for choice in choices if isinstance(choices, list) else []:
-        if isinstance(choice, dict) and isinstance(message := choice.get("message"), dict):
-            items.append(message)
+    for key in _LISTS:
+        if isinstance(text := fields.get(key), str) and key == "input":
+            items.append({"role": "user", "content": text})
+        items += _objects(fields.get(key))
+    for key, inner in _CHOICES.items():
+        for choice in _objects(fields.get(key))[:1]:
+            items += _objects([choice.get(inner)])
     if _is_message(fields):
         items.append({"role": fields.get("role"), "content": fields["content"]})
     return items
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _is_message(fields: dict[str, Any]) -> bool:

@@ -1,85 +1,147 @@
-"""AutoGen 0.4 and later: results of a task, states of a team, lists of messages and events.
+"""AutoGen 0.4 and later: results of a task, states of a team or an agent, messages and events in a
+list or on lines.
 
-Looked at: autogen-agentchat 0.7 (`TaskResult.model_dump`, `save_state`). AG2's and AutoGen 0.2's
-chat histories (name, role, content) are read as `generic`: there the name decides.
+Looked at: autogen-agentchat 0.7 (`TaskResult.model_dump`, `run_stream`, `save_state`). AG2's and
+AutoGen 0.2's chat histories (name, role, content) are read as `generic`: there the name decides.
 """
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from annotator.traces.authors import read_word
 from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts, read_time
 from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Author, Trace
+from annotator.traces.records import read_attributes, walk_path
 
 name = "autogen"
 
 _TOOL = {"ToolCallExecutionEvent", "ToolCallSummaryMessage", "CodeExecutionEvent"} | {
-    "MemoryQueryEvent"
+    *("MemoryQueryEvent", "FunctionExecutionResultMessage"),
 }
-_SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent"}
+_SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent", "SystemMessage"}
+_ASKS = "UserInputRequestedEvent"  # by who relays a person
 _CHUNK = "ModelClientStreamingChunkEvent"  # a piece of what comes again as a message
+_MODELS = {"MagenticOneOrchestrator", "FileSurfer", "WebSurfer"}  # use one and do not say so
+_KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a result, a team's state, or a list of messages of AutoGen's."""
+    """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
     items = _items(document)
     return bool(items) and _is_message(items[0])
 
 
+def group(document: Any) -> str | None:
+    """Return "" for a message on a line of its own: all of a file are one trace."""
+    return "" if _is_message(document) else None
+
+
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
-    chat = Conversation()
-    chunks = 0
-    for n, item in enumerate(_items(document), 1):
-        fields = mapping(item, f"message {n}")
-        kind = text_of(fields.get("type"))
-        if kind == _CHUNK:
-            chunks += 1
-        elif kind not in _SYSTEM or fields.get("content"):
-            chat.add(_read(fields), "messages")
+    record = document if isinstance(document, dict) else {}
+    attributes, problems = read_attributes(record, _KEYS)
+    items = [mapping(item, f"message {n}") for n, item in enumerate(_items(document), 1)]
+    results = [item for item in items if "messages" in item]  # the last line of a stream
+    items = [item for item in items if item not in results]
+    for result in results:
+        attributes |= {"stop_reason": text_of(result.get("stop_reason"))}
+    chat = Conversation(problems=list(problems))
+    chunks = [item for item in items if item.get("type") == _CHUNK]
+    people = {text_of(item.get("source")) for item in items if item.get("type") == _ASKS}
+    doubtful = _find_doubtful(items, record)
+    returned: set[str] = set()
+    for fields in items:
+        kind, source = text_of(fields.get("type")), text_of(fields.get("source"))
+        if kind == _CHUNK or (kind in _SYSTEM and not fields.get("content")):
+            continue
+        message = _read(fields)
+        if message.author == "agent" and source in people:
+            message = replace(message, author="human")
+        elif message.author == "agent" and source in doubtful:
+            message = replace(message, author="unknown")
+        elif kind == "HandoffMessage" and returned.issuperset(message.pieces):
+            message = replace(message, author="tool")  # the words of the tool that hands over
+        if message.author == "tool":
+            returned.update(message.pieces)
+        chat.add(message, "messages")
     if chunks:
-        chat.problems.append(f"{chunks} streamed pieces left out: their messages are read")
-    reason = text_of(document.get("stop_reason")) if isinstance(document, dict) else None
-    return chat.trace(name, trace_id, path, attributes={"stop_reason": reason} if reason else {})
+        chat.problems.append(f"{len(chunks)} streamed pieces left out: their messages are read")
+    return chat.trace(name, trace_id, path, attributes=attributes)
+
+
+def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[str]:
+    """Return who may be no agent: who never has used a model, which others have, and answers code
+    in a fence or has no state. What a CodeExecutorAgent without a model prints, and in a state what
+    a person says, is a message like an agent's.
+    """
+    thinkers = {text_of(item.get("source")) for item in items if item.get("models_usage")}
+    states = record.get("agent_states")
+    doubtful = {
+        source
+        for source in (states if isinstance(states, dict) else ())
+        if walk_path(states, f"{source}.agent_state.type") == "BaseState"
+    }
+    for before, item in pairwise(items):
+        content = before.get("content")
+        if isinstance(content, str) and "```" in content:
+            doubtful.add(text_of(item.get("source")) or "")
+    return doubtful - thinkers - _MODELS if thinkers else set()
 
 
 def _read(fields: dict[str, Any]) -> Utterance:
     kind, sender = text_of(fields.get("type")) or "", text_of(fields.get("source")) or ""
-    content = fields.get("content")
+    content = fields.get("content", fields.get("result"))
     author: Author = "tool" if kind in _TOOL else "system" if kind in _SYSTEM else "agent"
-    if author == "agent" and read_word(sender) not in (None, "agent"):
+    sender = sender or author
+    thinks = fields.get("models_usage") or kind in ("AssistantMessage", "ThoughtEvent")
+    if author == "agent" and not thinks and read_word(sender) not in (None, "agent"):
         author = read_word(sender) or "unknown"
+    elif kind == "UserMessage":  # of a model's context: what all others said, and their tools
+        author = "unknown"
     time = read_time(fields)
+    thought = [text] if (text := text_of(fields.get("thought"))) else []
     if kind == "ThoughtEvent":
         return Utterance(sender, author, time=time, reasoning=[text_of(content) or ""])
-    if kind == "ToolCallRequestEvent":
-        calls = content if isinstance(content, list) else []
-        texts = [text for call in calls for text in call_texts(call)]
-        return Utterance(sender, author, texts, time=time, kind=kind)
+    if author == "agent" and isinstance(content, list) and _are_calls(content):
+        texts = [text for call in content for text in call_texts(call)]
+        return Utterance(sender, author, texts, time=time, kind=kind, reasoning=thought)
+    if kind.startswith("StructuredMessage") and isinstance(content, dict):
+        content = json.dumps(content, ensure_ascii=False)
     parts = read_parts(content)
     to = text_of(fields.get("target"))
     return Utterance(
-        sender, author, parts.texts, (to,) if to else (), time, kind, omitted=parts.omitted
+        sender, author, parts.texts, (to,) if to else (), time, kind, thought, parts.omitted
     )
 
 
+def _are_calls(content: list[Any]) -> bool:
+    return all(isinstance(call, dict) and "arguments" in call for call in content)
+
+
 def _items(document: Any) -> list[Any]:
+    if _is_message(document):
+        return [document]
     if isinstance(document, dict):
-        found_lists = (items for items in _lists(document) if items and _is_message(items[0]))
-        return next(found_lists, [])
+        lists = (items for items in _lists(document) if items and _is_message(items[0]))
+        return next(lists, [])
     return document if isinstance(document, list) else []
 
 
 def _lists(document: dict[str, Any]) -> Iterator[list[Any]]:
-    if isinstance(items := document.get("messages"), list):
-        yield items
     states = document.get("agent_states")
-    for state in states.values() if isinstance(states, dict) else ():
-        if isinstance(state, dict) and isinstance(items := state.get("message_thread"), list):
-            yield items  # of the one who manages the chat: all that was said
+    paths = ("messages", "llm_context.messages", "agent_state.llm_context.messages")
+    for state in (document, *(states.values() if isinstance(states, dict) else ())):
+        for path in ("message_thread", *paths[: 2 if state is document else 0]):
+            if isinstance(items := walk_path(state, path), list):
+                yield items  # a thread is of the one who manages the chat: all that was said
 
 
 def _is_message(item: Any) -> bool:
-    kind = item.get("type") if isinstance(item, dict) else None
-    return isinstance(kind, str) and kind.endswith(("Message", "Event")) and "source" in item
+    if not isinstance(item, dict) or not isinstance(kind := item.get("type"), str):
+        return False
+    event = kind.endswith(("Message", "Event")) or kind.startswith("StructuredMessage[")
+    return event and ("source" in item or kind in ("SystemMessage",)) and "messages" not in item

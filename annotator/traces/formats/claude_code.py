@@ -1,10 +1,12 @@
-"""Sessions of Claude Code: JSON lines, those of a session known by ``sessionId``.
+"""Sessions of Claude Code: JSON lines, those of a session known by ``sessionId``; and what it
+streams (``--output-format stream-json``), known by ``session_id``.
 
 Looked at: sessions of versions 1 and 2. A line is a message of the person, of the model or of a
 tool, or a note of the program. What the person did not write (``isMeta``, summaries, outputs of
 commands) is the harness's. A sidechain is an agent of its own, whose prompts the main agent wrote.
 """
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -15,9 +17,17 @@ from annotator.traces.model import Author, Trace
 name = "claude-code"
 
 _AGENT = "assistant"
+_TEXTS = ("message", "content", "summary")
 _SPOKEN = {"user", "assistant", "system", "summary"}
-_OTHER = {"file-history-snapshot", "progress", "queue-operation", "attachment", "last-prompt"}
-_NOT_TYPED = ("<local-command", "<command-", "<system-reminder>", "Caveat: The messages below")
+_OTHER = {"file-history-snapshot", "progress", "queue-operation", "attachment", "last-prompt"} | {
+    *("result", "stream_event"),
+}
+_IDS = ("sessionId", "session_id", "messageId")
+_NOT_TYPED = (
+    *("<local-command", "<command-", "<system-reminder>", "Caveat: The messages below"),
+    *("<bash-std", "<task-notification", "<user-prompt-submit-hook", "[Request interrupted by"),
+)
+_TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"')
 
 
 def matches(record: Any) -> bool:
@@ -28,12 +38,16 @@ def matches(record: Any) -> bool:
     if kind == "summary":
         return "leafUuid" in record
     known_kind = isinstance(kind, str) and kind in _SPOKEN | _OTHER
-    return known_kind and ("sessionId" in record or "messageId" in record)
+    if "session_id" in record and "sessionId" not in record:  # others have such an id, too
+        marks = isinstance(record.get("message"), dict) or "subtype" in record or "event" in record
+        known_kind = known_kind and marks and "role" not in record
+    return known_kind and any(key in record for key in _IDS)
 
 
 def group(record: Any) -> str | None:
     """Return the session of a line, "" where it does not say."""
-    return (text_of(record.get("sessionId")) or "") if isinstance(record, dict) else ""
+    ids = (text_of(record.get(key)) for key in _IDS[:2]) if isinstance(record, dict) else ()
+    return next((text for text in ids if text), "")
 
 
 def read(records: Any, trace_id: str, path: str) -> Trace:
@@ -43,7 +57,7 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     attributes: dict[str, Any] = {}
     for record in records if isinstance(records, list) else [records]:
         kind = text_of(record.get("type")) if isinstance(record, dict) else None
-        if kind not in _SPOKEN:
+        if kind not in _SPOKEN or not any(record.get(key) for key in _TEXTS):
             others[kind or "unknown"] += 1
             continue
         message = record.get("message")
@@ -62,6 +76,9 @@ def _read(record: dict[str, Any], message: dict[str, Any]) -> Utterance:
     content = message.get("content", record.get("content", record.get("summary")))
     parts = read_parts(content)
     aside = text_of(record.get("agentId")) or "sidechain" if record.get("isSidechain") else ""
+    aside = aside or text_of(record.get("parent_tool_use_id")) or ""  # the call that started it
+    if message.get("model") == "<synthetic>":
+        record = {**record, "isMeta": True}
     sender, author, recipients = _speaker(record, kind, parts.has_result, parts.texts[:1], aside)
     return Utterance(
         sender,
@@ -86,7 +103,9 @@ def _speaker(
         return "system", "system", ()
     if kind == "assistant":
         return aside or _AGENT, "agent", ()
-    if aside:
-        return _AGENT, "agent", (aside,)
-    typed = not (first and first[0].lstrip().startswith(_NOT_TYPED))
-    return ("user", "human", ()) if typed else ("system", "system", ())
+    text = first[0].lstrip() if first else ""
+    if text.startswith(_NOT_TYPED):
+        return "system", "system", ()
+    if teammate := _TEAMMATE.match(text):  # its words, or a notice of the program about it
+        return teammate[1], "unknown", ()
+    return (_AGENT, "agent", (aside,)) if aside else ("user", "human", ())

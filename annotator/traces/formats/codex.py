@@ -18,7 +18,11 @@ _TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compact
 _REPEATS = {"user_message", "agent_message", "agent_reasoning", "token_count", "task_started"} | {
     *("task_complete", "turn_started", "turn_complete", "agent_reasoning_raw_content"),
 }
-_NOT_TYPED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions")
+_UNSPOKEN = ("ghost_snapshot", "compaction", "compaction_summary", "other")
+_NOT_TYPED = (
+    *("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions"),
+    *("<turn_aborted>", "<user_shell_command>", "<subagent_notification>"),
+)
 
 
 def matches(record: Any) -> bool:
@@ -45,6 +49,10 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         kind = text_of(record.get("type")) if isinstance(payload, dict) else None
         if not isinstance(payload, dict) or kind not in _TYPES:
             others[kind or "unknown"] += 1
+        elif kind == "response_item" and payload.get("type") in _UNSPOKEN:
+            others[text_of(payload["type"]) or ""] += 1
+        elif kind == "compacted":
+            others[kind] += 1
         elif kind == "response_item":
             chat.add(_read(payload, time_of(record.get("timestamp"))), "session")
         elif kind == "event_msg":

@@ -4,6 +4,7 @@ Looked at: crewai 1.x (`CrewOutput.model_dump`, `TaskOutput`). Where an output h
 its agent, they are read and its result is not repeated.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
 
 name = "crewai"
+
+_OBSERVED = "\nObservation:"
 
 
 def matches(document: Any) -> bool:
@@ -33,7 +36,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.add(Utterance("crew", "system", [task], (agent,)), "tasks")
         messages = output.get("messages")
         for message in messages if isinstance(messages, list) else []:
-            chat.add(_read(mapping(message, f"task {n}: message"), agent), "messages")
+            for utterance in _read(mapping(message, f"task {n}: message"), agent):
+                chat.add(utterance, "messages")
         result = text_of(output.get("raw")) or ""
         last = chat.messages[-1]
         if last.author != "agent" or not result or result not in last.text:
@@ -41,12 +45,18 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     return chat.trace(name, trace_id, path, tasks=tasks)
 
 
-def _read(fields: dict[str, Any], agent: str) -> Utterance:
-    """Return a message of an agent's own conversation, in which the crew is the user."""
+def _read(fields: dict[str, Any], agent: str) -> Iterator[Utterance]:
+    """Yield what a message of an agent's own conversation says, in which the crew is the user. What
+    a tool returned stands behind the agent's call of it, in the same text.
+    """
     message = read_message(fields, kinds=True, named=False)
-    if message.author == "agent":
-        return replace(message, sender=agent)
-    return replace(message, author="system") if message.author == "human" else message
+    if message.author != "agent":
+        yield replace(message, author="system") if message.author == "human" else message
+        return
+    call, mark, result = "\n".join(message.pieces).partition(_OBSERVED)
+    yield replace(message, sender=agent, pieces=[call] if mark else message.pieces)
+    if mark:
+        yield Utterance("tool", "tool", [result.strip()])
 
 
 def _items(document: Any) -> list[Any]:

@@ -1,51 +1,124 @@
-"""LangChain's messages and LangGraph's states.
+"""LangChain's messages and LangGraph's states, their histories and streams of updates.
 
 Looked at: langchain-core 1.x (`messages_to_dict`, `dumpd`, `model_dump`), langgraph 1.x (states,
-checkpoints). A message says who it is by its ``type`` or its class: a tool's never is an agent's.
+`get_state_history`, streams of updates, checkpoints). A message says who it is by its
+``type`` or its class: a tool's never is an agent's, whatever its name. Of several states of one
+thread the longest is read: each holds what the one before it held.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from annotator.traces.conversation import read_chat
+from annotator.traces.authors import read_word
+from annotator.traces.conversation import Conversation, read_message, split_message
+from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
 from annotator.traces.records import describe_outcome, read_attributes, walk_path
 
 name = "langchain"
 
 _LISTS = ("messages", "values.messages", "channel_values.messages", "output.messages")
+_THREADS = ("config.configurable.thread_id", "checkpoint.thread_id")
+_TYPES = {"human", "ai", "tool", "system", "function", "chat", "remove", "developer"}
 
 
 def matches(document: Any) -> bool:
     """Whether a document is a message of LangChain's, a list of them, or a state with one."""
     _, items = _find_list(document)
-    return bool(items) and _is_message(items[0]) if items is not None else _is_message(document)
+    if items is None:
+        return _is_message(document) or bool(_read_update(document))
+    return bool(items) and _is_message(items[0])
 
 
 def group(document: Any) -> str | None:
-    """Return "" for a message on a line of its own: all of a file are one trace."""
-    return "" if isinstance(document, dict) and _find_list(document)[1] is None else None
+    """Return "" for a message or an update on a line of its own: all of a file are one trace. For a
+    state of a thread the thread and the id of its first message, which all of its states have.
+    """
+    if not isinstance(document, dict):
+        return None
+    items = _find_list(document)[1]
+    if items is None:
+        return "" if _is_message(document) or _read_update(document) else None
+    first = unwrap(items[0]) if items else None
+    number = text_of(first.get("id")) if isinstance(first, dict) else None
+    threads = (text_of(walk_path(document, path)) for path in _THREADS)
+    thread = next((thread for thread in threads if thread), None)
+    return f"{thread}:{number}" if thread and number else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
-    key, items = _find_list(document)
-    chat = read_chat([unwrap(item) for item in items or []], key or "messages")
-    record = document if isinstance(document, dict) else {}
+    records = document if isinstance(document, list) else [document]
+    states = [(key, items, record) for record in records for key, items in [_find_list(record)]]
+    held = [(key, items, record) for key, items, record in states if items]
+    key, items, record = max(held, key=lambda state: len(state[1] or ()), default=("", None, {}))
+    items = items or [message for each in records for message in _read_update(each) or [each]]
+    chat = _read_chat(items, key or "messages")
+    other = sum(1 for _, part, _ in held if part != items[: len(part or ())])
+    if other:
+        chat.problems.append(f"{other} of {len(held)} states hold other messages, left out")
     attributes, problems = read_attributes(record, {key.partition(".")[0], "id"})
     chat.problems += problems
     outcome, attributes = describe_outcome(record, attributes)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
 
 
+def _read_chat(items: list[Any], where: str) -> Conversation:
+    """Return the conversation. An agent's result may be a human message in its name, as graphs of
+    several agents write it; one with a name that no agent has may be a person's.
+    """
+    messages = [mapping(unwrap(item), f"{where}: message {n}") for n, item in enumerate(items, 1)]
+    people = [text_of(item.get("name")) for item in messages if item.get("type") == "human"]
+    agents = {text_of(item.get("name")) for item in messages if item.get("type") == "ai"} - {None}
+    unsure = len(set(people)) > 1
+    chat = Conversation()
+    for message in messages:
+        for part in split_message(message):
+            utterance = read_message(part, kinds=True, named=False)
+            if utterance.author == "human" and utterance.sender in agents:
+                utterance = replace(utterance, author="agent")
+            elif utterance.author == "human" and read_word(utterance.sender) is None and unsure:
+                utterance = replace(utterance, author="unknown")
+            elif utterance.author == "agent" and not part.get("name"):
+                utterance = replace(utterance, sender="ai")
+            chat.add(utterance, where)
+    return chat
+
+
 def unwrap(item: Any) -> Any:
     """Return a message in the form in which its fields stand beside its ``type``."""
     if not isinstance(item, dict):
         return item
+    fields = item
     if isinstance(data := item.get("data"), dict):
-        return {**data, "type": item.get("type")}
-    if isinstance(fields := item.get("kwargs"), dict) and isinstance(item.get("id"), list):
-        return {"type": str((item["id"] or [""])[-1]), **fields}
-    return item
+        fields = {**data, "type": item.get("type")}
+    elif isinstance(inner := item.get("kwargs"), dict) and isinstance(item.get("id"), list):
+        fields = {**inner, "type": str((item["id"] or [""])[-1])}
+    type_ = text_of(fields.get("type"))
+    if type_ and type_.endswith(("Message", "MessageChunk")):  # a class: those of one agent differ
+        fields = {**fields, "type": type_.removesuffix("Chunk").removesuffix("Message").lower()}
+    extra = fields.get("additional_kwargs")
+    if isinstance(extra, dict) and isinstance(thought := extra.get("reasoning_content"), str):
+        fields = {**fields, "reasoning_content": thought}
+    return fields
+
+
+def _read_update(document: Any) -> list[Any]:
+    """Return the messages of an update in a stream: what the nodes of a graph wrote. One of a node
+    without a name of its own has that of the node.
+    """
+    return list(_node_messages(document)) if isinstance(document, dict) else []
+
+
+def _node_messages(document: dict[str, Any]) -> Iterator[Any]:
+    for node, value in document.items():
+        items = value.get("messages") if isinstance(value, dict) else None
+        if isinstance(items, list) and items and all(_is_message(item) for item in items):
+            for item in items:
+                fields = unwrap(item)
+                plain = fields.get("name") or fields.get("type") != "ai"
+                yield fields if plain else {**fields, "name": node}
 
 
 def _find_list(document: Any) -> tuple[str, list[Any] | None]:
@@ -60,7 +133,10 @@ def _find_list(document: Any) -> tuple[str, list[Any] | None]:
 
 def _is_message(item: Any) -> bool:
     """Whether an object has the marks of a message of LangChain's in one of its three forms."""
-    fields = unwrap(item)
-    if not isinstance(fields, dict) or "type" not in fields or "content" not in fields:
+    if not isinstance(item, dict):
         return False
-    return fields is not item or bool({"additional_kwargs", "response_metadata"} & fields.keys())
+    fields = unwrap(item)
+    if text_of(fields.get("type")) not in _TYPES or "content" not in fields:
+        return False
+    wrapped = any(isinstance(item.get(key), dict) for key in ("data", "kwargs"))
+    return wrapped or bool({"additional_kwargs", "response_metadata"} & fields.keys())

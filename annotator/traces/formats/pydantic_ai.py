@@ -3,6 +3,7 @@
 Looked at: pydantic-ai 1.x (`ModelMessagesTypeAdapter.dump_python`).
 """
 
+import json
 from typing import Any
 
 from annotator.traces.conversation import Conversation, Utterance, call_texts, read_parts
@@ -17,6 +18,8 @@ _AUTHORS: dict[str, Author] = {
     "tool-return": "tool",
     "builtin-tool-return": "tool",
     "retry-prompt": "tool",
+    "retry-feedback": "system",
+    "instruction": "system",
     "text": "agent",
     "tool-call": "agent",
     "builtin-tool-call": "agent",
@@ -37,11 +40,14 @@ def matches(document: Any) -> bool:
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for what is no message."""
     chat = Conversation()
-    model = None
+    model = instructions = None
     for n, item in enumerate(document, 1):
         fields = mapping(item, f"message {n}")
         model = text_of(fields.get("model_name")) or model
         parts = fields.get("parts")
+        if (text := text_of(fields.get("instructions"))) and text != instructions:
+            chat.add(Utterance("system", "system", [text]), "messages")
+            instructions = text
         for part in parts if isinstance(parts, list) else []:
             chat.add(
                 _read(mapping(part, f"message {n}: part"), fields.get("timestamp")), "messages"
@@ -61,5 +67,8 @@ def _read(part: dict[str, Any], time: Any) -> Utterance:
     if kind.endswith("tool-call"):
         call = {"name": part.get("tool_name"), "arguments": part.get("args")}
         return Utterance(sender, author, call_texts(call), time=at)
-    parts = read_parts(part.get("content"))
+    content = part.get("content")
+    if author == "tool" and isinstance(content, dict | list):  # what a function returned
+        content = json.dumps(content, ensure_ascii=False)
+    parts = read_parts(content)
     return Utterance(sender, author, parts.texts, time=at, omitted=parts.omitted)
