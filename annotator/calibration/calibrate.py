@@ -24,6 +24,7 @@ from annotator.calibration.model import (
     LabelsUsed,
     Look,
 )
+from annotator.calibration.raters import compare_groups
 from annotator.rubrics import NONE
 from validation import (
     Estimate,
@@ -115,6 +116,7 @@ def calibrate(
         between=tuple(between),
         people_alpha=people_alpha,
         references=tuple(references),
+        groups=compare_groups(frame.rubric, joined, confidence),
         judges=tuple(judges),
         reruns=reruns,
         joined=traces,

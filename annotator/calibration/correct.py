@@ -1,7 +1,7 @@
 """Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from annotator.calibration.choose import explain_misfit
 from annotator.calibration.estimates import (
@@ -18,7 +18,7 @@ from annotator.calibration.frame import Frame
 from annotator.calibration.model import Calibration, Codes, LabelledTrace, count_labels
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
-from annotator.rubrics import NONE
+from annotator.rubrics import NONE, Scheme, group_label
 from annotator.runs.run import Run
 from validation import joint_shares
 
@@ -27,7 +27,8 @@ from validation import joint_shares
 class Correction:
     """Shares of one rubric (of one group of its traces) corrected by labels; ``notes`` say how.
 
-    ``transferred``: the labels are of other traces or another judge.
+    ``groups``: those of groups of codes, by their names. ``transferred``: the labels are of other
+    traces or another judge.
     """
 
     codes: Mapping[str, CodeEstimates]
@@ -35,6 +36,7 @@ class Correction:
     transferred: bool
     confidence: float
     notes: tuple[str, ...]
+    groups: Mapping[str, CodeEstimates] = field(default_factory=dict)
 
 
 def correction_of(
@@ -123,7 +125,19 @@ def correct(
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
-    return Correction(codes, len(traces), False, calibration.confidence, notes)
+    grouped = _with_groups(traces, frame.rubric)
+    groups = {
+        name: estimate_code(
+            group_label(name),
+            _count_judged(group_label(name), frame),
+            grouped,
+            calibration.confidence,
+            calibration.seed,
+            calibration.population,
+        )
+        for name in _countable_groups(frame)
+    }
+    return Correction(codes, len(traces), False, calibration.confidence, notes, groups)
 
 
 def _describe_tasks(codes: Mapping[str, CodeEstimates], frame: Frame) -> str:
@@ -218,7 +232,46 @@ def carry_over(
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
-    return Correction(codes, n, True, calibration.confidence, notes)
+    grouped = _with_groups(traces, frame.rubric)
+    groups = {
+        name: correct_by_error_rates(
+            group_label(name),
+            _count_judged(group_label(name), frame),
+            grouped,
+            calibration.confidence,
+        )
+        for name in _countable_groups(frame)
+        if not any(_not_carried(code, calibration, frame) for code in frame.rubric.groups[name])
+    }
+    return Correction(codes, n, True, calibration.confidence, notes, groups)
+
+
+def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:
+    """Return labelled traces with their groups of codes among what is counted of them."""
+    return [
+        replace(
+            trace,
+            counted=replace(
+                trace.counted,
+                human=(*trace.counted.human, *rubric.groups_of(trace.counted.human)),
+                judge=(*trace.counted.judge, *rubric.groups_of(trace.counted.judge)),
+            ),
+        )
+        for trace in traces
+    ]
+
+
+def _countable_groups(frame: Frame) -> list[str]:
+    """Return the groups whose codes the judge can all find; none if it screens and left some
+    open.
+    """
+    if frame.statuses["undecided"] and frame.rubric.screened:
+        return []
+    return [
+        name
+        for name, codes in frame.rubric.groups.items()
+        if frame.rubric.judged.issuperset(codes) and frame.rubric.screens.isdisjoint(codes)
+    ]
 
 
 def _count_judged(code: str, frame: Frame) -> Judged:

@@ -47,6 +47,7 @@ class Frame:
         digest = hashlib.sha256(annotation.trace_id.encode("utf-8", "surrogatepass")).digest()
         self._ids = (self._ids + int.from_bytes(digest)) % 2**256
         labels = self.rubric.labels_of(annotation)
+        labels = (*labels, *self.rubric.groups_of(labels))
         self.with_code.update(labels)
         self.clusters.add(cluster, labels)
 

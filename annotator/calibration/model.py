@@ -159,7 +159,8 @@ class Calibration:
 
     ``joined`` holds every labelled trace, and from it each number can be computed again.
     ``between``: people with each other (the ceiling); ``references``: the judge, and those whose
-    labels decide, with each of several people. ``judges``: this judge with other runs, its
+    labels decide, with each of several people; ``groups``: the judge and people on groups of codes.
+    ``judges``: this judge with other runs, its
     own or another judge's; ``reruns``: all runs of this judge. ``judged_codes``: those that the
     judge can find at all. ``look`` is None if it could not be noted.
 
@@ -190,6 +191,7 @@ class Calibration:
     between: tuple[Comparison, ...]
     people_alpha: Estimate | None
     references: tuple[Comparison, ...] = ()  # not in the first calibrations
+    groups: tuple[Comparison, ...] = ()  # nor these
     judges: tuple[Comparison, ...]
     reruns: Retest | None = None  # as cautions: not in the first calibrations
     joined: tuple[LabelledTrace, ...]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from annotator.calibration.frame import Frame
-from annotator.calibration.join import GOLD, join_labels
+from annotator.calibration.join import GOLD, Joined, join_labels
 from annotator.calibration.model import Comparison
 from annotator.clusters import lone_cluster
 from annotator.labels import Label, Labels
@@ -125,6 +125,43 @@ def compare_reference(
                 [person, other], common, frame.rubric, clusters, weights, confidence
             )
             comparisons.append(Comparison(what, len(common), agreement))
+    return tuple(comparisons)
+
+
+def compare_groups(
+    rubric: Scheme, joined: Joined, confidence: float = 0.95
+) -> tuple[Comparison, ...]:
+    """Return how far judge and people agree on each group of codes: whether a trace has any of
+    them. Of a rubric of one code a trace also on which group it is, or none.
+    """
+    humans = [set(trace.counted.human) for trace in joined.traces]
+    judges = [set(trace.counted.judge) for trace in joined.traces]
+
+    def compare(what: str, labels: Sequence[Sequence[str]], names: Sequence[str]) -> Comparison:
+        agreement = agreement_of(
+            labels[0],
+            labels[1],
+            weights=joined.weights,
+            clusters=joined.clusters,
+            confidence=confidence,
+            categories=names,
+        )
+        return Comparison(what, len(humans), agreement)
+
+    comparisons = []
+    if rubric.groups and rubric.choice != "many":
+        group_of = {code: name for name, codes in rubric.groups.items() for code in codes}
+        sides = [
+            [group_of.get(min(labels), min(labels)) for labels in side] for side in (humans, judges)
+        ]
+        names = dict.fromkeys(group_of.get(label, label) for label in rubric.labels)
+        comparisons.append(compare("which group", sides, list(names)))
+    for name, codes in rubric.groups.items():
+        present = [
+            ["no" if labels.isdisjoint(codes) else "yes" for labels in side]
+            for side in (humans, judges)
+        ]
+        comparisons.append(compare(f"{name} or not", present, ("no", "yes")))
     return tuple(comparisons)
 
 

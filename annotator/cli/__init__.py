@@ -1,5 +1,7 @@
 """The command line: one file per command, imported when it is called."""
 
+import os
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -9,8 +11,9 @@ import click
 from click_default_group import DefaultGroup
 
 from annotator import __version__
+from annotator.cli.defaults import find_defaults
 from annotator.errors import AnnotatorError, Interrupted, LabelsError
-from annotator.text import one_line
+from annotator.text import one_line, suggest
 
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {
@@ -20,6 +23,7 @@ _COMMANDS = {
     "figure": "Draw figures of finished runs for a paper.",
     "sample": "Draw traces to be labelled by people.",
     "label": "Label traces in the browser, or adjudicate two people's labels.",
+    "labels": "Turn labels that people made for other tools into ours.",
     "calibrate": "Hold a run's judge, or an annotator, against people's labels.",
     "view": "Read runs in the browser: tables, traces, every finding in its place.",
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
@@ -39,10 +43,12 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:  # as in DefaultGroup: it is the first argument of the default
+            _refuse_misspelled(cmd_name)
             ctx.arg0 = cmd_name  # type: ignore[attr-defined]
             cmd_name = self.default_cmd_name
         module: Any = import_module(f"annotator.cli.{cmd_name}")
         loaded: click.Command = module.command
+        _set_defaults(ctx, loaded, cmd_name)
         return loaded
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -50,7 +56,28 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-@click.group(cls=_LazyGroup, default="run", default_if_no_args=False)
+def _refuse_misspelled(name: str) -> None:
+    """Raise :class:`click.UsageError` for a word that is no source and nearly a command."""
+    if name.startswith("-") or re.search(r"[^a-z-]", name) or os.path.lexists(name):
+        return
+    if near := suggest(name, _COMMANDS):
+        raise click.UsageError(f"no command {name!r}{near}")
+
+
+def _set_defaults(ctx: click.Context, command: click.Command, name: str) -> None:
+    """Let files set the defaults of a command's options, and say so."""
+    values, notices = find_defaults(command, name)
+    ctx.default_map = {name: values}
+    for line in notices:
+        click.echo(one_line(line), err=True)
+
+
+@click.group(
+    cls=_LazyGroup,
+    default="run",
+    default_if_no_args=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="annotate")
 def cli() -> None:
     """Find out why multi-agent runs fail.

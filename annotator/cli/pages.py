@@ -8,6 +8,7 @@ import click
 
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
+from annotator.extras import say_how
 
 
 def where_served(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,7 +23,7 @@ def where_served(command: Callable[..., Any]) -> Callable[..., Any]:
 def need_web() -> None:
     """Raise :class:`AnnotatorError` if what serves pages is not installed."""
     if not all(map(find_spec, ("starlette", "uvicorn"))):
-        raise AnnotatorError("the local pages need the extra web: pip install starlette uvicorn")
+        raise AnnotatorError(f"the local pages need the extra web: {say_how('web')}")
 
 
 def local_page(open_: bool) -> Callable[[str], None]:

@@ -1,6 +1,7 @@
-"""The progress line of a run, on stderr, only where somebody can see it."""
+"""The progress of a run, on stderr."""
 
 import sys
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,14 +14,21 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
+_PAUSE = 30.0  # seconds between two lines where nobody watches
+
+
 class Progress:
-    """Counts per status, tokens and dollars so far; nothing if quiet or not a terminal."""
+    """Counts per status, tokens and dollars so far: a line that changes on a terminal, elsewhere
+    (a log, a batch job) a line every half minute; nothing if quiet.
+    """
 
     def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
         self._state = state
         self._visible = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._count = count
         self._bar: Bar | None = None
+        self._quiet = quiet
+        self._next = time.monotonic() + _PAUSE
 
     def __enter__(self) -> "Progress":
         return self
@@ -77,7 +85,7 @@ class Progress:
 
     def show(self, recorded: Recorded) -> None:
         """Show what the run has recorded so far."""
-        if not self._bar:
+        if not self._bar and (self._quiet or time.monotonic() < self._next):
             return
         counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)
         usage = recorded.usage
@@ -85,4 +93,8 @@ class Progress:
         cost = "unknown" if usage.cost_usd is None else f"{least}{usage.cost_usd:.4f} USD"
         tokens = f"  {usage.input_tokens + usage.output_tokens} tokens, cost {cost}"
         description = counts + (tokens if usage.calls else "")
+        if not self._bar:
+            self._next = time.monotonic() + _PAUSE
+            click.echo(f"{recorded.annotations} judged: {description}", err=True)
+            return
         self._bar.update(self._task, completed=recorded.annotations, description=description)

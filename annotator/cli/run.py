@@ -4,16 +4,18 @@ import json
 import resource
 import shlex
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from annotator import api
 from annotator.cli.choices import reader_option
+from annotator.cli.defaults import load_keys
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import Number, say
 from annotator.cli.pilot import describe_pilot, pilot_lines
@@ -21,8 +23,9 @@ from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.text import count as count_noun
 from annotator.text import one_line
-from annotator.traces import count_traces, exists
+from annotator.traces import count_traces, exists, load_traces
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
@@ -124,6 +127,9 @@ def command(
     Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
+    if not rubric_names:
+        _show_what_there_is(traces, format_)
+    load_keys()
     rubrics = _load_rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
@@ -237,10 +243,25 @@ def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]
         )
 
 
+def _show_what_there_is(traces: tuple[str, ...], format_: str) -> NoReturn:
+    """Show what is in the traces and for how many of them each rubric is; a rubric is missing."""
+    for source in traces:
+        exists(source)
+    rubrics = [load_rubric(path.stem) for path in list_built_in()]
+    kinds, fits = Counter[str](), Counter[str]()
+    for trace in load_traces(*traces, format=format_):
+        kinds[trace.format] += 1
+        fits.update(rubric.id for rubric in rubrics if rubric.excludes(trace) is None)
+    formats = ", ".join(f"{n} {name}" for name, n in kinds.items())
+    say(f"{count_noun(kinds.total(), 'trace')}{f' ({formats})' if formats else ''}")
+    for rubric in rubrics:
+        say(f"  {rubric.id:18} is for {fits[rubric.id]} of them: {rubric.title}")
+    where = " ".join(shlex.quote(source) for source in traces)
+    best = "comm_errors" if fits["comm_errors"] else next(iter(fits), "comm_errors")
+    raise click.UsageError(f"--rubric is missing; try: annotate {where} --rubric {best}")
+
+
 def _load_rubrics(names: tuple[str, ...]) -> tuple[Rubric, ...]:
-    if not names:
-        built = ", ".join(path.stem for path in list_built_in())
-        raise click.UsageError(f"--rubric is missing; built-in: {built}; or a YAML file")
     rubrics = tuple(load_rubric(name) for name in names)
     ids = [rubric.id for rubric in rubrics]
     for rubric_id in ids:
@@ -274,9 +295,8 @@ def _notice(text: str) -> None:
 
 def _list_failures(run: api.Run, folder: Path) -> None:
     failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
-    for annotation in run.annotations():
-        if annotation.status == "failed":
-            failures[annotation.rubric].append(annotation)
+    for annotation in _list_failed(run):
+        failures[annotation.rubric].append(annotation)
     for rubric, failed in failures.items():
         if not failed:
             continue
@@ -286,7 +306,12 @@ def _list_failures(run: api.Run, folder: Path) -> None:
             click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
         if rest := len(failed[_FAILURES:]):
             click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
-    click.echo(f"try them again with: {_again(folder)}", err=True)
+    if any(not (failed.error or "").startswith("unreadable") for failed in _list_failed(run)):
+        click.echo(f"try them again with: {_again(folder)}", err=True)
+
+
+def _list_failed(run: api.Run) -> Iterator[api.Annotation]:
+    return (annotation for annotation in run.annotations() if annotation.status == "failed")
 
 
 def _again(folder: Path) -> str:

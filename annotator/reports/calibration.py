@@ -60,6 +60,8 @@ def _head(calibration: Calibration) -> Iterator[str]:
             f"sets: mean Jaccard {_number(sets.mean_jaccard)}, same set {_number(sets.exact)},"
             f" alpha (MASI) {_number(sets.alpha_masi)}"
         )
+    for comparison in calibration.groups:
+        yield _comparison_line("group", comparison)
     yield from _people_lines(calibration)
     yield from _judge_lines(calibration)
 

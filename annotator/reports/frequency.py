@@ -297,7 +297,7 @@ def _table(
         *(_code_row(code, counts, correction) for code in scheme.codes),
         _none_row(counts, correction),
     )
-    code_groups = tuple(_group_row(*group, counts) for group in scheme.groups.items())
+    code_groups = tuple(_group_row(*each, counts, correction) for each in scheme.groups.items())
     shares = {row.code: row.share for row in (*rows, *code_groups) if row.share}
     table = FrequencyTable(
         rubric=scheme.id,
@@ -370,7 +370,9 @@ def _none_row(counts: TraceCounts, correction: "Correction | None") -> Row:
     )
 
 
-def _group_row(name: str, codes: Sequence[str], counts: TraceCounts) -> Row:
+def _group_row(
+    name: str, codes: Sequence[str], counts: TraceCounts, correction: "Correction | None"
+) -> Row:
     scheme, count = counts.rubric, counts.groups[name]
     judged, screen = not scheme.judged.isdisjoint(codes), not scheme.screens.isdisjoint(codes)
     ruled = scheme.judged.issuperset(codes)
@@ -383,12 +385,13 @@ def _group_row(name: str, codes: Sequence[str], counts: TraceCounts) -> Row:
         counts.share((name,)) if whole else None,
         unknown=None if whole else PARTLY,
         bounds=counts.bounds(count, screen=screen) if ruled else None,
+        labels=correction.groups.get(name) if correction and whole else None,
     )
 
 
 def _check(table: FrequencyTable) -> None:
     """Hold the table against itself; a wrong number must never be printed."""
-    for row in table.rows:
+    for row in table.all_rows:
         share = row.labels.corrected if row.labels else None
         if share is None or share.value is None:
             continue

@@ -11,6 +11,7 @@ from annotator.rubrics.model import (
     Scheme,
     SchemeCode,
     group_codes,
+    group_label,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Scheme",
     "SchemeCode",
     "group_codes",
+    "group_label",
     "list_built_in",
     "load_rubric",
 ]

@@ -111,6 +111,11 @@ def group_codes(codes: Iterable[Code | SchemeCode]) -> dict[str, tuple[str, ...]
     return groups
 
 
+def group_label(name: str) -> str:
+    """Return the label of a group of codes, which is no code's: an id has no blank."""
+    return f"{name} (group)"
+
+
 class Scheme(BaseModel):
     """What a table, a calibration, labels or a page need to know of a rubric, as ``run.json``
     records it beside what the run's judge can find by it.
@@ -155,6 +160,13 @@ class Scheme(BaseModel):
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The codes of each group; nothing where no group tells more than the codes or none."""
         return group_codes(self.codes)
+
+    def groups_of(self, labels: Collection[str]) -> tuple[str, ...]:
+        """Return the groups that any of the labels is of, each as a label of its own."""
+        chosen = set(labels)
+        return tuple(
+            group_label(name) for name, codes in self.groups.items() if not chosen.isdisjoint(codes)
+        )
 
     @property
     def only_screens(self) -> bool:

@@ -1,7 +1,12 @@
 """Data sets of the Hugging Face hub (``hf://org/name[:split]``), and those saved to disk."""
 
+import os
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from annotator.errors import AnnotatorError, UnreadableTrace
 
@@ -15,6 +20,7 @@ def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         AnnotatorError: the data set cannot be loaded.
     """
+    _check_reachable(source)
     name, _, split = source.removeprefix("hf://").partition(":")
     split = split or "train"
     import datasets  # 0.8 s: only for those who name a data set
@@ -24,6 +30,21 @@ def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield n, dict(record)
     except Exception as error:  # datasets raises errors of a dozen libraries
         reason = " ".join(str(error).split())[:300]
+        raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
+
+
+def _check_reachable(source: str) -> None:
+    """Raise :class:`AnnotatorError` at once where the hub's host has no address: `datasets` tries
+    for half a minute.
+    """
+    name = source.removeprefix("hf://").partition(":")[0]
+    if Path(name).is_dir() or getproxies():
+        return
+    host = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError as error:
+        reason = f"{host} cannot be reached ({error.strerror or error})"
         raise AnnotatorError(f"{source}: cannot be loaded: {reason}") from error
 
 

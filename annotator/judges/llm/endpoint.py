@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from openai import APIConnectionError, APIStatusError
@@ -72,8 +73,9 @@ class Endpoint:
         else:
             self._client = open_client(options, key, pace.limit, attempts=1)
             # In full, so that they are not put together at every call.
-            self._url = f"{self._client.base_url}chat/completions"
-            self._responses_url = f"{self._client.base_url}responses"
+            address = str(self._client.base_url).rstrip("/")  # without one where it has no path
+            self._url = f"{address}/chat/completions"
+            self._responses_url = f"{address}/responses"
         self._responses = options.api == "responses"
 
     @property
@@ -290,7 +292,9 @@ def _meaning(error: APIStatusError) -> Reply:
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
     if status == 404 and not _FORM.search(message):
-        raise JudgeStopped(f"no such model or address: {words}")
+        path = urlsplit(str(error.request.url)).path
+        hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
+        raise JudgeStopped(f"no such model or address: {words}{hint}")
     if status in _TRANSIENT or status >= 500:
         after = _retry_after(error.response.headers)
         raise Transient(words, _retry_delay(fields) if after is None else after, status)

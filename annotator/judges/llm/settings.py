@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from annotator.errors import AnnotatorError
+from annotator.extras import say_how
 from annotator.judges.base import Mode
 from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
 from annotator.prompts import Considered, Layout
@@ -302,14 +303,13 @@ def api_key(url: str, env: str) -> str:
 
 def need_sdk(api: str) -> None:
     """Raise :class:`AnnotatorError` if the SDK of a provider's own API is not installed."""
-    packages = {"anthropic": ("anthropic", "anthropic"), "gemini": ("google.genai", "google-genai")}
-    module, package = packages.get(api, ("json", ""))
+    module = {"anthropic": "anthropic", "gemini": "google.genai"}.get(api, "json")
     try:
         missing = find_spec(module) is None
     except ModuleNotFoundError:  # nor is what stands around it
         missing = True
     if missing:
-        raise AnnotatorError(f"--api {api} needs the extra {api}: pip install {package}")
+        raise AnnotatorError(f"--api {api} needs the extra {api}: {say_how(api)}")
 
 
 def check_url(url: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotator.errors import AnnotatorError
+from annotator.extras import say_how
 from annotator.files import write_file
 from annotator.text import one_line
 
@@ -74,7 +75,7 @@ def check(file: Path) -> None:
     try:
         import_module("matplotlib")
     except ImportError as error:
-        raise AnnotatorError("figures need the extra figures: pip install matplotlib") from error
+        raise AnnotatorError(f"figures need the extra figures: {say_how('figures')}") from error
     except ValueError as error:
         raise AnnotatorError(
             f"matplotlib refuses its own settings (MPLBACKEND, or a matplotlibrc): {error}"

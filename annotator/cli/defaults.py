@@ -1,0 +1,111 @@
+"""Defaults of options from files: ``annotate.toml``, ``[tool.annotate]``, and keys from ``.env``.
+
+A file in the current folder may have come with somebody else's traces. So it cannot say where a
+key is sent or which code is run: that is for the command line, the environment, and the user's own
+file.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from annotator.errors import AnnotatorError
+from annotator.text import suggest
+
+_NOT_OF_A_PROJECT = {"base-url", "header", "api-key-env", "prices", "out"}
+_KEY = "_API_KEY"
+
+
+def user_file() -> Path:
+    """Return the file of the user's own defaults."""
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / "annotator" / "annotate.toml"
+
+
+def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the defaults of a command's options by their parameters' names, those of the current
+    folder over the user's own, and a line for each file that says which it set.
+
+    Raises:
+        AnnotatorError: a file cannot be read, or names an option that the command does not have or
+            that a project's file cannot set.
+    """
+    values: dict[str, Any] = {}
+    notices = []
+    for file, table in _tables():
+        section = table.get(name, {})
+        if not isinstance(section, dict):
+            raise AnnotatorError(f"{file}: {name}: expected options of the command, as a table")
+        chosen = dict(_options(section, command, file))
+        values |= chosen
+        if chosen:
+            notices.append(f"{file} sets {', '.join(sorted(section))}")
+    return values, notices
+
+
+def load_keys() -> None:
+    """Set the keys of ``.env`` in the current folder (names that end with ``_API_KEY``) that the
+    environment does not have; nothing else of it is read.
+    """
+    if not Path(".env").is_file():
+        return
+    from dotenv import dotenv_values
+
+    for name, value in dotenv_values(".env", interpolate=False).items():
+        if name.upper().endswith(_KEY) and value:
+            os.environ.setdefault(name, value)
+
+
+def _tables() -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for file in (user_file(), Path("annotate.toml")):
+        if file.is_file():
+            yield file, _load(file)
+    project = Path("pyproject.toml")
+    if project.is_file() and not Path("annotate.toml").is_file():
+        tool = _load(project).get("tool", {})
+        table = tool.get("annotate") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            yield project, table
+
+
+def _load(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise AnnotatorError(f"{file}: not valid TOML: {error}") from error
+
+
+def _options(
+    section: Mapping[str, Any], command: click.Command, file: Path
+) -> Iterator[tuple[str, Any]]:
+    known_options = {
+        flag.lstrip("-"): option
+        for option in command.params
+        if isinstance(option, click.Option)
+        for flag in (*option.opts, *option.secondary_opts)
+    }
+    for key, value in section.items():
+        flag = key.replace("_", "-")
+        option = known_options.get(flag)
+        if option is None or option.name is None:
+            near = suggest(flag, known_options)
+            raise AnnotatorError(f"{file}: {key}: no option of annotate {command.name}{near}")
+        if file != user_file() and (flag in _NOT_OF_A_PROJECT or _runs_code(flag, value)):
+            raise AnnotatorError(
+                f"{file}: {key}: not from a project's file, which may be a stranger's: give it on"
+                f" the command line, or in {user_file()}"
+            )
+        many = option.multiple and not isinstance(value, list)
+        yield option.name, [value] if many else value
+
+
+def _runs_code(flag: str, value: Any) -> bool:
+    """Whether an option names a plug-in: a module of the current folder could be imported."""
+    return flag in ("judge", "format") and ":" in str(value)

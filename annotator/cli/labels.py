@@ -1,0 +1,78 @@
+"""``annotate labels``."""
+
+from pathlib import Path
+
+import click
+
+from annotator.cli.choices import reader_option
+from annotator.cli.output import say
+from annotator.errors import AnnotatorError
+from annotator.files import write_file
+from annotator.labels.foreign import convert, read_foreign_labels, render_rows
+from annotator.rubrics import load_rubric
+from annotator.text import one_line
+from annotator.traces import load_traces
+
+
+@click.command("labels")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--rubric", "rubric_name", required=True, metavar="NAME|FILE", help="Of the labels.")
+@click.option(
+    "--traces",
+    multiple=True,
+    metavar="TRACES",
+    help="The labelled traces: labels get the ids that they have here; repeatable.",
+)
+@click.option("--annotator", default="gold", show_default=True, help="Whose labels they are.")
+@click.option(
+    "--code",
+    "spellings",
+    multiple=True,
+    metavar="WORD=CODE",
+    help="A category of theirs and the code that it is; repeatable.",
+)
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE"
+)
+@reader_option("Of --traces.")
+def command(
+    files: tuple[Path, ...],
+    rubric_name: str,
+    traces: tuple[str, ...],
+    annotator: str,
+    spellings: tuple[str, ...],
+    out: Path,
+    format_: str,
+) -> None:
+    """Turn labels that people made for other tools into a file for annotate calibrate.
+
+    FILES are AgentRx's ground truth, labels by MAST's modes, MAD's or Who&When's records. What
+    cannot be said in the rubric is listed, and that label left out. Exit code 1 if some was.
+    """
+    rubric = load_rubric(rubric_name)
+    spelled = dict(_split(pair) for pair in spellings)
+    for code in spelled.values():
+        if code not in {each.id for each in rubric.codes}:
+            raise AnnotatorError(f"--code: {code!r} is no code of {rubric.id}")
+    labels = [label for file in files for label in read_foreign_labels(file)]
+    ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
+    result = convert(labels, rubric, annotator, ids, spelled)
+    write_file(out, render_rows(result.rows))
+    say(f"{out}: {len(result.rows)} of {len(labels)} labels written")
+    for name, n in result.unmapped.most_common():
+        say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")
+    for what, left in (
+        ("no trace with this id", result.without_trace),
+        ("no decisive category is named", result.undecided),
+    ):
+        if left:
+            say(f"  {what}: {one_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")
+    if len(result.rows) < len(labels):
+        raise SystemExit(1)
+
+
+def _split(pair: str) -> tuple[str, str]:
+    word, _, code = pair.rpartition("=")
+    if not word or not code:
+        raise click.UsageError(f"--code {pair!r}: expected WORD=CODE")
+    return word, code

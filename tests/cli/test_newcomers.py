@@ -1,0 +1,159 @@
+"""What somebody meets who has never used the tool: help, slips, defaults from files."""
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, Done
+from tests.openai_server import OpenAIServer
+
+Cli = Callable[..., Done]
+TRACES = str(EXAMPLES / "logs")
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("rubric", "check")])
+def test_h_is_help(annotate_cli: Cli, command: tuple[str, ...]) -> None:
+    done = annotate_cli(*command, "-h")
+    assert (done.code, "Usage: annotate" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("reprot", "report"), ("calibrat", "calibrate"), ("trace", "traces"), ("rubrics", "rubric")],
+)
+def test_a_mistyped_command_is_answered_with_the_nearest(
+    annotate_cli: Cli, word: str, meant: str
+) -> None:
+    done = annotate_cli(word, "runs/first")
+    assert done.code == 2
+    assert f"no command {word!r}, did you mean {meant!r}?" in done.err
+
+
+def test_a_folder_with_nearly_the_name_of_a_command_is_a_folder(
+    annotate_cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "trace").mkdir()
+    done = annotate_cli("trace", "--rubric", "comm_errors")
+    assert "no traces in trace" in done.err
+
+
+def test_traces_without_a_rubric_show_what_there_is(annotate_cli: Cli) -> None:
+    done = annotate_cli(TRACES)
+    assert done.code == 2
+    assert done.out.startswith("17 traces (17 cooperbench)\n")
+    assert "comm_errors        is for 17 of them: " in done.out
+    assert "emergent           is for 2 of them: " in done.out  # those that passed
+    assert f"--rubric is missing; try: annotate {TRACES} --rubric comm_errors" in done.err
+
+
+def test_an_address_without_v1_is_hinted_at(annotate_cli: Cli, tmp_path: Path) -> None:
+    class Nothing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(404)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        args = ("--rubric", "comm_errors", "--model", "m", "--base-url", url, "--out", "out")
+        done = annotate_cli(TRACES, *args)
+        server.shutdown()
+    assert done.code == 2
+    assert "the URL has no /v1, which most servers have at its end" in done.err
+
+
+def test_what_cannot_be_read_is_not_to_be_tried_again(annotate_cli: Cli, tmp_path: Path) -> None:
+    talk = [{"role": "a", "content": "x y"}, {"role": "b", "content": "z"}]
+    (tmp_path / "t.jsonl").write_text(json.dumps({"messages": talk}) + "\n{\n")
+    done = annotate_cli("t.jsonl", "--rubric", "comm_errors", "--out", "out")
+    assert done.code == 1
+    assert "1 traces could not be judged" in done.err
+    assert "--resume" not in done.err
+
+
+def test_a_hub_that_has_no_address_fails_at_once(
+    annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    done = annotate_cli("traces", "hf://nobody/nothing")
+    assert done.code == 2
+    assert "hub.invalid cannot be reached" in done.err
+
+
+# --- defaults from files
+
+
+def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "annotate.toml").write_text(
+        '[run]\nrubric = "comm_errors"\nlimit = 3\n[report]\nformat = "csv"\n'
+    )
+    done = annotate_cli(TRACES, "--out", "out")
+    assert done.code == 0, done.err
+    assert "annotate.toml sets limit, rubric" in done.err
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["limit"] == 3
+    assert annotate_cli("report", "out").out.startswith("rubric,")
+    assert annotate_cli("report", "out", "--format", "json").out.startswith("[")
+    assert annotate_cli(TRACES, "--limit", "2", "--rubric", "symptoms", "--out", "two").code == 0
+    manifest = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert (manifest["limit"], len(manifest["rubrics"])) == (2, 1)
+
+
+def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.annotate.run]\nrubric = ['symptoms']\n")
+    done = annotate_cli(TRACES, "--out", "out", "--limit", "1")
+    assert "pyproject.toml sets rubric" in done.err
+    assert "symptoms v2" in done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[run]\nrubrik = 'x'\n", "rubrik: no option of annotate run, did you mean 'rubric'?"),
+        ("[run\n", "not valid TOML"),
+        ("run = 3\n", "run: expected options of the command, as a table"),
+        ("[run]\nlimit = 'many'\n", "many"),
+        ("[run]\nbase-url = 'http://x'\n", "base-url: not from a project's file"),
+        ("[run]\nbase_url = 'http://x'\n", "base_url: not from a project's file"),
+        ("[run]\nheader = ['a=B']\n", "header: not from a project's file"),
+        ("[run]\napi-key-env = 'B'\n", "api-key-env: not from a project's file"),
+        ("[run]\njudge = 'evil:Judge'\n", "judge: not from a project's file"),
+        ("[run]\nformat = 'evil:Reader'\n", "format: not from a project's file"),
+    ],
+)
+def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "annotate.toml").write_text(text)
+    done = annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out")
+    assert done.code == 2
+    assert reason in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_users_file_may_say_where_models_are(
+    annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "config" / "annotator"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with OpenAIServer() as server:
+        (folder / "annotate.toml").write_text(f"[run]\nmodel = 'm'\nbase-url = '{server.url}'\n")
+        done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
+    assert "sets base-url, model" in done.err
+    assert "judge: llm:m" in done.err
+
+
+def test_keys_of_a_dotenv_file(annotate_cli: Cli, tmp_path: Path) -> None:
+    lines = "SOME_API_KEY=from-file\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n"
+    (tmp_path / ".env").write_text(lines)
+    with OpenAIServer() as server:
+        args = ("--model", "m", "--base-url", server.url, "--api-key-env", "SOME_API_KEY")
+        rest = ("--rubric", "comm_errors", "--limit", "1", "--out", "out")
+        annotate_cli(TRACES, *args, *rest)
+    assert server.keys == {"Bearer from-file"}

@@ -1,0 +1,170 @@
+"""Labels that people made for other tools, from the command line to a corrected table."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.labels.foreign import convert, read_foreign_labels
+from annotator.rubrics import load_rubric
+from tests.conftest import Done
+
+Cli = Callable[..., Done]
+
+
+def agentrx(trace_id, root, *categories):
+    failures = [
+        {
+            "failure_id": n,
+            "step_number": 10 + n,
+            "failure_category": category,
+            "failed_agent": "Surfer",
+        }
+        for n, category in enumerate(categories, 1)
+    ]
+    cause = {"failure_id": root, "reason_for_root_cause": "It guessed."}
+    return {"trajectory_id": trace_id, "failures": failures, "root_cause": cause}
+
+
+AGENTRX = [
+    agentrx("t1", 2, "Instruction/Plan Adherence Failure", "Invention of new information"),
+    agentrx("t2", 1, "intent-plan misalignment", "Guardrails triggered", "Guardrails Triggered"),
+    agentrx("t3", 1, "Misinterpretation of Tool Output / Handoff Failure"),
+    agentrx("t4", 9, "System Failure"),
+    agentrx("t5", 1, "Bad weather"),
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, value):
+        text = value if isinstance(value, str) else json.dumps(value)
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def test_agentrx(write):
+    labels = read_foreign_labels(write("truth.json", AGENTRX))
+    ids = [f"{n}/t{n}.json" for n in range(1, 5)]
+    result = convert(labels, load_rubric("agentrx"), "gold", ids)
+    assert [(row["trace_id"], row["primary"], row["secondary"]) for row in result.rows] == [
+        ("1/t1.json", "invention", ["adherence"]),
+        ("2/t2.json", "misalignment", ["guardrails"]),
+        ("3/t3.json", "misinterpretation", []),
+    ]
+    assert (result.rows[0]["agent"], result.rows[0]["step"]) == ("Surfer", 12)
+    assert (result.undecided, result.without_trace) == (["t4"], ["t5"])
+    assert result.unmapped == {"Bad weather": 1}
+
+
+def test_a_spelling_of_the_users_own(write):
+    labels = read_foreign_labels(write("truth.json", AGENTRX[4:]))
+    rubric = load_rubric("agentrx")
+    result = convert(labels, rubric, "gold", None, {"Bad weather": "system"})
+    assert [row["primary"] for row in result.rows] == ["system"]
+
+
+def test_labels_by_modes(write):
+    value = {
+        "meta": {"n": 1},
+        "labels": {"a": {"present": ["FM-1.2", "FM-3.2"], "notes": "x"}, "b": {"present": []}},
+    }
+    labels = read_foreign_labels(write("gold.json", value))
+    rows = convert(labels, load_rubric("mast"), "ann", ["AG2/bench/a", "AG2/bench/b"]).rows
+    assert rows == [
+        {
+            "trace_id": "AG2/bench/a",
+            "rubric": "mast",
+            "annotator": "ann",
+            "secondary": ["1.2", "3.2"],
+            "note": "x",
+        },
+        {
+            "trace_id": "AG2/bench/b",
+            "rubric": "mast",
+            "annotator": "ann",
+            "primary": "none",
+            "secondary": [],
+            "note": "",
+        },
+    ]
+
+
+def test_mad_records_have_the_ids_of_their_traces(write):
+    record = {
+        "mas_name": "AG2",
+        "llm_name": "m",
+        "benchmark_name": "b",
+        "trace_id": 3,
+        "trace": {},
+        "mast_annotation": {"1.1": 1, "2.2": 0, "3.3": 1},
+    }
+    (label,) = read_foreign_labels(write("mad.jsonl", json.dumps(record) + "\n"))
+    assert (label.id, label.categories) == ("AG2/m/b/3", ("1.1", "3.3"))
+
+
+def test_who_and_when_names_no_category(write):
+    record = {"question_ID": "q", "history": [], "mistake_agent": "Coder", "mistake_step": "4"}
+    labels = read_foreign_labels(write("w.json", record))
+    assert (labels[0].agent, labels[0].step) == ("Coder", 5)
+    result = convert(labels, load_rubric("agentrx"), "gold")
+    assert (result.rows, result.undecided) == ([], ["q"])
+
+
+def test_an_id_that_several_traces_end_with_is_no_id(write):
+    labels = read_foreign_labels(write("truth.json", AGENTRX[:1]))
+    result = convert(labels, load_rubric("agentrx"), "gold", ["a/t1.json", "b/t1.json"])
+    assert (result.rows, result.without_trace) == ([], ["t1"])
+
+
+def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, write) -> None:
+    """The rules judge has no rule for MAST; the way is the same with any judge."""
+    talk = [{"role": "a", "content": "I write it."}, {"role": "b", "content": "I test it."}]
+    names = [f"t{n}" for n in range(12)]
+    (tmp_path / "traces").mkdir()
+    for name in names:
+        (tmp_path / "traces" / f"{name}.json").write_text(json.dumps(talk))
+    present = {name: {"present": ["FM-1.2"] if n < 4 else []} for n, name in enumerate(names)}
+    write("gold.json", {"labels": present})
+    (tmp_path / "judge.py").write_text(
+        "from annotator import Claim, Quote, Verdict\n"
+        "class Judge:\n"
+        "    id, settings = 'scripted', {}\n"
+        "    def codes(self, rubric):\n"
+        "        return {code.id for code in rubric.codes}\n"
+        "    def judge(self, trace, rubric):\n"
+        "        n = int(trace.id[1:].split('.')[0])\n"
+        "        quote = Quote('I write it.', 'message:1')\n"
+        "        codes = ['1.2'] if n in (0, 1, 2) else ['1.1'] if n == 3 else []\n"
+        "        claims = tuple(Claim(code, 'So.', (quote,)) for code in codes)\n"
+        "        return Verdict(claims) if claims else Verdict.none()\n"
+    )
+    args = ("labels", "gold.json", "--rubric", "mast", "--traces", "traces", "--out", "l.jsonl")
+    assert annotate_cli(*args).code == 0
+    done = annotate_cli("run", "traces", "--rubric", "mast", "--judge", "judge:Judge", "--out", "r")
+    assert done.code == 0, done.err
+    held = annotate_cli("calibrate", "r", "--labels", "l.jsonl", "--out", "c.json")
+    assert held.code == 0, held.err
+    # By code 3 of 4 findings are right, by group all 4 of 4.
+    assert "11/12  91.7 %" in held.out
+    assert "group  specification or not: 100.0 %" in held.out
+    table = annotate_cli("report", "r", "--calibration", "c.json", "--format", "json").out
+    (rubric,) = json.loads(table)
+    groups = {row["code"]: row for row in rubric["code_groups"]}
+    assert groups["specification"]["k"] == 4
+    corrected = groups["specification"]["corrected"]
+    assert corrected["value"] == pytest.approx(1 / 3, abs=0.05)
+    assert corrected["low"] < 1 / 3 < corrected["high"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("{}", "no labels that are known"), ("[1]", "no labels"), ("{", "not valid JSON")],
+)
+def test_what_holds_no_labels(annotate_cli: Cli, write, text: str, reason: str) -> None:
+    write("x.json", text)
+    done = annotate_cli("labels", "x.json", "--rubric", "mast", "--out", "l.jsonl")
+    assert (done.code, reason in done.err) == (2, True)
