@@ -54,7 +54,7 @@ def are_kinds(items: Iterable[Any]) -> bool:
         read_word(word) == "agent" and word.islower()  # in capitals it is a name
         for item in items
         if isinstance(item, dict)
-        for key in ("role", "type")
+        for key in ("role", "type", "from")
         if isinstance(word := item.get(key), str)
     )
 
@@ -72,7 +72,7 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
     for key in _KEYS:
         if (word := read_word(fields.get(key))) is not None:
             break
-        if key == "role" and text_of(fields.get(key)):
+        if key in ("role", "from") and text_of(fields.get(key)) and (kinds or key == "role"):
             return "unknown" if kinds else "agent"
     if word in ("agent", "human") and named and (name := text_of(fields.get("name"))):
         return read_word(name) or "agent"

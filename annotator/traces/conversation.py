@@ -234,7 +234,7 @@ def _is_result(part: Any) -> bool:
         return False
     type_ = part.get("type")
     typed = isinstance(type_, str) and _RESULT_TYPE.fullmatch(type_) is not None
-    return typed or any(part.get(key) for key in _GEMINI_RESULTS)
+    return typed or "tool_use_id" in part or any(part.get(key) for key in _GEMINI_RESULTS)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:

@@ -105,12 +105,12 @@ EXPECTED = {
     ),
     "google_adk/session_camel.json": (
         "google-adk",
-        "google-adk",
+        "google-adk 2.13",
         [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
     ),
     "google_adk/session_snake.json": (
         "google-adk",
-        "google-adk",
+        "google-adk 2.13",
         [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
     ),
     "inspect/adding.eval": (
@@ -263,7 +263,7 @@ EXPECTED = {
     ),
     "pydantic_ai/history.json": (
         "pydantic-ai",
-        "pydantic-ai-slim",
+        "pydantic-ai-slim 2.68",
         [("history.json", authors(system=1, human=1, agent=3, tool=1), SOLO, None)],
     ),
     **{

@@ -1,6 +1,6 @@
 """What model APIs answer and are asked: chat completions, responses, messages, and their batches.
 
-Looked at: openai 2.x and anthropic 0.7x (`model_dump` of their types, outputs of batches). A log
+Looked at: openai 2.54 and anthropic 2.12 (`model_dump` of their types, outputs of batches). A log
 holds a request with its ``messages`` or ``input``, a response, or both; an output of a batch only
 the answer.
 """
