@@ -1,6 +1,6 @@
 """The formats of others: samples made by the libraries themselves, or by hand from their layouts.
 
-``tests/traces/samples`` holds them. What is expected was counted from the libraries' own objects
+``examples/formats`` holds them. What is expected was counted from the libraries' own objects
 when they wrote the samples, or from the values that a sample was made of, never by a reader.
 """
 
@@ -16,9 +16,10 @@ from annotator import load_rubric, locate
 from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
+from tests.conftest import EXAMPLES
 from tests.traces.test_formats_chats import CHATS
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = EXAMPLES.parent / "formats"
 PAIR = ("planner", "coder")
 SOLO = ("assistant",)
 

@@ -12,8 +12,9 @@ import pytest
 
 from annotator import load_rubric, locate
 from annotator.traces import Trace, read_traces
+from tests.conftest import EXAMPLES
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = EXAMPLES.parent / "formats"
 PAIR = ("planner", "coder")
 SOLO = ("assistant",)
 AUTOGEN = "autogen-agentchat 0.7.5"
