@@ -6,7 +6,6 @@ was made of.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
