@@ -289,6 +289,40 @@ def test_calls_and_results_of_one_message_stay_in_order():
     ]
 
 
+def test_a_part_that_is_a_call_and_its_result_is_two_messages(tmp_path):
+    call = {"type": "tool-count", "toolCallId": "c", "state": "output-available"}
+    parts = [
+        {"type": "text", "text": "I count."},
+        {**call, "input": {"panel": "left"}, "output": "12 keys, says the tool"},
+        {"type": "tool-note", "output": {"type": "text", "value": "noted, says the tool"}},
+        {"type": "text", "text": "It has 12."},
+    ]
+    (trace,) = read_value(tmp_path, [{"role": "assistant", "parts": parts}])
+    assert [(message.author, message.text) for message in trace.messages] == [
+        ("agent", 'I count.\ntool-count\n{"panel": "left"}'),
+        ("tool", "12 keys, says the tool\nnoted, says the tool"),
+        ("agent", "It has 12."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "type": "tool_result", "content": "the tool says 5"},
+        {"role": "user", "name": "ann", "type": "tool_output", "content": "the tool says 5"},
+        {"from": "retriever", "value": "the tool says 5"},
+        {"sender": "tools", "text": "the tool says 5"},
+        {"name": "coder", "content": "exitcode: 1 (execution failed)\nCode output: 5"},
+        {"source": "coder", "type": "ToolCallSummaryMessage", "content": "the tool says 5"},
+    ],
+)
+def test_tools_are_no_agents_whatever_else_a_message_says(tmp_path, message):
+    chat = [{"from": "gpt", "value": "I call a tool."}, message]
+    (trace,) = read_value(tmp_path, chat)
+    assert trace.agents == ("gpt",)
+    assert trace.messages[1].author in ("tool", "unknown")
+
+
 def test_a_call_that_stands_twice_in_a_message_is_read_once():
     trace = read_sample("langchain/history.json")
     assert trace.messages[1].text == 'I look.\nlist_keys\n{"panel": "left"}'
