@@ -48,6 +48,11 @@ CHATS = {
             )
         ],
     ),
+    "autogen/coder.json": (
+        "autogen",
+        AUTOGEN,
+        [("coder.json", {"human": 1, "agent": 3, "tool": 1}, ("runner", "critic"), None)],
+    ),
     "autogen/handoff.json": (
         "autogen",
         AUTOGEN,
@@ -81,8 +86,8 @@ CHATS = {
         [
             (
                 "s-9",
-                {"human": 1, "agent": 5, "tool": 2, "system": 6, "unknown": 1},
-                ("assistant", "a1"),
+                {"human": 1, "agent": 6, "tool": 2, "system": 7},
+                ("assistant", "a1", "reviewer"),
                 None,
             )
         ],
@@ -91,6 +96,11 @@ CHATS = {
         "claude-code",
         "by hand",
         [("s-7", {"agent": 5, "tool": 1}, ("assistant", "toolu_1"), None)],
+    ),
+    "codex/exec.jsonl": (
+        "codex-exec",
+        "by hand",
+        [("exec.jsonl", {"agent": 5, "tool": 3, "system": 1}, SOLO, None)],
     ),
     "codex/tools.jsonl": (
         "codex",
@@ -195,7 +205,11 @@ QUOTES = {
     ),
     "claude_code/notices.jsonl": (
         "There are twelve keys.",
-        ["calc.py, says the shell", "No response requested.", "Request interrupted", "wrong row"],
+        ["calc.py, says the shell", "No response requested.", "Request interrupted"],
+    ),
+    "codex/exec.jsonl": (
+        "The plus key works now.",
+        ["calc.py, says the shell", "12 keys, says the server", "no such panel"],
     ),
     "codex/tools.jsonl": (
         "*** Begin Patch",
