@@ -192,6 +192,26 @@ EXPECTED = {
             ("sum-3", "no message in it: too late"),
         ],
     ),
+    "openai/agents_sessions.jsonl": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [(f"session-{n}", authors(human=1, agent=5, tool=2), SOLO, None) for n in (2, 4)],
+    ),
+    "openai/agents_new_items.json": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [("agents_new_items.json", authors(agent=5, tool=2), PAIR, None)],
+    ),
+    "openai/agents_responses.json": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [("agents_responses.json", authors(agent=5), SOLO, None)],
+    ),
+    "openai/batch_input.jsonl": (
+        "api-log",
+        "openai 2.54",
+        [(f"request-{n}", ONE_TOOL, ("coder", "planner"), None) for n in (1, 2)],
+    ),
     "openai/chat_completion.json": (
         "api-log",
         "openai 2.54",

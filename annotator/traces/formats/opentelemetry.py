@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotator.traces.document import text_of
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import parse_inner
+from annotator.traces.records import parse_inner, walk_path
 
 name = "opentelemetry"
 
@@ -71,13 +71,16 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     answered = answered or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
         answered = [
-            _first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
+            tool_text(
+                _first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
+            )
         ]
         told = []
     elif role in ("agent", "model") and not (told or answered):
         told = find_messages(_first(tree, "input.value", "traceloop.entity.input"))
         answered = find_messages(_first(tree, "output.value", "traceloop.entity.output"))
     agent = text_of(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
+    agent = agent or text_of(walk_path(tree, "metadata.langgraph_node"))
     return {
         "role": "model" if role == "other" and answered else role,
         "agent": agent,

@@ -12,7 +12,7 @@ from typing import Any
 from annotator.errors import UnreadableTrace
 from annotator.traces.document import text_of, time_of
 from annotator.traces.formats.opentelemetry import read_fields
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
 from annotator.traces.model import Trace
 from annotator.traces.records import walk_path
 
@@ -96,6 +96,8 @@ def matches(document: Any) -> bool:
     """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
+    if isinstance(held := document.get("data"), list):  # what openai-agents sends
+        return any(isinstance(item, dict) and item.get("object") == "trace" for item in held)
     if isinstance(items := document.get("observations"), list):
         return any(isinstance(item, dict) and "startTime" in item for item in items)
     return _dialect(document) is not None or document.get("object") == "trace"
@@ -104,6 +106,9 @@ def matches(document: Any) -> bool:
 def split(document: Any) -> Iterator[Any]:
     """Yield the spans."""
     items = document.get("observations")
+    if isinstance(held := document.get("data"), list):
+        yield from (item for item in held if isinstance(item, dict))
+        return
     if not isinstance(items, list):
         yield document
         return
@@ -153,7 +158,7 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
         "agent": title if role == "agent" else text_of(walk_path(item, "metadata.agent_name")),
         "model": text_of(walk_path(item, keys.model)),
         "told": find_messages(told),
-        "answered": [_result(answered)] if role == "tool" else find_messages(answered),
+        "answered": [tool_text(answered)] if role == "tool" else find_messages(answered),
         "name": title,
     }
     if keys.told.startswith("attributes."):
@@ -185,15 +190,3 @@ def _weave_role(kind: str) -> Role:
     if any(word in kind for word in names):
         return "model"
     return "tool" if "tool" in kind else "agent" if "agent" in kind else "other"
-
-
-def _result(value: Any) -> Any:
-    """Return a tool's result as text."""
-    if isinstance(value, str) or value is None:
-        return value
-    import json
-
-    if isinstance(value, dict):
-        inner = next((value[key] for key in ("output", "content", "result") if key in value), value)
-        return _result(inner) if inner is not value else json.dumps(value, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -6,6 +6,7 @@ new. The answers of calls are the words of the nearest agent above them. Where n
 was recorded, the inputs and outputs of agents take their place.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -133,3 +134,15 @@ def _unwrap(item: Any) -> Any:
     if isinstance(item, dict) and isinstance(message := item.get("message"), dict):
         item = message
     return unwrap(item)
+
+
+def tool_text(value: Any) -> str | None:
+    """Return what a tool returned as text, out of what tracers wrap it in."""
+    value = parse_inner(value)
+    if value is None or isinstance(value, str):
+        return value
+    fields = unwrap(value)
+    for key in ("content", "output", "result"):
+        if isinstance(fields, dict) and isinstance(fields.get(key), str):
+            return str(fields[key])
+    return json.dumps(value, ensure_ascii=False, default=str)
