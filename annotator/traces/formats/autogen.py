@@ -32,7 +32,7 @@ _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 def matches(document: Any) -> bool:
     """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
-    return any(map(_is_message, _items(document)[:3]))
+    return _are_messages(_items(document))
 
 
 def group(document: Any) -> str | None:
@@ -130,7 +130,7 @@ def _items(document: Any) -> list[Any]:
     if _is_message(document):
         return [document]
     if isinstance(document, dict):
-        lists = (items for items in _lists(document) if any(map(_is_message, items[:3])))
+        lists = (items for items in _lists(document) if _are_messages(items))
         return next(lists, [])
     return document if isinstance(document, list) else []
 
@@ -142,6 +142,13 @@ def _lists(document: dict[str, Any]) -> Iterator[list[Any]]:
         for path in ("message_thread", *paths[: 2 if state is document else 0]):
             if isinstance(items := walk_path(state, path), list):
                 yield items  # a thread is of the one who manages the chat: all that was said
+
+
+def _are_messages(items: list[Any]) -> bool:
+    """Whether the first is a message, or is broken where those behind it are messages."""
+    first = items[0] if items else None
+    told = isinstance(first, dict) and ("source" in first or _is_message(first))
+    return told and any(map(_is_message, items[:3]))
 
 
 def _is_message(item: Any) -> bool:
