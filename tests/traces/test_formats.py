@@ -163,6 +163,22 @@ EXPECTED = {
         "by hand",
         [("ChatDev/model-1/apps/0", authors(unknown=1), (), None)],
     ),
+    "mast/mad.jsonl": (
+        "mast",
+        "by hand, in another way",
+        [
+            ("ChatDev/fake-model/ProgramDev/0", authors(unknown=1), (), None),
+            *[
+                (
+                    f"AG2/{model}/GSM/0",
+                    authors(system=1, agent=2),
+                    ("Agent_Code_Executor", "Agent_Verifier"),
+                    None,
+                )
+                for model in ("fake-model", "other-model")
+            ],
+        ],
+    ),
     "mast/records.json": (
         "mast",
         "by hand",
@@ -257,6 +273,21 @@ EXPECTED = {
             *("openinference.json", "openinference_lines.jsonl"),
         )
     },
+    "opentelemetry/langfuse_sdk.jsonl": (
+        "opentelemetry",
+        "langfuse 5.0",
+        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
+    ),
+    "opentelemetry/console.json": (
+        "span-export",
+        "opentelemetry-sdk 1.45",
+        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
+    ),
+    "span_exports/langsmith_tree.json": (
+        "span-export",
+        "langsmith",
+        [("*", ONE_TOOL | {"agent": 3}, ("planner", "coder"), None)],
+    ),
     "opentelemetry/openllmetry.jsonl": (
         "opentelemetry",
         "by hand",
@@ -446,3 +477,19 @@ def test_spoiled_samples_raise_nothing(tmp_path, name):
         assert "its reader failed" not in getattr(item, "reason", "")
         if isinstance(item, Trace):
             assert len(list(item.sources())) >= len(item.messages)
+
+
+def test_spans_that_say_nothing_are_no_trace_without_findings(tmp_path):
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "startTimeUnixNano": "1", "attributes": []}
+    (tmp_path / "s.json").write_text(json.dumps(span))
+    (item,) = read_traces([str(tmp_path)])
+    assert isinstance(item, Unreadable)
+    assert item.reason == "no message in its 1 span"
+
+
+def test_two_sessions_of_codex_in_one_file_are_not_glued(tmp_path):
+    lines = (SAMPLES / "codex" / "rollout.jsonl").read_text()
+    (tmp_path / "both.jsonl").write_text(lines + lines.replace('"c-1"', '"c-2"'))
+    (item,) = read_traces([str(tmp_path)])
+    assert isinstance(item, Unreadable)
+    assert "2 sessions in one file" in item.reason

@@ -60,6 +60,13 @@ _DIALECTS = {
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
+    "opentelemetry-sdk": ExportKeys(  # what its console exporter prints
+        ("context", "attributes", "start_time"),
+        *("context.trace_id", "context.span_id", "parent_id", "kind"),
+        *("start_time", "end_time"),
+        *("attributes.input.value", "attributes.output.value"),
+        *("attributes.llm.model_name", "status.description"),
+    ),
     "phoenix-rows": ExportKeys(
         ("context.trace_id", "context.span_id", "span_kind"),
         *(
@@ -106,6 +113,11 @@ def matches(document: Any) -> bool:
 def split(document: Any) -> Iterator[Any]:
     """Yield the spans."""
     items = document.get("observations")
+    if isinstance(children := document.get("child_runs"), list):  # LangSmith's, in one another
+        yield {key: value for key, value in document.items() if key != "child_runs"}
+        for child in children:
+            yield from split(child) if isinstance(child, dict) else ()
+        return
     if isinstance(held := document.get("data"), list):
         yield from (item for item in held if isinstance(item, dict))
         return
@@ -153,9 +165,11 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     response = walk_path(item, "span_data.response")
     if isinstance(response, dict):
         answered = answered or response.get("output")
+    paths = ("metadata.agent_name", "extra.metadata.langgraph_node", "metadata.langgraph_node")
+    named = (walk_path(item, path) for path in paths)
     values: dict[str, Any] = {
         "role": role,
-        "agent": title if role == "agent" else text_of(walk_path(item, "metadata.agent_name")),
+        "agent": title if role == "agent" else next(filter(None, map(text_of, named)), None),
         "model": text_of(walk_path(item, keys.model)),
         "told": find_messages(told),
         "answered": [tool_text(answered)] if role == "tool" else find_messages(answered),
@@ -178,8 +192,11 @@ def _phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     nested = item.get("attributes")
     fields = {key.removeprefix("attributes."): value for key, value in item.items()}
     fields = dict(nested) if isinstance(nested, dict) else fields
-    fields["openinference.span.kind"] = item.get("span_kind")
+    if "span_kind" in item:
+        fields["openinference.span.kind"] = item["span_kind"]
     told = read_fields(fields)
+    if "span_kind" not in item:
+        values["role"] = told["role"]
     return {key: value for key, value in told.items() if value and key != "role"} | {
         "name": told["name"] or values["name"]
     }
