@@ -337,6 +337,15 @@ def test_tools_are_no_agents_whatever_else_a_message_says(tmp_path, message):
     assert trace.messages[1].author in ("tool", "unknown")
 
 
+def test_what_a_hosted_tool_returned_to_a_run_is_the_tools(tmp_path):
+    response = json.loads((SAMPLES / "openai/hosted_tools.json").read_text())
+    items = [{"agent": {"name": "counter"}, "raw_item": item} for item in response["output"]]
+    (trace,) = read_value(tmp_path, items)
+    assert trace.agents == ("counter",)
+    assert locate("12 keys, says the server", trace, ("tools",))
+    assert not locate("12 keys, says the server", trace, ("messages",))
+
+
 def test_a_call_that_stands_twice_in_a_message_is_read_once():
     trace = read_sample("langchain/history.json")
     assert trace.messages[1].text == 'I look.\nlist_keys\n{"panel": "left"}'

@@ -7,7 +7,7 @@ Looked at: openai-agents 0.24 (`Session.get_items` with their session, `RunResul
 from dataclasses import replace
 from typing import Any
 
-from annotator.traces.conversation import Conversation, read_message
+from annotator.traces.conversation import Conversation, read_message, split_message
 from annotator.traces.document import mapping, text_of
 from annotator.traces.model import Trace
 
@@ -43,10 +43,11 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
         held = fields.get("item", fields.get("raw_item"))
         output = fields.get("output")
         for item in output if held is None and isinstance(output, list) else [held]:
-            message = read_message(mapping(item, "item"), kinds=True, named=False)
-            if message.author == "agent" and agent_name:
-                message = replace(message, sender=agent_name)
-            chat.add(message, "items")
+            for part in split_message(mapping(item, "item")):
+                message = read_message(part, kinds=True, named=False)
+                if message.author == "agent" and agent_name:
+                    message = replace(message, sender=agent_name)
+                chat.add(message, "items")
     return chat.trace(name, trace_id, path)
 
 
