@@ -383,7 +383,6 @@ def test_unreadable_input_is_one_line_and_exit_code_2(
 
 
 USAGE = {
-    "no rubric": ((), "--rubric is missing"),
     "unknown rubric": (("--rubric", "symptom"), "did you mean symptoms or"),
     "rubric twice": (("--rubric", "symptoms", "--rubric", "symptoms"), "two rubrics have the id"),
     "no rules for it": (("--rubric", "causes"), "no rules for"),

@@ -154,5 +154,6 @@ def _are_messages(items: list[Any]) -> bool:
 def _is_message(item: Any) -> bool:
     if not isinstance(item, dict) or not isinstance(kind := item.get("type"), str):
         return False
-    event = kind.endswith(("Message", "Event")) or kind.startswith("StructuredMessage[")
+    event = kind.endswith(("Message", "Event")) and "." not in kind
+    event |= kind.startswith("StructuredMessage[")
     return event and ("source" in item or kind in ("SystemMessage",)) and "messages" not in item

@@ -45,6 +45,8 @@ def matches(document: Any) -> bool:
     """Whether a document holds spans of resources, or is a span by itself."""
     if not isinstance(document, dict):
         return False
+    if any(map(_is_span, _list(document, "data")[:1])):  # what Phoenix answers
+        return True
     return bool({"resourceSpans", "resource_spans"} & document.keys()) or _is_span(document)
 
 
@@ -53,6 +55,7 @@ def split(document: Any) -> Iterator[Any]:
     if _is_span(document):
         yield document
         return
+    yield from _list(document, "data")
     for resource in _list(document, "resourceSpans", "resource_spans"):
         for scope in _list(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
             yield from (span for span in _list(scope, "spans") if isinstance(span, dict))

@@ -103,8 +103,11 @@ def matches(document: Any) -> bool:
     """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
-    if isinstance(held := document.get("data"), list):  # what openai-agents sends
-        return any(isinstance(item, dict) and item.get("object") == "trace" for item in held)
+    if isinstance(
+        held := document.get("data"), list
+    ):  # what openai-agents sends, and Phoenix answers
+        kinds = (_dialect(item) or (item or {}).get("object") == "trace" for item in held[:3])
+        return all(isinstance(item, dict) for item in held[:3]) and any(kinds)
     if isinstance(items := document.get("observations"), list):
         return any(isinstance(item, dict) and "startTime" in item for item in items)
     return _dialect(document) is not None or document.get("object") == "trace"
