@@ -17,6 +17,7 @@ from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
 from tests.traces.test_formats_chats import CHATS
+from tests.traces.test_formats_harnesses import HARNESSES
 
 SAMPLES = Path(__file__).with_name("samples")
 PAIR = ("planner", "coder")
@@ -31,6 +32,7 @@ ONE_TOOL = authors(system=1, human=1, agent=2, tool=1)
 # File: format, how it was made, and for each trace its id, messages by author, agents, outcome.
 EXPECTED = {
     **CHATS,
+    **HARNESSES,
     "anthropic/batch_results.jsonl": (
         "api-log",
         "anthropic 2.12",
