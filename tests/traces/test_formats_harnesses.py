@@ -72,7 +72,7 @@ HARNESSES = {
     "swe_agent/nebius.jsonl": (
         "swe-agent",
         "by hand",
-        [(f"calc__calc-{n}", {"system": 2, "agent": 2, "tool": 1}, AGENT, n == 1) for n in (1, 2)],
+        [(f"nebius.jsonl:{n}", {"system": 2, "agent": 2, "tool": 1}, AGENT, n == 1) for n in (1, 2)],
     ),
     "swe_agent/swe_smith.jsonl": (
         "swe-agent",
@@ -235,6 +235,13 @@ def test_an_error_of_a_run_is_kept():
     assert broken.outcome.error == "the service did not answer"
 
 
+def test_runs_of_the_same_instance_are_several(tmp_path):
+    first, _ = (SAMPLES / "swe_agent/nebius.jsonl").read_text().splitlines()
+    (tmp_path / "rows.jsonl").write_text(first + "\n" + first.replace("submit it", "hand it in"))
+    traces = list(read_traces([str(tmp_path)]))
+    assert [trace.attributes["instance_id"] for trace in traces] == ["calc__calc-1"] * 2
+
+
 def test_patches_of_runs():
     for name in ("nebius.jsonl", "swe_smith.jsonl", "tools.traj", "mini_v1.traj.json"):
         for trace in read_sample(f"swe_agent/{name}"):
@@ -248,6 +255,22 @@ def test_what_an_openhands_agent_thinks_to_itself_is_a_step(tmp_path):
     (trace,) = read_value(tmp_path, [start, think, word])
     assert [message.text for message in trace.messages] == ["How many?", "Two keys."]
     assert [step.text for step in trace.steps["agent"]] == ["Two keys, hm."]
+
+
+@pytest.mark.parametrize("shape", ["lines", "list", "trajectory"])
+@pytest.mark.parametrize("file", ["v0_output.jsonl", "sdk_output.jsonl"])
+def test_events_are_the_same_session_however_they_are_kept(tmp_path, file, shape):
+    record = json.loads((SAMPLES / "openhands" / file).read_text().splitlines()[0])
+    events = record["history"]
+    if shape == "lines":
+        path = tmp_path / "events.jsonl"
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+        (trace,) = read_traces([str(path)])
+    else:
+        (trace,) = read_value(tmp_path, events if shape == "list" else {shape: events})
+    expected = read_sample(f"openhands/{file}")[0]
+    assert trace.messages == expected.messages
+    assert trace.steps == expected.steps
 
 
 def test_an_evaluation_without_events_is_not_passed_over(tmp_path):

@@ -34,13 +34,21 @@ _NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a line of an evaluation's output, or a list of events."""
-    if isinstance(document, dict):
-        history = document.get("history")
-        if "instance_id" not in document or not isinstance(history, list):
-            return False
-        return _are_events(history) or (not history and "test_result" in document)
-    return isinstance(document, list) and _are_events(document)
+    """Whether a document is a line of an evaluation's output, a record or a list of events, or an
+    event on a line of its own.
+    """
+    if isinstance(document, list):
+        return _are_events(document)
+    if not isinstance(document, dict):
+        return False
+    events = _events(document)
+    empty = events == [] and "instance_id" in document and "test_result" in document
+    return empty or _are_events(events) or _is_event(document)
+
+
+def group(document: Any) -> str | None:
+    """Return "" for an event on a line of its own: they are those of the file's session."""
+    return "" if _is_event(document) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -50,11 +58,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         UnreadableTrace: an event is no object, or there is none.
     """
     record = document if isinstance(document, dict) else {"history": document}
-    chat = converse(record["history"])
-    attributes, problems = read_attributes(
-        record,
-        ("history", "instance_id", "test_result", "instruction", "metrics", "instance", "error"),
-    )
+    record = {"history": [record]} if _is_event(record) else record
+    chat = converse(_events(record) or [])
+    taken = ("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics")
+    attributes, problems = read_attributes(record, (*taken, "test_result"))
     chat.problems += problems
     for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
         if isinstance(model := walk_path(record, path_to_model), str):
@@ -79,16 +86,25 @@ def _result(record: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _are_events(items: list[Any]) -> bool:
-    first = items[0][0] if items and isinstance(items[0], list) and items[0] else items[:1]
-    first = first[0] if isinstance(first, list) and first else first
+def _events(record: dict[str, Any]) -> list[Any] | None:
+    lists = (record.get(key) for key in ("history", "trajectory"))
+    return next((items for items in lists if isinstance(items, list)), None)
+
+
+def _are_events(items: Any) -> bool:
+    pairs = [item if isinstance(item, list) else [item] for item in (items or [])[:20]]
+    return any(_is_event(event) for pair in pairs for event in pair)
+
+
+def _is_event(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("source") not in (*_AUTHORS, "hook"):
+        return False
+    told = [isinstance(value.get(key), str) for key in ("action", "observation", "kind")]
+    action, observation, event = told
     return (
-        isinstance(first, dict)
-        and "source" in first
-        and (
-            bool({"action", "observation"} & first.keys())
-            or (isinstance(first.get("kind"), str) and {"id", "timestamp"} <= first.keys())
-        )
+        (action and "args" in value)
+        or (observation and "content" in value)
+        or (event and {"id", "timestamp"} <= value.keys())
     )
 
 

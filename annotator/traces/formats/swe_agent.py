@@ -43,8 +43,8 @@ def _is_row(document: dict[str, Any]) -> bool:
 
 
 def identify(document: Any) -> str | None:
-    """Return the id of the run, else the instance."""
-    return text_of(document.get("traj_id")) or text_of(document.get("instance_id"))
+    """Return the id of the run, else the instance; a data set has many runs of each."""
+    return text_of(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
