@@ -154,13 +154,16 @@ class Finding:
     """A code with the evidence it rests on.
 
     ``votes``: how many of several voters found it with verified quotes; None if there was one judge
-    only. The rationale and the evidence are those of the first of them.
+    only. The rationale and the evidence are those of the first of them. ``agent`` and ``step``:
+    who is responsible and where, by the first quoted message of an agent, if the rubric asks.
     """
 
     code: str
     rationale: str
     evidence: tuple[Evidence, ...]
     votes: int | None = None
+    agent: str | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +291,8 @@ def _fields(value: Any) -> Any:
     """Return the fields of a value of this module; ``asdict`` would copy all that is in them."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {name: getattr(value, name) for name in value.__slots__}
+    unset = ("agent", "step") if isinstance(value, Finding) and value.agent is None else ()
+    return {name: getattr(value, name) for name in value.__slots__ if name not in unset}
 
 
 def value_of(attributes: Mapping[str, Any], attribute: str) -> str:

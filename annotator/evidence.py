@@ -285,8 +285,18 @@ def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding]
             quotes = tuple(quote.text for quote in claim.quotes)
             rejected.append(Rejected(claim.code, "; ".join(wrong), quotes))
         else:
-            findings.append(Finding(claim.code, claim.rationale, tuple(evidence)))
+            agent, step = _attribute(evidence, trace) if rubric.attribution else (None, None)
+            finding = Finding(claim.code, claim.rationale, tuple(evidence), None, agent, step)
+            findings.append(finding)
     return findings, rejected
+
+
+def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:
+    """Return the agent and the number of the first message of an agent that is quoted."""
+    senders = {f"message:{message.n}": message for message in trace.spoken}
+    quoted = (senders[item.source] for item in evidence if item.source in senders)
+    first = min(quoted, key=lambda message: message.n, default=None)
+    return (first.sender, first.n) if first else (None, None)
 
 
 def verify(

@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import annotator
 from annotator.judges.llm.context import observe
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
@@ -93,3 +95,19 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
             assert ((ROOT / page).parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text()
+    documented = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    assert [name.rpartition(".")[2] for name in documented] == [
+        name for name in annotator.__all__ if name != "__version__"
+    ]
+    for name in documented:
+        module, _, attribute = name.rpartition(".")
+        assert getattr(import_module(module), attribute) is getattr(annotator, attribute)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in PAGES if page.startswith("docs/") and page[5:] not in navigation] == []

@@ -28,6 +28,7 @@ from annotator.calibration.raters import compare_groups
 from annotator.rubrics import NONE
 from validation import (
     Estimate,
+    Interval,
     Retest,
     agreement_of,
     code_report,
@@ -52,6 +53,7 @@ def calibrate(
     confidence: float = 0.95,
     seed: int = 0,
     population: Literal["process", "corpus"] = "process",
+    attribution: Mapping[str, Interval] | None = None,
     notes: Sequence[str] = (),
 ) -> Calibration:
     """Return what the labels say about the judge of a run.
@@ -117,6 +119,7 @@ def calibrate(
         people_alpha=people_alpha,
         references=tuple(references),
         groups=compare_groups(frame.rubric, joined, confidence),
+        attribution=attribution or {},
         judges=tuple(judges),
         reruns=reruns,
         joined=traces,

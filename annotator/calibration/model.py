@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -160,9 +160,10 @@ class Calibration:
     ``joined`` holds every labelled trace, and from it each number can be computed again.
     ``between``: people with each other (the ceiling); ``references``: the judge, and those whose
     labels decide, with each of several people; ``groups``: the judge and people on groups of codes.
-    ``judges``: this judge with other runs, its
-    own or another judge's; ``reruns``: all runs of this judge. ``judged_codes``: those that the
-    judge can find at all. ``look`` is None if it could not be noted.
+    ``attribution``: how often it names the agent and the step that people name. ``judges``: this
+    judge with other runs, its own or another judge's; ``reruns``: all runs of this judge.
+    ``judged_codes``: those that the judge can find at all. ``look`` is None if it could not be
+    noted.
 
     Raises:
         ValueError: a trace is joined twice, or has a code that the rubric has not, or more codes
@@ -192,6 +193,7 @@ class Calibration:
     people_alpha: Estimate | None
     references: tuple[Comparison, ...] = ()  # not in the first calibrations
     groups: tuple[Comparison, ...] = ()  # nor these
+    attribution: Mapping[str, Interval] = field(default_factory=dict)
     judges: tuple[Comparison, ...]
     reruns: Retest | None = None  # as cautions: not in the first calibrations
     joined: tuple[LabelledTrace, ...]

@@ -1,5 +1,6 @@
 """How far raters agree: people with each other, a judge with itself and with other judges."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +15,13 @@ from annotator.rubrics import Scheme
 from validation import (
     Estimate,
     Flips,
+    Interval,
     RaterAgreement,
     Retest,
     agreement_of,
     krippendorff_alpha,
     retest,
+    wilson,
 )
 
 _ENOUGH = 10  # traces that two people labelled, for their kappa to be held against another
@@ -163,6 +166,35 @@ def compare_groups(
         ]
         comparisons.append(compare(f"{name} or not", present, ("no", "yes")))
     return tuple(comparisons)
+
+
+def compare_attribution(
+    frame: Frame, joined: Joined, in_use: Mapping[str, Label], confidence: float = 0.95
+) -> dict[str, Interval]:
+    """Return in how many traces the judge's decisive finding (its first where none is primary)
+    names the agent that a person named, the same step, and a step at most one from it. A trace
+    without a finding is a wrong one.
+    """
+    right: dict[str, list[bool]] = {"agent": [], "step": [], "step within 1": []}
+    for trace in joined.traces:
+        label, annotation = in_use[trace.trace_id], frame.wanted[trace.trace_id]
+        decisive = [item for item in annotation.findings if item.code == annotation.primary]
+        finding = next(iter([*decisive, *annotation.findings]), None)
+        agent, step = (finding.agent, finding.step) if finding else (None, None)
+        if label.agent:
+            right["agent"].append(_plain(agent) == _plain(label.agent))
+        if label.step:
+            right["step"].append(step == label.step)
+            right["step within 1"].append(step is not None and abs(step - label.step) <= 1)
+    return {
+        what: wilson(sum(answers), len(answers), confidence)
+        for what, answers in right.items()
+        if answers
+    }
+
+
+def _plain(name: str | None) -> str | None:
+    return re.sub(r"[\W_]", "", name).lower() if name else None
 
 
 def suspect_fit(judge: RaterAgreement, people: Sequence[Comparison], reference: str) -> str | None:

@@ -21,6 +21,7 @@ from annotator.calibration.model import (
     count_labels,
 )
 from annotator.calibration.raters import (
+    compare_attribution,
     compare_judges,
     compare_pair,
     compare_people,
@@ -185,6 +186,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
             confidence=request.confidence,
             seed=request.seed,
             population=request.population,
+            attribution=compare_attribution(frame, joined, in_use, request.confidence),
             notes=[*notes, *look_notes],
         )
         fitted = suspect_fit(calibration.agreement, pairs, "+".join(annotators))

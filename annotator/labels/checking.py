@@ -105,6 +105,8 @@ def check_label(row: LabelRow, scheme: Scheme, problems: Problems) -> Label | No
         split=check.text("split"),
         design=check.text("design"),
         spans=check.spans(),
+        agent=check.text("agent"),
+        step=check.step(),
         where=row.where,
     )
     return None if check.failed else label
@@ -247,6 +249,16 @@ class RowCheck:
             if whole == value:  # a spreadsheet's 3.0 too
                 return whole
         self.expect(f"a whole number {low} to {high}", "confidence", value)
+        return None
+
+    def step(self) -> int | None:
+        """Return the number of a message, from 1."""
+        value = parse_number(self._fields.get("step"))
+        if value is None:
+            return None
+        if is_number(value) and value >= 1 and value == int(value):
+            return int(value)
+        self.expect("the number of a message, from 1", "step", value)
         return None
 
     def probability(self) -> float | None:

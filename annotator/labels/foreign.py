@@ -79,6 +79,8 @@ def convert(
         trace_id = label.id if ids is None else ids.get(_key(label.id))
         if trace_id is None:
             result.without_trace.append(label.id)
+        elif label.agent and not codes and len(rubric.codes) == 1:  # only who and when
+            result.rows.append(_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
         elif not label.decided and rubric.choice != "many":
             result.undecided.append(label.id)
         elif not unknown:

@@ -21,6 +21,8 @@ FIELDS = (
     "design",
     "spans",
     "skipped",
+    "agent",
+    "step",
 )
 
 
@@ -45,7 +47,8 @@ class Label:
     It exists for what was labelled only: without ``primary`` and ``secondary`` the annotator says
     that no code applies. A rubric of ``many`` codes has no primary one, all stand in ``secondary``.
     ``design`` names the drawing of the trace that the inclusion probability is of. ``spans`` are
-    the places of those quotes whose place is known. ``where`` is the place in the file,
+    the places of those quotes whose place is known. ``agent`` and ``step``: who is responsible, and
+    the number of the message. ``where`` is the place in the file,
     ``labels.jsonl, line 7``.
     """
 
@@ -63,6 +66,8 @@ class Label:
     split: str | None = None
     design: str | None = None
     spans: tuple[Passage, ...] = ()
+    agent: str | None = None
+    step: int | None = None
     where: str = ""
 
     @property

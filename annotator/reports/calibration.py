@@ -62,6 +62,9 @@ def _head(calibration: Calibration) -> Iterator[str]:
         )
     for comparison in calibration.groups:
         yield _comparison_line("group", comparison)
+    for what, share in calibration.attribution.items():
+        counts = f"{share.k}/{share.n}"
+        yield f"responsible {what}  {counts}  {percent(share)} %  {limits(share)}"
     yield from _people_lines(calibration)
     yield from _judge_lines(calibration)
 

@@ -196,7 +196,8 @@ class Rubric(_Strict):
 
     ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or
     ``many`` codes. ``quote_from``: the origins that quotes may come from. ``precedence``: code ids,
-    strongest first; an empty list says that they have no order.
+    strongest first; an empty list says that they have no order. ``attribution``: a finding also
+    names the agent and the step of its first quoted message.
     """
 
     id: Name
@@ -211,6 +212,7 @@ class Rubric(_Strict):
         "patches",
         "outcome",
     )
+    attribution: bool = False
     instructions: Text
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
     precedence: tuple[Name, ...] = ()

@@ -17,6 +17,7 @@ _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("toolcall", "toolcallrequestevent"), "agent"),
     **dict.fromkeys(("user", "human", "customer", "humanmessage", "usermessage"), "human"),
     **dict.fromkeys(("userproxy", "userproxyagent", "usersimulator", "humanuser"), "human"),
+    **dict.fromkeys(("humanproxy", "humanproxyagent", "enduser"), "human"),
     **dict.fromkeys(("tool", "function", "ipython", "environment", "observation"), "tool"),
     **dict.fromkeys(("toolresult", "toolresponse", "toolmessage", "functionmessage"), "tool"),
     **dict.fromkeys(("functioncalloutput", "functionresponse", "functionresult"), "tool"),
@@ -24,6 +25,7 @@ _WORDS: Mapping[str, Author] = {
     **dict.fromkeys(("toolcallexecutionevent", "toolcallsummarymessage"), "tool"),
     **dict.fromkeys(("functionexecutionresultmessage", "codeexecutionevent"), "tool"),
     **dict.fromkeys(("computerterminal", "codeexecutor", "executor", "shell"), "tool"),
+    **dict.fromkeys(("tools", "toolnode", "toolexecutor"), "tool"),
     **dict.fromkeys(("system", "developer", "systemmessage", "systemprompt"), "system"),
 }
 _KEYS = ("role", "type", "from", "source", "sender", "sender_id", "name")
@@ -54,7 +56,7 @@ def are_kinds(items: Iterable[Any]) -> bool:
         read_word(word) == "agent" and word.islower()  # in capitals it is a name
         for item in items
         if isinstance(item, dict)
-        for key in ("role", "type")
+        for key in ("role", "type", "from")
         if isinstance(word := item.get(key), str)
     )
 
@@ -62,7 +64,8 @@ def are_kinds(items: Iterable[Any]) -> bool:
 def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Author:
     """Return who wrote a message.
 
-    A role (else a type, else the sender) that is a word for a kind decides. Where all are
+    A role (else a type, else the sender) that is a word for a kind decides; a type that is a tool's
+    holds whatever the role. Where all are
     ``named``, the name decides of users and assistants: every participant of such a chat has one of
     these roles and a name of its own, an agent's unless it is a word for a person or a tool. A
     sender that is no such word is the name of an agent; a role that is none is one, unless roles
@@ -72,8 +75,11 @@ def find_author(fields: Mapping[str, Any], *, kinds: bool, named: bool) -> Autho
     for key in _KEYS:
         if (word := read_word(fields.get(key))) is not None:
             break
-        if key == "role" and text_of(fields.get(key)):
+        if key in ("role", "from") and text_of(fields.get(key)) and (kinds or key == "role"):
             return "unknown" if kinds else "agent"
+    type_ = fields.get("type")
+    if read_word(type_) == "tool" and type_ != "function":  # a call has that type, too
+        return "tool"
     if word in ("agent", "human") and named and (name := text_of(fields.get("name"))):
         return read_word(name) or "agent"
     if word is None:

@@ -38,11 +38,31 @@ _COMPRESSED = (".gz", ".zst")
 _LINES = (".jsonl", ".ndjson")
 _HEAD = 4096
 _ZSTD = 93  # a method of compression in archives
+MOST_BYTES = 1 << 29
+"""The largest JSON document, and the longest line, that is read: both are in memory as a whole."""
+_TOO_LARGE = "more than 512 MB, which is not read: split it, or write JSON lines"
 _ROWS = 64  # rows of a table in memory at a time
 
 Record = tuple[int, int, Callable[[], Any]]
 """Its number, from 1; the byte at which it begins, 0 where it is found by its number; what returns
 its document or raises :class:`UnreadableTrace`."""
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a file; raises UnreadableTrace for one that is too long to be held."""
+    while line := file.readline(MOST_BYTES + 1):
+        if len(line) > MOST_BYTES:
+            raise UnreadableTrace(f"{name}: a line of {_TOO_LARGE}")
+        yield line
+
+
+def _text_lines(file: BinaryIO, encoding: str | None, name: str) -> Iterator[str]:
+    """Yield the lines of a file that is decoded as it is read, as :func:`_lines`."""
+    lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
+    while line := lines.readline(MOST_BYTES + 1):
+        if len(line) > MOST_BYTES:
+            raise UnreadableTrace(f"{name}: a line of {_TOO_LARGE}")
+        yield line
 
 
 def itself(value: Any) -> Any:
@@ -70,7 +90,9 @@ class Document:
         """Return it; raises UnreadableTrace."""
         name = Path(self.path).name
         with _open(self.path) as (file, encoding):
-            data = file.read()
+            data = file.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise UnreadableTrace(f"{name}: one JSON document of {_TOO_LARGE}")
             text = data.decode(encoding, errors="replace") if encoding else decode(data)
             return parse(text, name)
 
@@ -100,13 +122,13 @@ class JsonLines:
     def _texts(self, number: int, offset: int) -> Iterator[tuple[int, int, str]]:
         with _open(self.path) as (file, encoding):
             if not self.seekable:
-                lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
+                lines = _text_lines(file, encoding, self.name)
                 for n, text in islice(enumerate(lines, 1), number - 1, None):
                     if text.strip():
                         yield n, 0, text
                 return
             file.seek(offset)
-            for n, data in enumerate(file, number):
+            for n, data in enumerate(_lines(file, self.name), number):
                 text = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if text.strip():
                     yield n, offset, text
@@ -157,8 +179,7 @@ def open_contents(path: str) -> Contents:
             mark = "\t" if suffix == ".tsv" else ","
             return Rows(name, lambda: _csv_rows(path, mark))
         file.seek(0)
-        lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
-        texts = (line for line in lines if line.strip())
+        texts = (line for line in _text_lines(file, encoding, name) if line.strip())
         first, second = next(texts, ""), next(texts, "")
     if not first:
         raise UnreadableTrace(f"{name}: empty file")
@@ -169,9 +190,9 @@ def open_contents(path: str) -> Contents:
 
 def _are_lines(first: str, second: str, named: bool) -> bool:
     """Whether a file whose first lines are these is JSON on lines; ``named``: its name says so."""
-    if _is_json(first):
-        return named or bool(second)
-    return (bool(second) and _is_json(second, containers=True)) or (named and not second)
+    if not second:
+        return named
+    return _is_json(first) or _is_json(second, containers=True)
 
 
 def _is_json(text: str, *, containers: bool = False) -> bool:

@@ -28,7 +28,8 @@ _THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 _GEMINI_RESULTS = (
     *("functionResponse", "function_response", "codeExecutionResult", "code_execution_result"),
 )
-_RESULTS_IN_CALLS = ("output", "outputs", "results")  # of tools that run at the provider
+_ARGUMENTS = ("arguments", "input", "args", "action", "query", "queries", "code", "operation")
+_RETURNED = ("output", "outputs", "result", "results", "stdout", "stderr", "logs")
 _IN_ITEMS = {"call_id", "arguments", "input", "action", "output", "summary", "content", "thinking"}
 _PART_TEXTS = (
     *("text", "value", "refusal", "output", "content", "result", "response"),
@@ -176,20 +177,34 @@ def split_message(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     a person's words behind results, results of tools that run at the provider in an agent's.
     """
     if _is_item(fields):
-        results = [fields[key] for key in _RESULTS_IN_CALLS if fields.get(key)]
-        if not results or not _CALL_TYPE.fullmatch(text_of(fields["type"]) or ""):
-            return [fields]
-        call = {key: fields[key] for key in fields if key not in _RESULTS_IN_CALLS}
-        return [call, {"type": "tool_result", "name": fields.get("name"), "content": results}]
+        return _divide_call(fields)
     key = "content" if fields.get("content") else "parts"
     content = fields.get(key)
     if not isinstance(content, list) or read_word(fields.get("role")) == "tool":
         return [fields]
-    runs = [list(run) for _, run in groupby(content, _is_result)]
+    content = [inner for part in content for inner in _divide_call(part)]
+    runs = [(kind, list(run)) for kind, run in groupby(content, _is_result)]
     if len(runs) < 2:
         return [fields]
+    calling = [kind for kind, _ in runs].index(False)
     alone = {name: value for name, value in fields.items() if name != "tool_calls"}
-    return [{**(alone if n else fields), key: run} for n, run in enumerate(runs)]
+    return [{**(fields if n == calling else alone), key: run} for n, (_, run) in enumerate(runs)]
+
+
+def _divide_call(part: Any) -> list[Any]:
+    """Return a call that holds what the tool returned as the two that it is, else the part."""
+    if not isinstance(part, dict) or _RESULT_TYPE.fullmatch(text_of(part.get("type")) or ""):
+        return [part]
+    results = [part[key] for key in _RETURNED if part.get(key)]
+    if not results or not any(part.get(key) is not None for key in _ARGUMENTS):
+        return [part]
+    call = {key: value for key, value in part.items() if key not in _RETURNED}
+    tool = text_of(part.get("name")) or text_of(part.get("toolName")) or text_of(part.get("type"))
+    texts = [json.dumps(item) if isinstance(item, dict) else item for item in results]
+    return [
+        {**call, "type": "function_call", "name": tool},
+        {"type": "tool_result", "name": tool, "content": texts},
+    ]
 
 
 def read_message(fields: Mapping[str, Any], kinds: bool, named: bool) -> Utterance:
@@ -233,8 +248,12 @@ def _is_result(part: Any) -> bool:
     if not isinstance(part, dict):
         return False
     type_ = part.get("type")
-    typed = isinstance(type_, str) and _RESULT_TYPE.fullmatch(type_) is not None
-    return typed or any(part.get(key) for key in _GEMINI_RESULTS)
+    if isinstance(type_, str) and _RESULT_TYPE.fullmatch(type_):
+        return True
+    if "tool_use_id" in part or any(part.get(key) for key in _GEMINI_RESULTS):
+        return True
+    called = isinstance(type_, str) and _CALL_TYPE.fullmatch(type_) is not None
+    return not (called or part.get("text")) and any(part.get(key) for key in _RETURNED)
 
 
 def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
@@ -401,9 +420,8 @@ def call_texts(call: Any) -> list[str]:
     """Return the name and the arguments of a tool call; arguments given as an object as JSON."""
     if not isinstance(call, dict):
         return []
-    keys = ("arguments", "input", "args", "action", "query", "queries", "code", "operation")
-    arguments = next((call[key] for key in keys if call.get(key) is not None), None)
+    arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
     if isinstance(arguments, dict | list):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    tool = text_of(call.get("name")) or text_of(call.get("type"))
+    tool = text_of(call.get("name")) or text_of(call.get("toolName")) or text_of(call.get("type"))
     return [text for text in (tool, text_of(arguments)) if text]

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import os
 import stat
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from pydantic_core import from_json
 from annotator.errors import UnreadableTrace
 from annotator.text import decode, storable
 
+_LATEST = 1e11  # seconds since 1970: the year 5138
 # Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -148,10 +148,15 @@ def flag(value: Any) -> bool | None:
 
 
 def time_of(value: Any) -> float | None:
-    """Return seconds since 1970 from a number, an ISO 8601 text or a datetime; UTC if zoneless."""
+    """Return seconds since 1970 from a number, an ISO 8601 text or a datetime; UTC if zoneless.
+
+    A number that would be a time after the year 5000 is in milli-, micro- or nanoseconds.
+    """
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value) if math.isfinite(value) else None
+            seconds = float(value)
+            scales = (seconds / scale for scale in (1, 1e3, 1e6, 1e9))
+            return next((scaled for scaled in scales if abs(scaled) < _LATEST), None)
         if isinstance(value, (str, datetime)):
             moment = datetime.fromisoformat(value) if isinstance(value, str) else value
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

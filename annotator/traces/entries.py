@@ -253,7 +253,9 @@ def _group(reader: Any, item: Any) -> str | None:
 
 def _split(reader: Any, document: Any) -> list[Any]:
     split = getattr(reader, "split", None)
-    return [document] if split is None else list(split(document))
+    if split is None or not reader.matches(document):
+        return [document]
+    return list(split(document))
 
 
 def _in_document(

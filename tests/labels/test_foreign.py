@@ -160,6 +160,47 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
     assert corrected["low"] < 1 / 3 < corrected["high"]
 
 
+def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path, write) -> None:
+    """Four failed records; of the judge's agents 3 are right, of its steps 2, and 1 is one off."""
+    (tmp_path / "traces").mkdir()
+    for n, (agent, step) in enumerate([("Planner", 1), ("Coder", 2), ("Coder", 1), ("Coder", 2)]):
+        history = [{"role": "user", "name": "user", "content": f"Do {n}."}]
+        history += [
+            {"role": "assistant", "name": "Planner", "content": f"Plan number {n} is made."}
+        ]
+        history += [{"role": "assistant", "name": "Coder", "content": f"Code number {n} is made."}]
+        record = {
+            "question_ID": f"q{n}",
+            "is_correct": False,
+            "history": history,
+            "mistake_agent": agent,
+            "mistake_step": str(step),
+            "mistake_reason": "So.",
+        }
+        (tmp_path / "traces" / f"q{n}.json").write_text(json.dumps(record))
+    (tmp_path / "attributor.py").write_text(
+        "from annotator import Claim, Quote, Verdict\n"
+        "class Judge:\n"
+        "    id, settings = 'scripted', {}\n"
+        "    def codes(self, rubric):\n"
+        "        return {'mistake'}\n"
+        "    def judge(self, trace, rubric):\n"
+        "        n = int(trace.messages[0].text[3])\n"
+        "        m = trace.messages[1 if n in (0, 3) else 2]\n"
+        "        return Verdict((Claim('mistake', 'So.', (Quote(m.text, f'message:{m.n}'),)),))\n"
+    )
+    files = [f"traces/q{n}.json" for n in range(4)]
+    args = ("--rubric", "who_and_when", "--traces", "traces", "--out", "l.jsonl")
+    assert annotate_cli("labels", *files, *args).code == 0
+    run = ("run", "traces", "--rubric", "who_and_when", "--judge", "attributor:Judge", "--out", "r")
+    assert annotate_cli(*run).code == 0
+    held = annotate_cli("calibrate", "r", "--labels", "l.jsonl", "--out", "c.json")
+    assert held.code == 0, held.err
+    assert "responsible agent  3/4  75.0 %" in held.out
+    assert "responsible step  2/4  50.0 %" in held.out
+    assert "responsible step within 1  4/4  100.0 %" in held.out
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [("{}", "no labels that are known"), ("[1]", "no labels"), ("{", "not valid JSON")],

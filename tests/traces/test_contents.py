@@ -240,3 +240,10 @@ def test_memory_does_not_grow_with_records_that_lie_apart(write):
     peak(10)
     # 8,000 characters a trace; what may be kept of it are its id and four places, 64 bytes.
     assert peak(1000) - peak(200) < 800 * 1000
+
+
+def test_what_is_too_large_to_be_held_is_unreadable_in_words(write, unreadable, monkeypatch):
+    monkeypatch.setattr("annotator.traces.contents.MOST_BYTES", 1000)
+    assert "more than 512 MB" in unreadable(write("a", **{"a.json": PRETTY + " " * 1000})).reason
+    long = json.dumps({"messages": [{"role": "a", "content": "x" * 2000}]})
+    assert "a line of more" in unreadable(write("b", **{"b.jsonl": f"{long}\n{long}\n"})).reason

@@ -174,6 +174,8 @@ def test_recipients(said, fields, recipients):
     [
         (1740830400, 1740830400.0),
         (1.5, 1.5),
+        (1740830400000, 1740830400.0),  # milliseconds
+        (1740830400000000000, 1740830400.0),  # nanoseconds
         ("2025-03-01T12:00:00Z", 1740830400.0),
         ("2025-03-01T12:00:00", 1740830400.0),  # no zone: UTC
         ("2025-03-01T13:00:00+01:00", 1740830400.0),
@@ -182,6 +184,7 @@ def test_recipients(said, fields, recipients):
         (None, None),
         ({}, None),
         (10**400, None),
+        (10**300, None),
         (float("nan"), None),
         (float("inf"), None),
     ],

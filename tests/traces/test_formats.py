@@ -1,6 +1,6 @@
 """The formats of others: samples made by the libraries themselves, or by hand from their layouts.
 
-``tests/traces/samples`` holds them. What is expected was counted from the libraries' own objects
+``examples/formats`` holds them. What is expected was counted from the libraries' own objects
 when they wrote the samples, or from the values that a sample was made of, never by a reader.
 """
 
@@ -16,10 +16,11 @@ from annotator import load_rubric, locate
 from annotator.traces import Trace, Unreadable, read_traces
 from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
+from tests.conftest import EXAMPLES
 from tests.traces.test_formats_chats import CHATS
 from tests.traces.test_formats_harnesses import HARNESSES
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = EXAMPLES.parent / "formats"
 PAIR = ("planner", "coder")
 SOLO = ("assistant",)
 
@@ -107,12 +108,12 @@ EXPECTED = {
     ),
     "google_adk/session_camel.json": (
         "google-adk",
-        "google-adk",
+        "google-adk 2.13",
         [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
     ),
     "google_adk/session_snake.json": (
         "google-adk",
-        "google-adk",
+        "google-adk 2.13",
         [("*", authors(human=1, agent=3, tool=2), ("planner", "checker"), None)],
     ),
     "inspect/adding.eval": (
@@ -164,6 +165,22 @@ EXPECTED = {
         "by hand",
         [("ChatDev/model-1/apps/0", authors(unknown=1), (), None)],
     ),
+    "mast/mad.jsonl": (
+        "mast",
+        "by hand, in another way",
+        [
+            ("ChatDev/fake-model/ProgramDev/0", authors(unknown=1), (), None),
+            *[
+                (
+                    f"AG2/{model}/GSM/0",
+                    authors(system=1, agent=2),
+                    ("Agent_Code_Executor", "Agent_Verifier"),
+                    None,
+                )
+                for model in ("fake-model", "other-model")
+            ],
+        ],
+    ),
     "mast/records.json": (
         "mast",
         "by hand",
@@ -193,6 +210,26 @@ EXPECTED = {
             ("sum-2", authors(system=1, agent=2), SOLO, None),
             ("sum-3", "no message in it: too late"),
         ],
+    ),
+    "openai/agents_sessions.jsonl": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [(f"session-{n}", authors(human=1, agent=5, tool=2), SOLO, None) for n in (2, 4)],
+    ),
+    "openai/agents_new_items.json": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [("agents_new_items.json", authors(agent=5, tool=2), PAIR, None)],
+    ),
+    "openai/agents_responses.json": (
+        "openai-agents",
+        "openai-agents 0.24",
+        [("agents_responses.json", authors(agent=5), SOLO, None)],
+    ),
+    "openai/batch_input.jsonl": (
+        "api-log",
+        "openai 2.54",
+        [(f"request-{n}", ONE_TOOL, ("coder", "planner"), None) for n in (1, 2)],
     ),
     "openai/chat_completion.json": (
         "api-log",
@@ -238,6 +275,21 @@ EXPECTED = {
             *("openinference.json", "openinference_lines.jsonl"),
         )
     },
+    "opentelemetry/langfuse_sdk.jsonl": (
+        "opentelemetry",
+        "langfuse 5.0",
+        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
+    ),
+    "opentelemetry/console.json": (
+        "span-export",
+        "opentelemetry-sdk 1.45",
+        [("*", authors(system=2, human=1, agent=3, tool=1), ("planner", "coder"), None)] * 2,
+    ),
+    "span_exports/langsmith_tree.json": (
+        "span-export",
+        "langsmith",
+        [("*", ONE_TOOL | {"agent": 3}, ("planner", "coder"), None)],
+    ),
     "opentelemetry/openllmetry.jsonl": (
         "opentelemetry",
         "by hand",
@@ -245,7 +297,7 @@ EXPECTED = {
     ),
     "pydantic_ai/history.json": (
         "pydantic-ai",
-        "pydantic-ai-slim",
+        "pydantic-ai-slim 2.68",
         [("history.json", authors(system=1, human=1, agent=3, tool=1), SOLO, None)],
     ),
     **{
@@ -427,3 +479,19 @@ def test_spoiled_samples_raise_nothing(tmp_path, name):
         assert "its reader failed" not in getattr(item, "reason", "")
         if isinstance(item, Trace):
             assert len(list(item.sources())) >= len(item.messages)
+
+
+def test_spans_that_say_nothing_are_no_trace_without_findings(tmp_path):
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "startTimeUnixNano": "1", "attributes": []}
+    (tmp_path / "s.json").write_text(json.dumps(span))
+    (item,) = read_traces([str(tmp_path)])
+    assert isinstance(item, Unreadable)
+    assert item.reason == "no message in its 1 span"
+
+
+def test_two_sessions_of_codex_in_one_file_are_not_glued(tmp_path):
+    lines = (SAMPLES / "codex" / "rollout.jsonl").read_text()
+    (tmp_path / "both.jsonl").write_text(lines + lines.replace('"c-1"', '"c-2"'))
+    (item,) = read_traces([str(tmp_path)])
+    assert isinstance(item, Unreadable)
+    assert "2 sessions in one file" in item.reason

@@ -6,14 +6,14 @@ was made of.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
 from annotator import load_rubric, locate
 from annotator.traces import Trace, read_traces
+from tests.conftest import EXAMPLES
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = EXAMPLES.parent / "formats"
 PAIR = ("planner", "coder")
 SOLO = ("assistant",)
 AUTOGEN = "autogen-agentchat 0.7.5"
@@ -48,6 +48,11 @@ CHATS = {
             )
         ],
     ),
+    "autogen/coder.json": (
+        "autogen",
+        AUTOGEN,
+        [("coder.json", {"human": 1, "agent": 3, "tool": 1}, ("runner", "critic"), None)],
+    ),
     "autogen/handoff.json": (
         "autogen",
         AUTOGEN,
@@ -81,8 +86,8 @@ CHATS = {
         [
             (
                 "s-9",
-                {"human": 1, "agent": 5, "tool": 2, "system": 6, "unknown": 1},
-                ("assistant", "a1"),
+                {"human": 1, "agent": 6, "tool": 2, "system": 7},
+                ("assistant", "a1", "reviewer"),
                 None,
             )
         ],
@@ -91,6 +96,11 @@ CHATS = {
         "claude-code",
         "by hand",
         [("s-7", {"agent": 5, "tool": 1}, ("assistant", "toolu_1"), None)],
+    ),
+    "codex/exec.jsonl": (
+        "codex-exec",
+        "by hand",
+        [("exec.jsonl", {"agent": 5, "tool": 3, "system": 1}, SOLO, None)],
     ),
     "codex/tools.jsonl": (
         "codex",
@@ -195,7 +205,11 @@ QUOTES = {
     ),
     "claude_code/notices.jsonl": (
         "There are twelve keys.",
-        ["calc.py, says the shell", "No response requested.", "Request interrupted", "wrong row"],
+        ["calc.py, says the shell", "No response requested.", "Request interrupted"],
+    ),
+    "codex/exec.jsonl": (
+        "The plus key works now.",
+        ["calc.py, says the shell", "12 keys, says the server", "no such panel"],
     ),
     "codex/tools.jsonl": (
         "*** Begin Patch",
@@ -287,6 +301,49 @@ def test_calls_and_results_of_one_message_stay_in_order():
         ("tool", "12, printed by the server"),
         ("agent", "It has 12 keys."),
     ]
+
+
+def test_a_part_that_is_a_call_and_its_result_is_two_messages(tmp_path):
+    call = {"type": "tool-count", "toolCallId": "c", "state": "output-available"}
+    parts = [
+        {"type": "text", "text": "I count."},
+        {**call, "input": {"panel": "left"}, "output": "12 keys, says the tool"},
+        {"type": "tool-note", "output": {"type": "text", "value": "noted, says the tool"}},
+        {"type": "text", "text": "It has 12."},
+    ]
+    (trace,) = read_value(tmp_path, [{"role": "assistant", "parts": parts}])
+    assert [(message.author, message.text) for message in trace.messages] == [
+        ("agent", 'I count.\ntool-count\n{"panel": "left"}'),
+        ("tool", "12 keys, says the tool\nnoted, says the tool"),
+        ("agent", "It has 12."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "type": "tool_result", "content": "the tool says 5"},
+        {"role": "user", "name": "ann", "type": "tool_output", "content": "the tool says 5"},
+        {"from": "retriever", "value": "the tool says 5"},
+        {"sender": "tools", "text": "the tool says 5"},
+        {"name": "coder", "content": "exitcode: 1 (execution failed)\nCode output: 5"},
+        {"source": "coder", "type": "ToolCallSummaryMessage", "content": "the tool says 5"},
+    ],
+)
+def test_tools_are_no_agents_whatever_else_a_message_says(tmp_path, message):
+    chat = [{"from": "gpt", "value": "I call a tool."}, message]
+    (trace,) = read_value(tmp_path, chat)
+    assert trace.agents == ("gpt",)
+    assert trace.messages[1].author in ("tool", "unknown")
+
+
+def test_what_a_hosted_tool_returned_to_a_run_is_the_tools(tmp_path):
+    response = json.loads((SAMPLES / "openai/hosted_tools.json").read_text())
+    items = [{"agent": {"name": "counter"}, "raw_item": item} for item in response["output"]]
+    (trace,) = read_value(tmp_path, items)
+    assert trace.agents == ("counter",)
+    assert locate("12 keys, says the server", trace, ("tools",))
+    assert not locate("12 keys, says the server", trace, ("messages",))
 
 
 def test_a_call_that_stands_twice_in_a_message_is_read_once():

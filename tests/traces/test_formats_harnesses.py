@@ -13,8 +13,9 @@ import pytest
 
 from annotator import load_rubric, locate
 from annotator.traces import Trace, Unreadable, read_traces
+from tests.conftest import EXAMPLES
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = EXAMPLES.parent / "formats"
 AGENT = ("agent",)
 SOLO = ("assistant",)
 OPENHANDS = "openhands-ai 0.9.8"
@@ -72,7 +73,10 @@ HARNESSES = {
     "swe_agent/nebius.jsonl": (
         "swe-agent",
         "by hand",
-        [(f"nebius.jsonl:{n}", {"system": 2, "agent": 2, "tool": 1}, AGENT, n == 1) for n in (1, 2)],
+        [
+            (f"nebius.jsonl:{n}", {"system": 2, "agent": 2, "tool": 1}, AGENT, n == 1)
+            for n in (1, 2)
+        ],
     ),
     "swe_agent/swe_smith.jsonl": (
         "swe-agent",

@@ -29,6 +29,7 @@ from annotator.traces.formats import (
     autogen,
     claude_code,
     codex,
+    codex_exec,
     cooperbench,
     cooperbench_export,
     crewai,
@@ -38,6 +39,7 @@ from annotator.traces.formats import (
     langchain,
     magentic_one,
     mast,
+    openai_agents,
     openhands,
     openhands_events,
     opentelemetry,
@@ -53,7 +55,7 @@ from annotator.traces.records import record_id
 FOLDER_FORMATS: tuple[Any, ...] = (cooperbench, openhands_events)
 DOCUMENT_FORMATS: tuple[Any, ...] = (
     *(cooperbench_export, mast, magentic_one, tau, swe_agent, openhands, atif, inspect_log),
-    *(claude_code, codex, opentelemetry, span_exports),
+    *(claude_code, codex, codex_exec, opentelemetry, span_exports, openai_agents),
     *(autogen, langchain, pydantic_ai, google_adk, crewai, smolagents, api_logs, generic),
 )
 FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))

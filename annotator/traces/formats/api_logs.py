@@ -1,6 +1,6 @@
 """What model APIs answer and are asked: chat completions, responses, messages, and their batches.
 
-Looked at: openai 2.x and anthropic 0.7x (`model_dump` of their types, outputs of batches). A log
+Looked at: openai 2.54 and anthropic 2.12 (`model_dump` of their types, outputs of batches). A log
 holds a request with its ``messages`` or ``input``, a response, or both; an output of a batch only
 the answer.
 """
@@ -20,7 +20,7 @@ _CHOICES = {"choices": "message", "candidates": "content"}  # the first of each 
 _PROMPTS = ("instructions", "system")
 _LISTS = ("messages", "contents", "input", "output")
 _CONTENTS = (*_PROMPTS, *_LISTS, "content", *_CHOICES)
-_WRAPPERS = ("request", "response", "body", "result", "kwargs")
+_WRAPPERS = ("request", "response", "body", "params", "result", "kwargs")
 
 
 def matches(document: Any) -> bool:
@@ -30,7 +30,7 @@ def matches(document: Any) -> bool:
     if text_of(document.get("object")) in _OBJECTS or _is_message(document):
         return True
     if "custom_id" in document:
-        return bool({"response", "result"} & document.keys())
+        return bool({"response", "result", "body", "params"} & document.keys())
     inner = document.get("response")
     asked = document.get("request", document)
     return (

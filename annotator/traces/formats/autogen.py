@@ -26,13 +26,13 @@ _SYSTEM = {"UserInputRequestedEvent", "SelectSpeakerEvent", "SelectorEvent", "Sy
 _ASKS = "UserInputRequestedEvent"  # by who relays a person
 _CHUNK = "ModelClientStreamingChunkEvent"  # a piece of what comes again as a message
 _MODELS = {"MagenticOneOrchestrator", "FileSurfer", "WebSurfer"}  # use one and do not say so
+_THINKS = ("AssistantMessage", "ThoughtEvent")
 _KEYS = ("messages", "agent_states", "llm_context", "type", "version", "id")
 
 
 def matches(document: Any) -> bool:
     """Whether a document is a result, a state, a list of messages of AutoGen's, or one of them."""
-    items = _items(document)
-    return bool(items) and _is_message(items[0])
+    return _are_messages(_items(document))
 
 
 def group(document: Any) -> str | None:
@@ -78,7 +78,9 @@ def _find_doubtful(items: list[dict[str, Any]], record: dict[str, Any]) -> set[s
     in a fence or has no state. What a CodeExecutorAgent without a model prints, and in a state what
     a person says, is a message like an agent's.
     """
-    thinkers = {text_of(item.get("source")) for item in items if item.get("models_usage")}
+    thinkers = {
+        text_of(item.get("source")) for item in items if isinstance(item.get("models_usage"), dict)
+    }
     states = record.get("agent_states")
     doubtful = {
         source
@@ -96,8 +98,10 @@ def _read(fields: dict[str, Any]) -> Utterance:
     kind, sender = text_of(fields.get("type")) or "", text_of(fields.get("source")) or ""
     content = fields.get("content", fields.get("result"))
     author: Author = "tool" if kind in _TOOL else "system" if kind in _SYSTEM else "agent"
+    if author == "agent" and not (kind and sender):
+        author = "unknown"
     sender = sender or author
-    thinks = fields.get("models_usage") or kind in ("AssistantMessage", "ThoughtEvent")
+    thinks = isinstance(fields.get("models_usage"), dict) or kind in _THINKS
     if author == "agent" and not thinks and read_word(sender) not in (None, "agent"):
         author = read_word(sender) or "unknown"
     elif kind == "UserMessage":  # of a model's context: what all others said, and their tools
@@ -106,7 +110,7 @@ def _read(fields: dict[str, Any]) -> Utterance:
     thought = [text] if (text := text_of(fields.get("thought"))) else []
     if kind == "ThoughtEvent":
         return Utterance(sender, author, time=time, reasoning=[text_of(content) or ""])
-    if author == "agent" and isinstance(content, list) and _are_calls(content):
+    if author in ("agent", "unknown") and isinstance(content, list) and _are_calls(content):
         texts = [text for call in content for text in call_texts(call)]
         return Utterance(sender, author, texts, time=time, kind=kind, reasoning=thought)
     if kind.startswith("StructuredMessage") and isinstance(content, dict):
@@ -126,7 +130,7 @@ def _items(document: Any) -> list[Any]:
     if _is_message(document):
         return [document]
     if isinstance(document, dict):
-        lists = (items for items in _lists(document) if items and _is_message(items[0]))
+        lists = (items for items in _lists(document) if _are_messages(items))
         return next(lists, [])
     return document if isinstance(document, list) else []
 
@@ -138,6 +142,13 @@ def _lists(document: dict[str, Any]) -> Iterator[list[Any]]:
         for path in ("message_thread", *paths[: 2 if state is document else 0]):
             if isinstance(items := walk_path(state, path), list):
                 yield items  # a thread is of the one who manages the chat: all that was said
+
+
+def _are_messages(items: list[Any]) -> bool:
+    """Whether the first is a message, or is broken where those behind it are messages."""
+    first = items[0] if items else None
+    told = isinstance(first, dict) and ("source" in first or _is_message(first))
+    return told and any(map(_is_message, items[:3]))
 
 
 def _is_message(item: Any) -> bool:

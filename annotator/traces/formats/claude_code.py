@@ -27,7 +27,7 @@ _NOT_TYPED = (
     *("<local-command", "<command-", "<system-reminder>", "Caveat: The messages below"),
     *("<bash-std", "<task-notification", "<user-prompt-submit-hook", "[Request interrupted by"),
 )
-_TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"')
+_TEAMMATE = re.compile(r'<teammate-message teammate_id="([^"]{1,80})"[^>]*>\s*(\{)?')
 
 
 def matches(record: Any) -> bool:
@@ -106,6 +106,6 @@ def _speaker(
     text = first[0].lstrip() if first else ""
     if text.startswith(_NOT_TYPED):
         return "system", "system", ()
-    if teammate := _TEAMMATE.match(text):  # its words, or a notice of the program about it
-        return teammate[1], "unknown", ()
+    if teammate := _TEAMMATE.match(text):  # its words, or in JSON a notice of its program
+        return (teammate[1], "system" if teammate[2] else "agent", (_AGENT,))
     return (_AGENT, "agent", (aside,)) if aside else ("user", "human", ())

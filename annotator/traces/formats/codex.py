@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from annotator.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, read_message
 from annotator.traces.document import text_of, time_of
 from annotator.traces.model import Trace
@@ -44,7 +45,9 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     chat = Conversation()
     others: Counter[str] = Counter()
     attributes: dict[str, Any] = {}
-    for record in records if isinstance(records, list) else [records]:
+    lines = records if isinstance(records, list) else [records]
+    _refuse_several(lines)
+    for record in lines:
         payload = record.get("payload") if isinstance(record, dict) else None
         kind = text_of(record.get("type")) if isinstance(payload, dict) else None
         if not isinstance(payload, dict) or kind not in _TYPES:
@@ -65,6 +68,20 @@ def read(records: Any, trace_id: str, path: str) -> Trace:
     for kind, n in others.items():
         chat.problems.append(f"{n} lines of type {kind} left out: no messages")
     return chat.trace(name, trace_id, path, attributes=attributes)
+
+
+def _refuse_several(lines: list[Any]) -> None:
+    """Raise UnreadableTrace for a file of several sessions, but one that goes on with another."""
+    heads = [
+        line["payload"]
+        for line in lines
+        if isinstance(line, dict)
+        and line.get("type") == "session_meta"
+        and isinstance(line.get("payload"), dict)
+    ]
+    ids = {text_of(head.get("id")) for head in heads}
+    if len(ids) > 1 and not any("forked_from_id" in head for head in heads):
+        raise UnreadableTrace(f"{len(ids)} sessions in one file, whose lines say of none: split it")
 
 
 def _read(payload: dict[str, Any], time: float | None) -> Any:

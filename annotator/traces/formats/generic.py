@@ -14,6 +14,7 @@ _LISTS = (
     *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
     *("contents", "turns", "dialogue", "chat"),
 )
+_PROMPTS = ("system", "system_instruction", "systemInstruction")
 _CONVERSATION = ("conversation_id", "session_id", "thread_id", "trace_id", "chat_id", "run_id")
 
 
@@ -43,14 +44,17 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record: Mapping[str, Any] = document if isinstance(document, dict) else {"": document}
     key = "" if isinstance(document, list) else _list_of(record) or ""
     items = list(record[key])
-    if isinstance(prompt := record.get("system"), str | list) and prompt:
-        items.insert(0, {"role": "system", "content": prompt})
+    for name_of_prompt in _PROMPTS:
+        prompt = record.get(name_of_prompt)
+        prompt = prompt.get("parts") if isinstance(prompt, dict) else prompt
+        if isinstance(prompt, str | list) and prompt:
+            items.insert(0, {"role": "system", "content": prompt})
     chat = read_chat(items, "messages")
     fields = record.get("attributes")
     given = fields if isinstance(fields, dict) else {}
     inner, problems = read_attributes(given, (), "attributes: ")
     ids = {name for name in ("id",) if record_id(record)}
-    taken = {key, "system", "attributes", "passed", *ids}
+    taken = {key, *_PROMPTS, "attributes", "passed", *ids}
     outer, more = read_attributes(record, taken)
     chat.problems += (*problems, *more)
     attributes = {**outer, **inner}

@@ -1,6 +1,6 @@
 """Sessions of Google's Agent Development Kit: events, each by an author, with content parts.
 
-Looked at: google-adk 1.x (`Session.model_dump`, in snake and in camel case). ``contents`` of the
+Looked at: google-adk 2.13 (`Session.model_dump`, in snake and in camel case). ``contents`` of the
 Gemini API itself are read as `generic`.
 """
 

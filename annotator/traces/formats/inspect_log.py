@@ -4,18 +4,22 @@ Looked at: logs of inspect_ai 0.3. The first message of a user is the sample's i
 ``C`` or ``I``, 1 or 0, tells the outcome, if all scorers agree; explanations can be quoted.
 """
 
+import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.document import kind, text_of
-from annotator.traces.model import Feature, Outcome, Trace
+from annotator.traces.model import Feature, Message, Outcome, Trace
 from annotator.traces.records import walk_path
 
 name = "inspect"
 
 _ATTACHMENT = "attachment://"
+_NAMED = re.compile(r"\[([\w-]{1,60})\] ")
 _PASSED = {"C": True, "I": False, "1": True, "0": False, "1.0": True, "0.0": False} | {
     "true": True,
     "false": False,
@@ -59,6 +63,7 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
     if not isinstance(items, list):
         raise UnreadableTrace(f"messages: found {kind(items)}, expected a list")
     chat = read_chat(_resolve(items, sample.get("attachments")), "messages")
+    chat.messages = list(_tell_apart(chat.messages, items))
     features = tuple(_scores(sample.get("scores")))
     results = {feature.passed for feature in features}
     passed = results.pop() if len(results) == 1 else None
@@ -75,6 +80,25 @@ def read(item: Any, trace_id: str, path: str) -> Trace:
         attributes["outcome_rule"] = " and ".join(f"score {item.name}" for item in features)
     outcome = Outcome(passed=passed, features=features, error=message)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+
+
+def _tell_apart(messages: list[Message], items: list[Any]) -> Iterator[Message]:
+    """Yield messages, those of agents that were handed over to under their names, which stand in
+    brackets before what they say; what comes from a user and is no input is the framework's.
+    """
+    calls = re.findall(r"\btransfer_to_([\w-]+)", json.dumps(items, default=str))
+    sources = [item.get("source") for item in items if isinstance(item, dict)]
+    told_by_input = "input" in sources
+    users = (item.get("source") for item in items if item.get("role") == "user")
+    for message in messages:
+        if message.author == "human":
+            source = next(users, None)
+            if told_by_input and source != "input":
+                message = replace(message, author="system", sender="system")
+        elif message.author == "agent" and (match := _NAMED.match(message.text)):
+            sender = match[1] if match[1] in calls else message.sender
+            message = replace(message, sender=sender)
+        yield message
 
 
 def _resolve(value: Any, attachments: Any) -> Any:

@@ -37,9 +37,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     Raises:
         UnreadableTrace: there is no trajectory in it.
     """
-    inner = parse_inner(document["trace"])
-    held = parse_inner(inner.get("trajectory")) if isinstance(inner, dict) else inner
-    problem = inner.get("problem_statement") if isinstance(inner, dict) else None
+    held, problem = parse_inner(document["trace"]), None
+    for _ in range(3):  # as a rule once, in MAD's AG2 runs twice
+        if isinstance(held, dict):
+            problem = held.get("problem_statement", problem)
+            held = parse_inner(held.get("trajectory"))
     statement = problem[0] if isinstance(problem, list) and problem else problem
     if isinstance(held, list):
         chat = read_chat(held, "trajectory")

@@ -12,20 +12,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotator.traces.document import text_of
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
 from annotator.traces.model import Trace
-from annotator.traces.records import parse_inner
+from annotator.traces.records import parse_inner, walk_path
 
 name = "opentelemetry"
 
 _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("agent", "invoke_agent", "create_agent", "workflow"), "agent"),
-    **dict.fromkeys(("llm", "chat", "text_completion", "generate_content", "completion"), "model"),
+    **dict.fromkeys(("llm", "chat", "text_completion", "generate_content"), "model"),
+    **dict.fromkeys(("completion", "generation"), "model"),
     **dict.fromkeys(("tool", "execute_tool"), "tool"),
 }
 _OPERATIONS = (
     *("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"),
-    "llm.request.type",
+    *("llm.request.type", "langfuse.observation.type"),
+)
+
+
+_MODELS = (
+    *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
+    "langfuse.observation.model.name",
+)
+_INPUTS = ("input.value", "traceloop.entity.input", "langfuse.observation.input")
+_OUTPUTS = (
+    *("gen_ai.tool.call.result", "output.value", "traceloop.entity.output"),
+    "langfuse.observation.output",
 )
 
 
@@ -70,21 +82,18 @@ def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     answered = _messages(tree, ("gen_ai.output.messages",))
     answered = answered or _messages(tree, ("llm.output_messages", "gen_ai.completion"))
     if role == "tool":
-        answered = [
-            _first(tree, "gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
-        ]
+        answered = [tool_text(_first(tree, *_OUTPUTS))]
         told = []
     elif role in ("agent", "model") and not (told or answered):
-        told = find_messages(_first(tree, "input.value", "traceloop.entity.input"))
-        answered = find_messages(_first(tree, "output.value", "traceloop.entity.output"))
+        told = find_messages(_first(tree, *_INPUTS))
+        answered = find_messages(_first(tree, *_OUTPUTS[1:]))
     agent = text_of(_first(tree, "gen_ai.agent.name", "agent.name", "graph.node.id"))
+    agent = agent or text_of(walk_path(tree, "metadata.langgraph_node"))
     return {
         "role": "model" if role == "other" and answered else role,
         "agent": agent,
         "name": text_of(_first(tree, "gen_ai.tool.name", "tool.name")),
-        "model": text_of(
-            _first(tree, "gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-        ),
+        "model": text_of(_first(tree, *_MODELS)),
         "told": told,
         "answered": [item for item in answered if item not in (None, "")],
     }
@@ -110,6 +119,8 @@ def _read(item: Mapping[str, Any]) -> SpanRecord:
     status = _get(item, "status")
     failed = isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR")
     title = text_of(item.get("name")) or ""
+    if span["role"] == "agent" and not span["agent"]:
+        span["agent"] = title.removeprefix("invoke_agent ") or None
     return SpanRecord(
         id=text_of(_get(item, "spanId", "span_id")) or "",
         parent=text_of(_get(item, "parentSpanId", "parent_span_id")),

@@ -1,6 +1,6 @@
 """Message histories of pydantic-ai: requests and responses, each of parts.
 
-Looked at: pydantic-ai 1.x (`ModelMessagesTypeAdapter.dump_python`).
+Looked at: pydantic-ai 2.68 (`ModelMessagesTypeAdapter.dump_python`).
 """
 
 import json

@@ -12,7 +12,7 @@ from typing import Any
 from annotator.errors import UnreadableTrace
 from annotator.traces.document import text_of, time_of
 from annotator.traces.formats.opentelemetry import read_fields
-from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages
+from annotator.traces.formats.spans import Role, SpanRecord, converse, find_messages, tool_text
 from annotator.traces.model import Trace
 from annotator.traces.records import walk_path
 
@@ -60,6 +60,13 @@ _DIALECTS = {
         *("attributes.input.value", "attributes.output.value"),
         *("attributes.llm.model_name", "status_message"),
     ),
+    "opentelemetry-sdk": ExportKeys(  # what its console exporter prints
+        ("context", "attributes", "start_time"),
+        *("context.trace_id", "context.span_id", "parent_id", "kind"),
+        *("start_time", "end_time"),
+        *("attributes.input.value", "attributes.output.value"),
+        *("attributes.llm.model_name", "status.description"),
+    ),
     "phoenix-rows": ExportKeys(
         ("context.trace_id", "context.span_id", "span_kind"),
         *(
@@ -96,6 +103,8 @@ def matches(document: Any) -> bool:
     """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
+    if isinstance(held := document.get("data"), list):  # what openai-agents sends
+        return any(isinstance(item, dict) and item.get("object") == "trace" for item in held)
     if isinstance(items := document.get("observations"), list):
         return any(isinstance(item, dict) and "startTime" in item for item in items)
     return _dialect(document) is not None or document.get("object") == "trace"
@@ -104,6 +113,14 @@ def matches(document: Any) -> bool:
 def split(document: Any) -> Iterator[Any]:
     """Yield the spans."""
     items = document.get("observations")
+    if isinstance(children := document.get("child_runs"), list):  # LangSmith's, in one another
+        yield {key: value for key, value in document.items() if key != "child_runs"}
+        for child in children:
+            yield from split(child) if isinstance(child, dict) else ()
+        return
+    if isinstance(held := document.get("data"), list):
+        yield from (item for item in held if isinstance(item, dict))
+        return
     if not isinstance(items, list):
         yield document
         return
@@ -148,12 +165,14 @@ def _read(item: Mapping[str, Any], keys: ExportKeys) -> SpanRecord:
     response = walk_path(item, "span_data.response")
     if isinstance(response, dict):
         answered = answered or response.get("output")
+    paths = ("metadata.agent_name", "extra.metadata.langgraph_node", "metadata.langgraph_node")
+    named = (walk_path(item, path) for path in paths)
     values: dict[str, Any] = {
         "role": role,
-        "agent": title if role == "agent" else text_of(walk_path(item, "metadata.agent_name")),
+        "agent": title if role == "agent" else next(filter(None, map(text_of, named)), None),
         "model": text_of(walk_path(item, keys.model)),
         "told": find_messages(told),
-        "answered": [_result(answered)] if role == "tool" else find_messages(answered),
+        "answered": [tool_text(answered)] if role == "tool" else find_messages(answered),
         "name": title,
     }
     if keys.told.startswith("attributes."):
@@ -173,8 +192,11 @@ def _phoenix(item: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     nested = item.get("attributes")
     fields = {key.removeprefix("attributes."): value for key, value in item.items()}
     fields = dict(nested) if isinstance(nested, dict) else fields
-    fields["openinference.span.kind"] = item.get("span_kind")
+    if "span_kind" in item:
+        fields["openinference.span.kind"] = item["span_kind"]
     told = read_fields(fields)
+    if "span_kind" not in item:
+        values["role"] = told["role"]
     return {key: value for key, value in told.items() if value and key != "role"} | {
         "name": told["name"] or values["name"]
     }
@@ -185,15 +207,3 @@ def _weave_role(kind: str) -> Role:
     if any(word in kind for word in names):
         return "model"
     return "tool" if "tool" in kind else "agent" if "agent" in kind else "other"
-
-
-def _result(value: Any) -> Any:
-    """Return a tool's result as text."""
-    if isinstance(value, str) or value is None:
-        return value
-    import json
-
-    if isinstance(value, dict):
-        inner = next((value[key] for key in ("output", "content", "result") if key in value), value)
-        return _result(inner) if inner is not value else json.dumps(value, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -6,10 +6,13 @@ new. The answers of calls are the words of the nearest agent above them. Where n
 was recorded, the inputs and outputs of agents take their place.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from annotator.errors import UnreadableTrace
+from annotator.text import count
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import text_of
 from annotator.traces.formats.langchain import unwrap
@@ -39,7 +42,7 @@ class SpanRecord:
 
 
 def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str) -> Trace:
-    """Return the trace of some spans, in any order."""
+    """Return the trace of some spans, in any order; raises UnreadableTrace if they say nothing."""
     ordered = sorted(spans, key=lambda span: (span.begin is None, span.begin or 0.0))
     by_id = {span.id: span for span in ordered}
     speakers = [span for span in ordered if span.role == "model" and (span.answered or span.told)]
@@ -49,7 +52,7 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     texts: set[str] = set()
     for moment, span, answers in _moments(ordered, shown):
         agent = _agent_above(span, by_id)
-        items = span.answered if answers else span.told
+        items = span.answered if answers else span.told or _told_above(span, by_id)
         for utterance in _read_all(items, agent, answers, span, moment):
             key = "\n".join(utterance.pieces).strip()
             told_before = key in texts and (not answers or span.role == "tool")
@@ -57,6 +60,8 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
                 continue
             texts.add(key)
             chat.add(utterance, "spans")
+    if ordered and not chat.messages:
+        raise UnreadableTrace(f"no message in its {count(len(ordered), 'span')}")
     models = {span.model for span in ordered if span.model}
     told = {"model": ", ".join(sorted(models))} if models else {}
     root = next((span for span in ordered if span.parent not in by_id), None)
@@ -88,6 +93,20 @@ def _agent_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> str:
             return current.agent
         current = by_id.get(current.parent or "")
     return "assistant"
+
+
+def _told_above(span: SpanRecord, by_id: Mapping[str, SpanRecord]) -> Sequence[Any]:
+    """Return what the nearest span above a call was told: calls whose own prompt is recorded as one
+    text are in a step that was given the messages.
+    """
+    current = by_id.get(span.parent or "")
+    for _ in range(1000):
+        if current is None or span.role != "model":
+            break
+        if current.told and all(isinstance(item, dict) for item in current.told):
+            return current.told
+        current = by_id.get(current.parent or "")
+    return ()
 
 
 def _read_all(
@@ -133,3 +152,23 @@ def _unwrap(item: Any) -> Any:
     if isinstance(item, dict) and isinstance(message := item.get("message"), dict):
         item = message
     return unwrap(item)
+
+
+def tool_text(value: Any) -> str | None:
+    """Return what a tool returned as text, out of what tracers wrap it in."""
+    held = parse_inner(value)
+    for _ in range(4):
+        held = unwrap(held)
+        if held is None or isinstance(held, str):
+            return held
+        keys = [key for key in ("content", "output", "result") if held_in(held, key)]
+        if not keys:
+            break
+        held = held[keys[0]]
+    value = parse_inner(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def held_in(value: Any, key: str) -> bool:
+    """Whether an object holds a text, or an object again, under a key."""
+    return isinstance(value, dict) and isinstance(value.get(key), str | dict)

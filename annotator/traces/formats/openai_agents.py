@@ -1,0 +1,59 @@
+"""Items of the OpenAI Agents SDK: of sessions, of runs (by agent), and raw responses.
+
+Looked at: openai-agents 0.24 (`Session.get_items` with their session, `RunResult.new_items`,
+`ModelResponse`). Lists of input items are read as `generic`, spans as `span-export`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from annotator.traces.conversation import Conversation, read_message, split_message
+from annotator.traces.document import mapping, text_of
+from annotator.traces.model import Trace
+
+name = "openai-agents"
+
+
+def matches(document: Any) -> bool:
+    """Whether a document is an item with its session or agent, a response, or a list of such."""
+    if isinstance(document, list):
+        return bool(document) and all(map(_is_record, document[:2]))
+    return _is_record(document)
+
+
+def group(document: Any) -> str | None:
+    """Return the session of an item, "" for the items and responses of one run."""
+    if not isinstance(document, dict):
+        return None
+    return text_of(document.get("session_id")) or ""
+
+
+def split(document: Any) -> list[Any]:
+    """Return the records of a list."""
+    return document if isinstance(document, list) else [document]
+
+
+def read(records: Any, trace_id: str, path: str) -> Trace:
+    """Return the trace; raises UnreadableTrace for what is no item."""
+    chat = Conversation()
+    for record in records if isinstance(records, list) else [records]:
+        fields = mapping(record, "item")
+        agent = fields.get("agent")
+        agent_name = text_of(agent.get("name") if isinstance(agent, dict) else agent)
+        held = fields.get("item", fields.get("raw_item"))
+        output = fields.get("output")
+        for item in output if held is None and isinstance(output, list) else [held]:
+            for part in split_message(mapping(item, "item")):
+                message = read_message(part, kinds=True, named=False)
+                if message.author == "agent" and agent_name:
+                    message = replace(message, sender=agent_name)
+                chat.add(message, "items")
+    return chat.trace(name, trace_id, path)
+
+
+def _is_record(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    session = "session_id" in item and isinstance(item.get("item"), dict)
+    run = "agent" in item and isinstance(item.get("raw_item"), dict)
+    return session or run or {"output", "response_id", "usage"} <= item.keys()
