@@ -24,7 +24,7 @@ OPENHANDS = "openhands-ai 0.9.8"
 HARNESSES = {
     "atif/subagents.json": (
         "atif",
-        "harbor 0.24",
+        "harbor 0.25",
         [("main-1", {"system": 3, "human": 1, "agent": 5, "tool": 3}, ("fixer", "searcher"), None)],
     ),
     "magentic_one/who_and_when_crafted.json": (
