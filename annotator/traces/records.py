@@ -15,7 +15,14 @@ _LONG = 1_000  # characters of a text that is no attribute to group by
 LABELS = frozenset(
     (
         *("labels", "label", "annotations", "mast_annotation", "mistake_agent", "mistake_step"),
-        *("mistake_reason", "failure_category", "failure_categories", "failure_mode", "root_cause"),
+        *(
+            "mistake_reason",
+            "mistake_type",
+            "failure_category",
+            "failure_categories",
+            "failure_mode",
+            "root_cause",
+        ),
     )
 )
 

@@ -18,6 +18,7 @@ from annotator.traces.formats import DOCUMENT_FORMATS
 from annotator.traces.library import Library
 from tests.conftest import EXAMPLES
 from tests.traces.test_formats_chats import CHATS
+from tests.traces.test_formats_harnesses import HARNESSES
 
 SAMPLES = EXAMPLES.parent / "formats"
 PAIR = ("planner", "coder")
@@ -32,6 +33,7 @@ ONE_TOOL = authors(system=1, human=1, agent=2, tool=1)
 # File: format, how it was made, and for each trace its id, messages by author, agents, outcome.
 EXPECTED = {
     **CHATS,
+    **HARNESSES,
     "anthropic/batch_results.jsonl": (
         "api-log",
         "anthropic 2.12",

@@ -1,7 +1,9 @@
 """ATIF, Harbor's format of trajectories: steps by source, with calls and observations.
 
 Looked at: harbor 0.25, ATIF-v1.0 to v1.8. A step of the ``agent`` has a message, its
-reasoning and calls; what its tools returned is in the same step.
+reasoning and calls; what its tools returned is in the same step. The steps of a subagent stand
+before the result that refers to it (else at the end): an agent of its own, whose user is the
+agent that called it. A step copied from an earlier trajectory has the kind ``copied context``.
 """
 
 from typing import Any
@@ -21,16 +23,25 @@ def matches(document: Any) -> bool:
     return str(document.get("schema_version", "")).startswith("ATIF")
 
 
+def identify(document: Any) -> str | None:
+    """Return the id of the trajectory, else that of the run, which its continuations share."""
+    return text_of(document.get("trajectory_id")) or text_of(document.get("session_id"))
+
+
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace for a step that is no object."""
-    agent = document.get("agent")
-    about = agent if isinstance(agent, dict) else {}
-    agent_name = text_of(about.get("name")) or "agent"
+    about = _about(document)
+    subagents = {
+        text_of(inner.get("trajectory_id")) or f"subagent {n}": inner
+        for n, inner in enumerate(_list(document.get("subagent_trajectories")), 1)
+        if isinstance(inner, dict)
+    }
     chat = Conversation()
-    for n, item in enumerate(document["steps"], 1):
-        _add_step(chat, mapping(item, f"step {n}"), agent_name)
-    taken = ("steps", "agent", "schema_version", "session_id", "trajectory_id", "final_metrics")
-    attributes, problems = read_attributes(document, taken)
+    _add_steps(chat, document, "human", subagents)
+    while subagents:  # to which no result refers
+        _add_steps(chat, subagents.pop(next(iter(subagents))), "system", subagents)
+    taken = ("steps", "agent", "schema_version", "trajectory_id", "final_metrics")
+    attributes, problems = read_attributes(document, (*taken, "subagent_trajectories"))
     chat.problems += problems
     for key, value in (("framework", about.get("name")), ("model", about.get("model_name"))):
         if text := text_of(value):
@@ -39,35 +50,56 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
 
 
-def _add_step(chat: Conversation, step: dict[str, Any], agent: str) -> None:
-    source = text_of(step.get("source"))
-    authors: dict[str | None, Author] = {"agent": "agent", "user": "human", "system": "system"}
-    author = authors.get(source, "unknown")
+def _about(document: dict[str, Any]) -> dict[str, Any]:
+    agent = document.get("agent")
+    return agent if isinstance(agent, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _add_steps(
+    chat: Conversation, document: dict[str, Any], user: Author, subagents: dict[str, Any]
+) -> None:
+    agent = text_of(_about(document).get("name")) or "agent"
+    if user == "system" and any(message.sender == agent for message in chat.messages):
+        agent = text_of(document.get("trajectory_id")) or f"{agent} below"  # of the same name
+    authors: dict[str | None, Author] = {"agent": "agent", "user": user, "system": "system"}
+    for n, item in enumerate(_list(document.get("steps")), 1):
+        step = mapping(item, f"step {n}")
+        source = text_of(step.get("source"))
+        author = authors.get(source, "unknown")
+        _add_words(chat, step, agent if author == "agent" else source or "", author)
+        observation = step.get("observation")
+        results = observation.get("results") if isinstance(observation, dict) else None
+        for result in _list(results):
+            fields = result if isinstance(result, dict) else {"content": result}
+            for ref in _list(fields.get("subagent_trajectory_ref")):
+                told = text_of(ref.get("trajectory_id")) if isinstance(ref, dict) else None
+                if told in subagents:
+                    _add_steps(chat, subagents.pop(told), "system", subagents)
+            parts = read_parts(fields.get("content"))
+            if any(parts.texts) or parts.omitted:
+                time, omitted = read_time(step), parts.omitted
+                told_by = Utterance("tool", "tool", parts.texts, time=time, omitted=omitted)
+                chat.add(told_by, "steps")
+
+
+def _add_words(chat: Conversation, step: dict[str, Any], sender: str, author: Author) -> None:
     parts = read_parts(step.get("message"))
-    calls = step.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
+    for call in _list(step.get("tool_calls")):
         fields = call if isinstance(call, dict) else {}
         parts.texts += call_texts({**fields, "name": fields.get("function_name")})
     thought = text_of(step.get("reasoning_content"))
     if any(parts.texts) or thought or not step.get("observation"):
-        sender = agent if author == "agent" else source or ""
-        chat.add(
-            Utterance(
-                sender,
-                author,
-                parts.texts,
-                time=read_time(step),
-                reasoning=[thought] if thought else [],
-                omitted=parts.omitted,
-            ),
-            "steps",
+        utterance = Utterance(
+            sender,
+            author,
+            parts.texts,
+            time=read_time(step),
+            kind="copied context" if step.get("is_copied_context") is True else None,
+            reasoning=[thought] if thought else [],
+            omitted=parts.omitted,
         )
-    observation = step.get("observation")
-    results = observation.get("results") if isinstance(observation, dict) else None
-    for result in results if isinstance(results, list) else []:
-        texts = read_parts(result.get("content") if isinstance(result, dict) else result)
-        if any(texts.texts) or texts.omitted:
-            told = Utterance(
-                "tool", "tool", texts.texts, time=read_time(step), omitted=texts.omitted
-            )
-            chat.add(told, "steps")
+        chat.add(utterance, "steps")

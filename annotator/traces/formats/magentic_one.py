@@ -5,10 +5,13 @@ more: ``Orchestrator (thought)`` and ``Orchestrator (termination condition)`` ar
 own notes, ``Orchestrator (-> WebSurfer)`` is said to one agent. Every item is a message, so that
 the steps which AgentRx's labels name, from 1, are the numbers of messages; a note has its sender
 for a recipient, and its kind. A terminal's output is a tool's. In Who&When's records (``history``)
-the agent and the step of the mistake are labels of people.
+the agent and the step of the mistake are labels of people; the step counts from 0, so that it is
+the message with the next number. The prompt that starts its other half's chats stands under the
+name of an agent, whose words it is not.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
@@ -20,6 +23,7 @@ from annotator.traces.records import describe_outcome, read_attributes
 name = "magentic-one"
 
 _ROLE = re.compile(r"(?P<name>[^()]+?)\s*\((?:->\s*(?P<to>[^()]+)|(?P<kind>[^()]+))\)")
+_PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's CaptainAgent
 _TOOLS = {"ComputerTerminal", "Computer_terminal", "Terminal"}
 
 
@@ -45,8 +49,12 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     record = document if isinstance(document, dict) else {}
     if not items:
         raise UnreadableTrace(f"history: found {kind(record.get('history'))}, expected messages")
-    if any(isinstance(item, dict) and "name" in item for item in items):
+    if any(isinstance(item, dict) and item.get("name") for item in items):
         chat = read_chat(items, "history")  # agents by name, as in Who&When's other half
+        if chat.messages and chat.messages[0].text.startswith(_PROMPT):
+            first = chat.messages[0]
+            task = replace(first, author="system", sender="task", recipients=(first.sender,))
+            chat.messages[0] = task
     else:
         chat = Conversation()
         for n, item in enumerate(items, 1):

@@ -1,9 +1,10 @@
 """OpenHands: ``output.jsonl`` of evaluations, and lists of events.
 
-Looked at: OpenHands 0.x (``source``, ``action`` or ``observation``, ``args``, ``content``) and its
+Looked at: OpenHands 0.9 (``source``, ``action`` or ``observation``, ``args``, ``content``) and its
 evaluation outputs (``instance_id``, ``history``, ``test_result``), and the events of openhands-sdk
 1.58 (``kind``, ``llm_message``, ``tool_call``). An observation is the environment's, whoever is
-named as its source.
+named as its source. The thought beside a call is what the agent wrote before it; that of the action
+``think``, and reasoning, are steps. What a finished agent says last is a message.
 """
 
 from typing import Any
@@ -28,15 +29,26 @@ _AUTHORS: dict[str, Author] = {
     "environment": "system",
     "system": "system",
 }
-_NOT_SAID = {"null", "change_agent_state", "agent_state_changed", "recall"}
+_NOT_SAID = {"null", "change_agent_state", "agent_state_changed", "recall", "condensation_request"}
+_NOTICES = {"Condensation": "summary", "ConversationErrorEvent": "detail"}
 
 
 def matches(document: Any) -> bool:
-    """Whether a document is a line of an evaluation's output, or a list of events."""
-    if isinstance(document, dict):
-        history = document.get("history")
-        return "instance_id" in document and isinstance(history, list) and _are_events(history)
-    return isinstance(document, list) and _are_events(document)
+    """Whether a document is a line of an evaluation's output, a record or a list of events, or an
+    event on a line of its own.
+    """
+    if isinstance(document, list):
+        return _are_events(document)
+    if not isinstance(document, dict):
+        return False
+    events = _events(document)
+    empty = events == [] and "instance_id" in document and "test_result" in document
+    return empty or _are_events(events) or _is_event(document)
+
+
+def group(document: Any) -> str | None:
+    """Return "" for an event on a line of its own: they are those of the file's session."""
+    return "" if _is_event(document) else None
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
@@ -46,13 +58,14 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         UnreadableTrace: an event is no object, or there is none.
     """
     record = document if isinstance(document, dict) else {"history": document}
-    chat = converse(record["history"])
-    attributes, problems = read_attributes(
-        record, ("history", "instance_id", "test_result", "instruction", "metrics", "instance")
-    )
+    record = {"history": [record]} if _is_event(record) else record
+    chat = converse(_events(record) or [])
+    taken = ("history", "trajectory", "instance_id", "instruction", "instance", "error", "metrics")
+    attributes, problems = read_attributes(record, (*taken, "test_result"))
     chat.problems += problems
-    model = walk_path(record, "metadata.llm_config.model")
-    attributes |= {"model": model} if isinstance(model, str) else {}
+    for path_to_model in ("metadata.llm_config.model", "metadata.llm.model"):
+        if isinstance(model := walk_path(record, path_to_model), str):
+            attributes["model"] = model
     passed, rule = read_outcome({**record, **_result(record)})
     attributes |= {"passed": passed, "outcome_rule": f"test_result {rule}"} if rule else {}
     patch = text_of(walk_path(record, "test_result.git_patch"))
@@ -73,13 +86,25 @@ def _result(record: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _are_events(items: list[Any]) -> bool:
-    first = items[0][0] if items and isinstance(items[0], list) and items[0] else items[:1]
-    first = first[0] if isinstance(first, list) and first else first
+def _events(record: dict[str, Any]) -> list[Any] | None:
+    lists = (record.get(key) for key in ("history", "trajectory"))
+    return next((items for items in lists if isinstance(items, list)), None)
+
+
+def _are_events(items: Any) -> bool:
+    pairs = [item if isinstance(item, list) else [item] for item in (items or [])[:20]]
+    return any(_is_event(event) for pair in pairs for event in pair)
+
+
+def _is_event(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("source") not in (*_AUTHORS, "hook"):
+        return False
+    told = [isinstance(value.get(key), str) for key in ("action", "observation", "kind")]
+    action, observation, event = told
     return (
-        isinstance(first, dict)
-        and "source" in first
-        and bool({"action", "observation"} & first.keys())
+        (action and "args" in value)
+        or (observation and "content" in value)
+        or (event and {"id", "timestamp"} <= value.keys())
     )
 
 
@@ -109,14 +134,25 @@ def _read(event: dict[str, Any]) -> Utterance | None:
     if action in _NOT_SAID:
         return None
     thought = text_of(fields.get("thought")) or ""
+    source = text_of(event.get("source")) or ""
+    author = _AUTHORS.get(source, "unknown")
+    if action == "think":
+        return Utterance(source, author, time=time, reasoning=[thought])
+    if action == "condensation":
+        summary = text_of(fields.get("summary"))
+        return Utterance("condenser", "system", [summary], time=time) if summary else None
     if action in ("message", "system"):
         texts = [text_of(fields.get("content")) or text_of(event.get("message")) or ""]
+    elif action == "finish":
+        last = text_of(fields.get("final_thought")) or text_of(event.get("message")) or ""
+        texts = [text for text in (thought, last if last != thought else "") if text] or [action]
     else:
         call = {key: value for key, value in fields.items() if key != "thought"}
-        texts = call_texts({"name": action, "arguments": call})
-    source = "system" if action == "system" else text_of(event.get("source")) or ""
-    author = _AUTHORS.get(source, "unknown")
-    return Utterance(source, author, texts, time=time, reasoning=[thought])
+        texts = [thought, *call_texts({"name": action, "arguments": call})]
+    if action == "system":
+        source, author = "system", "system"
+    pictures = [fields[key] for key in ("image_urls", "images_urls") if fields.get(key)]
+    return Utterance(source, author, texts, time=time, omitted=["pictures"] if pictures else [])
 
 
 def _read_event(event: dict[str, Any]) -> Utterance | None:
@@ -129,9 +165,13 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
     if isinstance(message, dict):
         parts = read_parts(message.get("content"))
         thought = text_of(message.get("reasoning_content")) or thought
+        if event.get("extended_content"):  # the harness's, behind a person's words
+            parts.omitted.append("what the harness added to it")
         return Utterance(source, author, parts.texts, (), time, None, [thought], parts.omitted)
     if isinstance(call, dict):
-        texts = [*read_parts(event.get("thought")).texts, *call_texts(call)]
+        last = text_of(walk_path(event, "action.message")) if call.get("name") == "finish" else None
+        words = [last] if last else call_texts(call)
+        texts = [*read_parts(event.get("thought")).texts, *words]
         return Utterance(source, author, texts, time=time, reasoning=[thought])
     if "system_prompt" in event:
         return Utterance("system", "system", read_parts(event["system_prompt"]).texts, time=time)
@@ -140,5 +180,8 @@ def _read_event(event: dict[str, Any]) -> Utterance | None:
             held = event[key]
             content = held.get("content") if isinstance(held, dict) else held
             sender = text_of(event.get("tool_name")) or "environment"
+            if event.get("rejection_source") == "user":
+                return Utterance("user", "human", read_parts(content).texts, time=time)
             return Utterance(sender, "tool", read_parts(content).texts, time=time)
-    return None
+    notice = text_of(event.get(_NOTICES.get(event["kind"], "")))
+    return Utterance("environment", "system", [notice], time=time) if notice else None

@@ -103,9 +103,8 @@ def matches(document: Any) -> bool:
     """Whether a document is a span of one of these tools, or a trace with its observations."""
     if not isinstance(document, dict):
         return False
-    if isinstance(
-        held := document.get("data"), list
-    ):  # what openai-agents sends, and Phoenix answers
+    held = document.get("data")  # what openai-agents sends, and Phoenix answers
+    if isinstance(held, list):
         kinds = (_dialect(item) or (item or {}).get("object") == "trace" for item in held[:3])
         return all(isinstance(item, dict) for item in held[:3]) and any(kinds)
     if isinstance(items := document.get("observations"), list):

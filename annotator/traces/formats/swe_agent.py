@@ -1,8 +1,10 @@
 """Trajectories of SWE-agent (``.traj``) and mini-SWE-agent (``.traj.json``): one agent and a shell.
 
-Looked at: SWE-agent 1.x (``history``, ``trajectory``, ``info``) and mini-swe-agent 1.x and 2.x
-(``messages``, ``info``, ``trajectory_format``). What the user's role says are the task and the
-outputs of commands. Whether the patch passes is not in the file: the outcome is not known.
+Looked at: SWE-agent 1.x (``history``, ``trajectory``, ``info``), mini-swe-agent 1.17 and 2.4
+(``messages``, ``info``, ``trajectory_format``), and the rows of data sets of SWE-agent's runs:
+nebius/SWE-agent-trajectories (``trajectory``, ``generated_patch``, ``target``) and SWE-smith's
+(``messages`` as a text, ``traj_id``, ``resolved``). What the user's role says are the task and the
+outputs of commands. Whether the patch passes is not in the files, but in the rows.
 """
 
 from dataclasses import replace
@@ -12,7 +14,7 @@ from annotator.errors import UnreadableTrace
 from annotator.traces.conversation import Conversation, Utterance, read_message
 from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Outcome, Trace
-from annotator.traces.records import read_attributes, read_outcome, walk_path
+from annotator.traces.records import parse_inner, read_attributes, read_outcome, walk_path
 
 name = "swe-agent"
 
@@ -21,31 +23,46 @@ _AGENT = "agent"
 
 def matches(document: Any) -> bool:
     """Whether a document is such a trajectory."""
-    if not isinstance(document, dict) or not isinstance(info := document.get("info"), dict):
+    if not isinstance(document, dict):
+        return False
+    if _is_row(document):
+        return True
+    if not isinstance(info := document.get("info"), dict):
         return False
     old = isinstance(document.get("trajectory"), list) and "history" in document
     mini = isinstance(document.get("messages"), list) and "exit_status" in info
     return old or mini or str(document.get("trajectory_format", "")).startswith("mini-swe-agent")
 
 
+def _is_row(document: dict[str, Any]) -> bool:
+    """Whether a document is a row of a data set of runs."""
+    if "instance_id" not in document:
+        return False
+    nebius = isinstance(document.get("trajectory"), list) and "generated_patch" in document
+    return nebius or (isinstance(document.get("messages"), str) and "traj_id" in document)
+
+
 def identify(document: Any) -> str | None:
-    """Return the instance."""
-    return text_of(document.get("instance_id")) if isinstance(document, dict) else None
+    """Return the id of the run, else the instance; a data set has many runs of each."""
+    return text_of(document.get("traj_id" if _is_row(document) else "instance_id"))
 
 
 def read(document: Any, trace_id: str, path: str) -> Trace:
     """Return the trace; raises UnreadableTrace where it has no list of messages."""
-    items = document.get("history") or document.get("messages")
+    row = _is_row(document)
+    key = "trajectory" if row and "generated_patch" in document else "messages"
+    items = parse_inner(document.get("history") or document.get(key))
     if not isinstance(items, list):
         raise UnreadableTrace(f"history: found {kind(items)}, expected a list of messages")
     chat = Conversation()
     answered = False
     for n, item in enumerate(items, 1):
-        fields = mapping(item, f"message {n}")
-        chat.add(_read(fields, answered), "history")
-        answered |= fields.get("role") == "assistant"
-    info = document["info"]
-    taken = ("history", "messages", "trajectory", "info", "instance_id", "trajectory_format")
+        utterance = _read(mapping(item, f"message {n}"), answered)
+        chat.add(utterance, "history")
+        answered |= utterance.author == "agent"
+    info = document if row else document["info"]
+    taken = ["history", "messages", "trajectory", "info", "trajectory_format"]
+    taken += ["generated_patch", "patch", "traj_id"] if row else ["instance_id"]
     attributes, problems = read_attributes(document, taken)
     chat.problems += problems
     for key, value in (
@@ -56,8 +73,11 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if (text := text_of(value)) is not None:
             attributes[key] = value if isinstance(value, int) else text
     passed, rule = read_outcome(document)
+    if row and isinstance(document.get("target"), bool):
+        passed, rule = document["target"], "target"
     attributes |= {"passed": passed, "outcome_rule": rule} if rule else {}
-    patch = text_of(info.get("submission"))
+    keys = ("generated_patch", "patch") if row else ("submission",)
+    patch = next((text for key in keys if (text := text_of(info.get(key)))), None)
     return chat.trace(
         name,
         trace_id,
@@ -70,7 +90,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
 
 def _read(fields: dict[str, Any], answered: bool) -> Utterance:
     """Return what is said: of the user's role the outputs are those after the first answer."""
-    message = read_message({**fields, "thought": None}, kinds=True, named=False)  # in the text, too
+    fields = {**fields, "thought": None}  # it is in the text, too
+    if not fields.get("content") and not fields.get("text"):
+        fields["content"] = fields.get("system_prompt") or fields.get("content")
+    message = read_message(fields, kinds=True, named=False)
     author: Author = message.author
     if author == "human":
         author = "tool" if answered else "system"

@@ -2,19 +2,24 @@
 
 Looked at: tau-bench's results (a list of ``{task_id, trial, reward, traj}``) and tau2's
 (``{"simulations": [...]}``). The customer is played by a model: a human by role, which the
-attribute ``user`` says. The reward tells the outcome: 1 is passed.
+attribute ``user`` says. The reward tells the outcome: 1 is passed; not of a simulation that tau2
+itself counts as not evaluable. Agents without tool calls (ReAct)
+get what a tool returned as the customer's message, ``API output: ...``: it is the tool's.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.traces.conversation import read_chat
 from annotator.traces.document import kind, text_of
-from annotator.traces.model import Trace
+from annotator.traces.model import Message, Trace
 from annotator.traces.records import describe_outcome, read_attributes, walk_path
 
 name = "tau-bench"
+
+_NOT_EVALUABLE = ("infrastructure_error", "context_window_exceeded")
 
 
 def matches(document: Any) -> bool:
@@ -60,10 +65,21 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     if not isinstance(items, list):
         raise UnreadableTrace(f"{key}: found {kind(items)}, expected a list of messages")
     chat = read_chat(items, key)
+    chat.messages = [_mark_output(message) for message in chat.messages]
     reward = fields.get("reward", walk_path(fields, "reward_info.reward"))
     record = {name: value for name, value in fields.items() if name not in (key, "ticks", "id")}
     attributes, problems = read_attributes(record, ("info", "reward_info"))
     chat.problems += problems
     attributes = {"user": "simulated", "task": text_of(fields.get("task_id")), **attributes}
+    if fields.get("termination_reason") in _NOT_EVALUABLE:
+        reward = None
     outcome, attributes = describe_outcome({"reward": reward}, attributes)
+    if error := text_of(walk_path(fields, "info.error")):
+        outcome = replace(outcome, error=error)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+
+
+def _mark_output(message: Message) -> Message:
+    if message.author == "human" and message.text.startswith("API output:"):
+        return replace(message, author="tool", sender="tool")
+    return message
