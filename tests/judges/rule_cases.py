@@ -136,8 +136,8 @@ HITS = {
         comm_errors.no_clash_asserted, "C3a", conflict(SAFE, CLASH, AGAIN),
         [*said((3, AGAIN)), *BOTH_PATCHES],
     ),
-    "no reply": (comm_errors.question_without_reply, "C1a", run(MAP, UNIT),
-                 said((2, UNIT), (1, MAP))),
+    "no reply": (comm_errors.question_without_reply, "C1a",
+                 run(MAP, UNIT, patches={"b": ""}), said((2, UNIT), (1, MAP))),
     "no reply, for the partner crashed": (
         comm_errors.question_without_reply, "C1a",
         run(UNIT, agents=(AgentEnd("b", status="Error", error="out of memory"),),
@@ -254,6 +254,7 @@ MISSES = {
         ),
     },
     comm_errors.question_without_reply: {
+        "a chat by turns that ends there": run(MAP, UNIT),
         "answered": run(UNIT, "b: It stores metres."),
         "written past": run(UNIT, MAP),
         "taken back": run(MAP, UNIT, "a: Never mind, the readme says it."),

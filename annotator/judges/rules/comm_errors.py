@@ -24,9 +24,16 @@ def no_clash_asserted(case: Case) -> Claim | None:
 
 
 def question_without_reply(case: Case) -> Claim | None:
-    """C1a: a question or request for information, and no partner sends anything afterwards."""
+    """C1a: a question or request for information, and no partner sends anything afterwards.
+
+    Where nothing but the conversation is known, its last message may be where a chat by turns was
+    ended, and nobody had the time to reply.
+    """
     ends = case.of("agent_crashed")
+    ran_on = bool(case.trace.patches or case.trace.outcome.agents)
     for question in case.of("no_reply"):
+        if not ran_on and question.about["message"] == case.trace.spoken[-1].n:
+            continue
         crashes = spans(end for end in ends if end.agents[0] in question.agents[1:])
         passages = (*question.spans, *crashes)[:2]
         if len(passages) == 2:
