@@ -318,7 +318,11 @@ def _csv_rows(path: str, mark: str) -> Iterator[Any]:
     with _open(path) as (file, encoding):
         text = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="")
         try:
-            for row in csv.DictReader(text, delimiter=mark):
+            table = csv.DictReader(text, delimiter=mark)
+            names = [name for name in table.fieldnames or () if name]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise UnreadableTrace(f"{name}: two columns are named {twice!r}")
+            for row in table:
                 yield {key: parse_inner(cell) for key, cell in row.items() if key and cell != ""}
         except csv.Error as error:
             raise UnreadableTrace(f"{name}: not a table: {error}") from error

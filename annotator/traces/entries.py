@@ -272,7 +272,12 @@ def _in_document(
             return
         items = _split(reader, document)
         if items and _group(reader, items[0]) is not None:
-            yield from _groups(spot, reader, format)
+            if spot.number:
+                yield Ignored(
+                    path, f"a part of a trace ({reader.name}) among records that are whole"
+                )
+            else:
+                yield from _groups(spot, reader, format)
             return
     except UnreadableTrace as error:
         yield Unreadable(place_id or fallback, path, str(error))
@@ -324,12 +329,16 @@ def _groups(spot: Spot, reader: Any, format: str) -> Iterator[Entry | Unreadable
     place = spot.place
     places: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
+    whole: list[Record] = []
     total = 0
     held = _hold(place.path, spot.stamp or _stamp(place), reader, format)
     for n, offset, load in _records_of(held):
         try:
             items = [load()] if isinstance(held, list) else _split(reader, load())
             keys = {_group(reader, item) for item in items}
+            if None in keys and getattr(reader, "takes_records_apart", False):
+                whole.append((n, offset, load))
+                continue
         except UnreadableTrace as error:
             broken.append((n, str(error)))
             continue
@@ -338,6 +347,8 @@ def _groups(spot: Spot, reader: Any, format: str) -> Iterator[Entry | Unreadable
             raise UnreadableTrace(f"more than {_MOST_GROUPED} records in one file; split the file")
         for key in keys:
             places.setdefault(key or "", array("Q")).extend((n, offset))
+    for n, offset, load in whole:  # a trace by itself, among parts of others
+        yield from _in_document(load(), replace(spot, number=n, offset=offset), format)
     named = [key for key in places if key]
     if "" in places and len(named) > 1:
         lost = count(len(places.pop("")) // 2, "record")

@@ -247,3 +247,27 @@ def test_what_is_too_large_to_be_held_is_unreadable_in_words(write, unreadable, 
     assert "more than 512 MB" in unreadable(write("a", **{"a.json": PRETTY + " " * 1000})).reason
     long = json.dumps({"messages": [{"role": "a", "content": "x" * 2000}]})
     assert "a line of more" in unreadable(write("b", **{"b.jsonl": f"{long}\n{long}\n"})).reason
+
+
+def test_a_record_among_messages_is_a_trace_of_its_own(write, found):
+    talk = {"role": "erin", "content": "of the file"}
+    whole = {"id": "r", "messages": TALK}
+    folder = write("in", **{"m.jsonl": lines([talk, whole, talk])})
+    record, rest = found(folder)
+    assert (record.id, len(record.messages)) == ("r", 2)
+    assert (rest.id, len(rest.messages)) == ("m.jsonl", 2)
+    library = Library([str(folder)])
+    assert [library.trace(item.id) for item in (rest, record)] == [rest, record]
+
+
+def test_a_message_among_records_is_no_trace_of_its_own(write, found):
+    talk = {"role": "erin", "content": "of which?"}
+    record, stray = found(write("in", **{"m.jsonl": lines([{"id": "r", "messages": TALK}, talk])}))
+    assert record.id == "r"
+    assert isinstance(stray, Unreadable)
+    assert stray.reason == "a part of a trace (generic) among records that are whole"
+
+
+def test_two_columns_of_one_name_are_refused(write, unreadable):
+    table = "role,content,content\na,b,c\n"
+    assert "two columns are named 'content'" in unreadable(write("in", **{"a.csv": table})).reason

@@ -9,6 +9,7 @@ from annotator.traces.model import Trace
 from annotator.traces.records import describe_outcome, read_attributes, record_id
 
 name = "generic"
+takes_records_apart = True  # a record among messages is a trace by itself
 
 _LISTS = (
     *("messages", "conversation", "conversations", "history", "chat_history", "trajectory"),
@@ -29,7 +30,11 @@ def group(document: Any) -> str | None:
     """Return the conversation that a message on a line of its own belongs to: "" for that of the
     file; None for a record, which is a trace by itself.
     """
-    if not isinstance(document, dict) or not is_message(document):
+    if isinstance(document, list):
+        return None
+    if not isinstance(document, dict):
+        return ""
+    if _list_of(document) is not None:
         return None
     return next((text for key in _CONVERSATION if (text := text_of(document.get(key)))), "")
 
