@@ -272,12 +272,11 @@ def _in_document(
             return
         items = _split(reader, document)
         if items and _group(reader, items[0]) is not None:
-            if spot.number:
-                yield Ignored(
-                    path, f"a part of a trace ({reader.name}) among records that are whole"
-                )
-            else:
+            if not spot.number:
                 yield from _groups(spot, reader, format)
+                return
+            what = f"a part of a trace ({reader.name}) among records that are whole"
+            yield Unreadable(fallback, path, what)
             return
     except UnreadableTrace as error:
         yield Unreadable(place_id or fallback, path, str(error))
