@@ -9,7 +9,7 @@ from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
-from annotator.rubrics import load_rubric
+from annotator.rubrics import NONE, load_rubric
 from annotator.text import one_line
 from annotator.traces import load_traces
 
@@ -46,15 +46,21 @@ def command(
 ) -> None:
     """Turn labels that people made for other tools into a file for annotate calibrate.
 
-    FILES are AgentRx's ground truth, labels by MAST's modes, MAD's or Who&When's records. What
-    cannot be said in the rubric is listed, and that label left out. Exit code 1 if some was.
+    FILES are AgentRx's ground truth, labels by MAST's modes, MAD's or Who&When's records, or a
+    spreadsheet (CSV, TSV) with a column of trace ids and one of categories, or one for each code.
+    What cannot be said in the rubric is listed, and that label left out. Exit code 1 if some was.
     """
     rubric = load_rubric(rubric_name)
     spelled = dict(_split(pair) for pair in spellings)
     for code in spelled.values():
-        if code not in {each.id for each in rubric.codes}:
+        if code not in {NONE, *(each.id for each in rubric.codes)}:
             raise AnnotatorError(f"--code: {code!r} is no code of {rubric.id}")
-    labels = [label for file in files for label in read_foreign_labels(file)]
+    labels = []
+    for file in files:
+        read, unused = read_foreign_labels(file, rubric, spelled)
+        labels += read
+        if unused:
+            say(f"{file}: columns not used: {one_line(', '.join(unused), 300)}")
     ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
     write_file(out, render_rows(result.rows))
@@ -64,6 +70,7 @@ def command(
     for what, left in (
         ("no trace with this id", result.without_trace),
         ("no decisive category is named", result.undecided),
+        ("not labelled yet", result.unlabelled),
     ):
         if left:
             say(f"  {what}: {one_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
+from annotator.labels.model import ForeignLabel
+from annotator.labels.spreadsheet import read_sheet
 from annotator.rubrics import NONE, Rubric
 from annotator.traces.document import parse, text_of
 
@@ -34,20 +36,6 @@ _ALIASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignLabel:
-    """What a person said of a trace elsewhere: its id there, categories as they are spelled there
-    (the decisive one first, if one is), the responsible agent and the step, and a note.
-    """
-
-    id: str
-    categories: tuple[str, ...]
-    decided: bool = True  # whether the first category is said to be the decisive one
-    agent: str | None = None
-    step: int | None = None
-    note: str = ""
-
-
 @dataclass(slots=True)
 class Converted:
     """Rows of a file of labels, and what could not be said in it."""
@@ -56,6 +44,7 @@ class Converted:
     unmapped: Counter[str] = field(default_factory=Counter)
     without_trace: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
+    unlabelled: list[str] = field(default_factory=list)
 
 
 def convert(
@@ -79,18 +68,24 @@ def convert(
         trace_id = label.id if ids is None else ids.get(_key(label.id))
         if trace_id is None:
             result.without_trace.append(label.id)
+        elif not label.labelled:
+            result.unlabelled.append(label.id)
         elif label.agent and not codes and len(rubric.codes) == 1:  # only who and when
             result.rows.append(_row(label, trace_id, [rubric.codes[0].id], rubric, annotator))
         elif not label.decided and rubric.choice != "many":
             result.undecided.append(label.id)
         elif not unknown:
-            found_codes = list(dict.fromkeys(code for code in codes.values() if code))
+            found_codes = [code for code in dict.fromkeys(codes.values()) if code and code != NONE]
             result.rows.append(_row(label, trace_id, found_codes, rubric, annotator))
     return result
 
 
-def read_foreign_labels(file: Path) -> list[ForeignLabel]:
-    """Return the labels in a file of another tool.
+def read_foreign_labels(
+    file: Path, rubric: Rubric, spelled: Mapping[str, str] | None = None
+) -> tuple[list[ForeignLabel], list[str]]:
+    """Return the labels in a file of another tool or in a spreadsheet (CSV, TSV), and the columns
+    of the latter that are not used. Which of its columns are codes, ``rubric`` and the user's
+    spellings say.
 
     Raises:
         AnnotatorError: it cannot be read, or is nothing of the kinds that are known.
@@ -99,6 +94,10 @@ def read_foreign_labels(file: Path) -> list[ForeignLabel]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotatorError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    if file.suffix.lower() in (".csv", ".tsv"):
+        return read_sheet(
+            text, file.name, lambda heading: bool(_find_code(heading, rubric, spelled or {}))
+        )
     lines = text.splitlines() if file.suffix.lower() in (".jsonl", ".ndjson") else [text]
     values = [parse(line, file.name) for line in lines if line.strip()]
     value = values[0] if len(values) == 1 else values
@@ -107,9 +106,9 @@ def read_foreign_labels(file: Path) -> list[ForeignLabel]:
     if not labels:
         raise AnnotatorError(
             f"{file}: no labels that are known: expected AgentRx's ground truth, labels by MAST's"
-            " modes, MAD's mast_annotation, or Who&When's mistake_agent"
+            " modes, MAD's mast_annotation, Who&When's mistake_agent, or a CSV"
         )
-    return labels
+    return labels, []
 
 
 def _read_record(record: Any) -> Iterator[ForeignLabel]:
@@ -184,7 +183,7 @@ def _row(
     row: dict[str, Any] = {
         "trace_id": trace_id,
         "rubric": rubric.id,
-        "annotator": annotator,
+        "annotator": label.annotator or annotator,
         **({} if many and codes else {"primary": codes[0] if codes else NONE}),
         "secondary": others,
         "note": label.note,

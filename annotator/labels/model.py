@@ -109,3 +109,20 @@ class LabelRow:
 
     where: str
     fields: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class ForeignLabel:
+    """What a person said of a trace elsewhere: its id there, categories as they are spelled there
+    (the decisive one first, if it is ``decided`` which is), the responsible agent and the step, and
+    a note. Not ``labelled``: nobody has filled it in.
+    """
+
+    id: str
+    categories: tuple[str, ...]
+    decided: bool = True
+    agent: str | None = None
+    step: int | None = None
+    note: str = ""
+    annotator: str | None = None
+    labelled: bool = True

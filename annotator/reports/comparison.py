@@ -19,9 +19,10 @@ from annotator.reports.comparison_sides import (
     Kind,
     Sides,
     Terms,
+    count_groups,
     read_sides,
 )
-from annotator.rubrics import NONE, Scheme
+from annotator.rubrics import NONE, Scheme, group_label
 from annotator.runs.run import Run, name_runs
 from validation import (
     LEAST_CLUSTERS,
@@ -69,7 +70,8 @@ class GroupComparison:
 
     ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
     for each trace, or ``independent``. ``alone``: the judged traces of each side that have no
-    partner and are left out of a paired comparison.
+    partner and are left out of a paired comparison. ``code_groups``: the rows of groups of codes, a
+    family of tests of their own for Holm.
     """
 
     rubric: Scheme
@@ -85,6 +87,7 @@ class GroupComparison:
     tests: int
     notes: tuple[str, ...]
     runs: tuple[str, ...] = ()
+    code_groups: tuple[Difference, ...] = ()
 
 
 def compare(
@@ -170,14 +173,11 @@ def _compare_by(
     same = kind == "paired" and names[0] in (RUN, JUDGE)
     codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
-    rows = compare_codes(sides, codes, kind, terms.confidence)
-    corrected = correct_differences(sides, codes, kind, terms) if calibrated and not same else None
-    if corrected:
-        gaps = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
-        rows = [
-            replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
-            for row, gap, test, p in gaps
-        ]
+    correctable = calibrated and not same
+    rows, corrected = _compare_rows(sides, codes, kind, terms, correctable=correctable)
+    groups = [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(codes)]
+    grouped = count_groups(sides, scheme)
+    group_rows, _ = _compare_rows(grouped, groups, kind, terms, correctable=correctable)
     left_out = [code for code in scheme.labels if code not in codes]
     return GroupComparison(
         scheme,
@@ -190,7 +190,23 @@ def _compare_by(
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
         tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
+        code_groups=tuple(group_rows),
     )
+
+
+def _compare_rows(
+    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms, *, correctable: bool
+) -> tuple[list[Difference], CorrectedDifferences | None]:
+    """Return a row for each code, and how they were corrected if people's labels allow for it."""
+    rows = compare_codes(sides, codes, kind, terms.confidence)
+    if not correctable:
+        return rows, None
+    corrected = correct_differences(sides, codes, kind, terms)
+    gaps = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
+    return [
+        replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
+        for row, gap, test, p in gaps
+    ], corrected
 
 
 def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:

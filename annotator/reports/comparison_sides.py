@@ -122,6 +122,24 @@ def read_sides(
     return (sides[values[0]], sides[values[1]]), terms or Terms(cluster_by=by), notes
 
 
+def count_groups(sides: Sides, scheme: Scheme) -> Sides:
+    """Return the sides with groups of codes, and nothing else, as what counts of each trace."""
+    first, second = ([_count_groups_of(trace, scheme) for trace in side] for side in sides)
+    return first, second
+
+
+def _count_groups_of(trace: JudgedTrace, scheme: Scheme) -> JudgedTrace:
+    person = trace.person
+    if person:
+        counted = replace(
+            person.counted,
+            human=scheme.groups_of(person.counted.human),
+            judge=scheme.groups_of(person.counted.judge),
+        )
+        person = replace(person, counted=counted)
+    return replace(trace, labels=scheme.groups_of(trace.labels), person=person)
+
+
 def _join_terms(before: Terms | None, terms: Terms) -> Terms:
     """Return the terms of several calibrations. Raises :class:`AnnotatorError` if they differ."""
     if before is None:

@@ -46,8 +46,12 @@ def write(tmp_path):
     return write
 
 
+def read_labels_by(rubric, file):
+    return read_foreign_labels(file, load_rubric(rubric))[0]
+
+
 def test_agentrx(write):
-    labels = read_foreign_labels(write("truth.json", AGENTRX))
+    labels = read_labels_by("agentrx", write("truth.json", AGENTRX))
     ids = [f"{n}/t{n}.json" for n in range(1, 5)]
     result = convert(labels, load_rubric("agentrx"), "gold", ids)
     assert [(row["trace_id"], row["primary"], row["secondary"]) for row in result.rows] == [
@@ -61,7 +65,7 @@ def test_agentrx(write):
 
 
 def test_a_spelling_of_the_users_own(write):
-    labels = read_foreign_labels(write("truth.json", AGENTRX[4:]))
+    labels = read_labels_by("agentrx", write("truth.json", AGENTRX[4:]))
     rubric = load_rubric("agentrx")
     result = convert(labels, rubric, "gold", None, {"Bad weather": "system"})
     assert [row["primary"] for row in result.rows] == ["system"]
@@ -72,7 +76,7 @@ def test_labels_by_modes(write):
         "meta": {"n": 1},
         "labels": {"a": {"present": ["FM-1.2", "FM-3.2"], "notes": "x"}, "b": {"present": []}},
     }
-    labels = read_foreign_labels(write("gold.json", value))
+    labels = read_labels_by("mast", write("gold.json", value))
     rows = convert(labels, load_rubric("mast"), "ann", ["AG2/bench/a", "AG2/bench/b"]).rows
     assert rows == [
         {
@@ -102,20 +106,86 @@ def test_mad_records_have_the_ids_of_their_traces(write):
         "trace": {},
         "mast_annotation": {"1.1": 1, "2.2": 0, "3.3": 1},
     }
-    (label,) = read_foreign_labels(write("mad.jsonl", json.dumps(record) + "\n"))
+    (label,) = read_labels_by("mast", write("mad.jsonl", json.dumps(record) + "\n"))
     assert (label.id, label.categories) == ("AG2/m/b/3", ("1.1", "3.3"))
 
 
 def test_who_and_when_names_no_category(write):
     record = {"question_ID": "q", "history": [], "mistake_agent": "Coder", "mistake_step": "4"}
-    labels = read_foreign_labels(write("w.json", record))
+    labels = read_labels_by("agentrx", write("w.json", record))
     assert (labels[0].agent, labels[0].step) == ("Coder", 5)
     result = convert(labels, load_rubric("agentrx"), "gold")
     assert (result.rows, result.undecided) == ([], ["q"])
 
 
+SHEETS = [  # a sheet, the rubric, and per label: id, annotator, primary, secondary
+    (
+        "Run ID,Failure mode,Rater,Notes,cost\n"
+        "t1,Disobeys the task; 2.5,ann,'=so,3\nt2,none,ann,,\nt1,FM-1.3,bob,,\nt3,,ann,,\n",
+        "mast",
+        [
+            ("t1", "ann", None, ["1.1", "2.5"]),
+            ("t2", "ann", "none", []),
+            ("t1", "bob", None, ["1.3"]),
+        ],
+    ),
+    (
+        "id\t1.1\tRepeats steps\t2.5\nt1\tx\t\t\nt2\t0\t0\t0\nt3\t\t\t\nt4\tno\tYes\tTRUE\n",
+        "mast",
+        [("t1", "me", None, ["1.1"]), ("t2", "me", "none", []), ("t4", "me", None, ["1.3", "2.5"])],
+    ),
+    (  # one row for each category: together one label
+        "trace;code\nt1;1.1\nt2;2.5\nt1;1.3\n",
+        "mast",
+        [("t1", "me", None, ["1.1", "1.3"]), ("t2", "me", None, ["2.5"])],
+    ),
+    (
+        "trace_id,category,agent,step\nt1,Invented information; guardrails,Surfer,4\n",
+        "agentrx",
+        [("t1", "me", "invention", ["guardrails"])],
+    ),
+    ("trace_id,category\nt1,invention\nt1,guardrails\n", "agentrx", []),  # which is decisive?
+]
+
+
+@pytest.mark.parametrize(("text", "rubric", "expected"), SHEETS)
+def test_spreadsheets(annotate_cli: Cli, tmp_path, write, text, rubric, expected):
+    write("sheet.csv", text)
+    args = ("labels", "sheet.csv", "--rubric", rubric, "--annotator", "me", "--out", "l.jsonl")
+    done = annotate_cli(*args)
+    rows = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
+    assert [
+        (row["trace_id"], row["annotator"], row.get("primary"), row["secondary"]) for row in rows
+    ] == expected
+    assert ("columns not used: cost" in done.out) == ("cost" in text)
+    assert ("not labelled yet: t3" in done.out) == ("t3" in text)
+    assert ("no decisive category is named: t1" in done.out) == (not expected)
+    assert done.code == ("t3" in text or not expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,colour\nt1,red\n", "expected either a column category"),
+        ("id,category,1.1\nt1,1.1,1\n", "has both"),
+        ("category\n1.1\n", "no column of trace ids"),
+        ("id,1.1\nt1,maybe\n,1\n", "'maybe'; expected 1 or 0"),
+        ("id,category\n,1.1\n", "line 2: no trace id"),
+        ("id,category,step\nt1,1.1,late\n", "expected a number"),
+        ('id,category\nt1,"1.1\n', "not a table"),
+        ("trace_id,rubric,annotator,primary\nt,mast,a,1.1\n", "takes the file as it is"),
+        ("\n", "empty table"),
+    ],
+)
+def test_sheets_that_cannot_be_used(annotate_cli: Cli, write, text, words):
+    write("sheet.csv", text)
+    done = annotate_cli("labels", "sheet.csv", "--rubric", "mast", "--out", "l.jsonl")
+    assert done.code == 2
+    assert words in done.err
+
+
 def test_an_id_that_several_traces_end_with_is_no_id(write):
-    labels = read_foreign_labels(write("truth.json", AGENTRX[:1]))
+    labels = read_labels_by("agentrx", write("truth.json", AGENTRX[:1]))
     result = convert(labels, load_rubric("agentrx"), "gold", ["a/t1.json", "b/t1.json"])
     assert (result.rows, result.without_trace) == ([], ["t1"])
 

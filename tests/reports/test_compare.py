@@ -624,6 +624,45 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     assert line.split()[-2] == f"{test['p']:.4f}"
 
 
+def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_path):
+    """A trace with two codes of a group counts once: Newcombe's table III again, for the group.
+
+    Its corrected difference is that of the corrected shares of the group in the plain table, and
+    Holm counts the two groups apart from the codes.
+    """
+    groups = {"alpha": "work", "beta": "work", "gamma": "talk"}
+    rubric = make_rubric(tmp_path, "many", groups, groups=groups)
+    traces = [
+        said(one.trace_id, *(codes if one.primary == "alpha" else ["gamma"]), **one.attributes)
+        for codes in [("alpha", "beta"), ("beta",)]
+        for one in pairs(36, 12, 2, 0)
+        if (one.attributes["model"] == "one") == (len(codes) == 2)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    comparison, rows = compared(annotate_cli, run, *BY_MODEL, *ALONE)
+    group_rows = {row["code"]: row for row in comparison["code_groups"]}
+    assert list(group_rows) == ["work (group)", "talk (group)"]
+    work = group_rows["work (group)"]
+    assert (work["first"]["k"], work["second"]["k"]) == (48, 38)
+    assert numbers(work) == [0.2, 0.05692958400323889, 0.3404276029749408]
+    assert work["test"]["p"] == pytest.approx(212 / 2**14)
+    assert work["adjusted"] == pytest.approx(424 / 2**14)
+    assert rows["beta"]["second"]["k"] == 38
+    assert rows["alpha"]["adjusted"] == pytest.approx(3 * rows["alpha"]["test"]["p"])
+    out = annotate_cli("report", run, *BY_MODEL, *ALONE).out
+    assert [line for line in out.splitlines() if line.startswith("work (group)  48/50")]
+
+    options = calibrate(run, labelled(rubric, traces, every=3))
+    comparison, _ = compared(annotate_cli, run, *options, *BY_MODEL)
+    done = annotate_cli("report", run, *options, "--by", "model", "--format", "json")
+    shares = [
+        next(row for row in table["code_groups"] if row["code"] == "work")["corrected"]
+        for table in sorted(json.loads(done.out), key=lambda table: table["group"]["value"])
+    ]
+    gap = comparison["code_groups"][0]["corrected"]
+    assert gap["value"] == pytest.approx(shares[0]["value"] - shares[1]["value"])
+
+
 def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path, rubric):
     """By hand: 100 traces a side, each of its own task. The judge says alpha of 60 and of 20; of 20
     and 20 labelled ones 10 and 5 are flagged, of which 9 and 4 are alpha, and of the others 1

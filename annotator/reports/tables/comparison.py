@@ -49,9 +49,10 @@ def _table(compared: GroupComparison) -> Table:
         rows=rows,
         notes=compared.notes,
         last=any(row.code == NONE for row in compared.rows),
+        below=len(compared.code_groups),
         caption=f"{title}; differences in percentage points.",
         name="-".join((compared.rubric.id, *names)),
-        records=[about | _record(row, compared) for row in compared.rows],
+        records=[about | _record(row, compared) for row in (*compared.rows, *compared.code_groups)],
         columns=_COLUMNS,
         document=asdict(compared) | about | {"judges": judges},
     )
@@ -75,7 +76,7 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
     """Return the heading and the rows of a comparison as text; differences in points."""
     corrected = any(row.corrected for row in compared.rows)
     rows: list[Line] = []
-    for row in compared.rows:
+    for row in (*compared.rows, *compared.code_groups):
         cells: Line = (
             one_line(row.code, 64),
             f"{row.first.k}/{row.first.n}",
