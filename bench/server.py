@@ -39,7 +39,7 @@ OUTPUT_TOKENS = 40
 LARGEST_PROBE = 32_768
 
 # An answer repeats two tags of what it answers, which stand here in its place.
-_TAGS = {"first_tag": "FIRST!", "last_tag": "LAST!!", "considered": []}
+_TAGS = {"first_tag": "first-??????", "last_tag": "last-??????", "considered": []}
 _NONE = json.dumps({**_TAGS, "findings": [], "label": "none"})
 _BROKEN = '{"findings": [, "label": "none"'
 
@@ -171,11 +171,10 @@ def _misquoted(body: bytes, at: int) -> str:
 
 def _tagged(completion: bytes, body: bytes) -> bytes:
     """Return a completion with the tags of the request in their places."""
-    first, last = body.find(b"first_tag: "), body.rfind(b"last_tag: ")
-    if first < 0 or last < 0:
-        return completion
-    completion = completion.replace(b"FIRST!", body[first + 11 : first + 17])
-    return completion.replace(b"LAST!!", body[last + 10 : last + 16])
+    for tag in (b"first", b"last"):
+        if found := re.search(tag + rb"_tag: (" + tag + rb"-\w{6})", body):
+            completion = completion.replace(tag + b"-??????", found[1])
+    return completion
 
 
 @lru_cache(maxsize=1024)
