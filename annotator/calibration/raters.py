@@ -173,8 +173,13 @@ def compare_attribution(
 ) -> dict[str, Interval]:
     """Return in how many traces the judge's decisive finding (its first where none is primary)
     names the agent that a person named, the same step, and a step at most one from it. A trace
-    without a finding is a wrong one.
+    without a finding is a wrong one; a judge whose findings all name no step was not asked for it,
+    and nothing is returned.
     """
+    annotations = [frame.wanted[trace.trace_id] for trace in joined.traces]
+    findings = [finding for annotation in annotations for finding in annotation.findings]
+    if findings and all(finding.step is None for finding in findings):
+        return {}
     right: dict[str, list[bool]] = {"agent": [], "step": [], "step within 1": []}
     for trace in joined.traces:
         label, annotation = in_use[trace.trace_id], frame.wanted[trace.trace_id]

@@ -169,6 +169,13 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         if name != GOLD
     ]
 
+    attribution = compare_attribution(frame, joined, in_use, request.confidence)
+    if not attribution and any(label.agent or label.step for label in in_use.values()):
+        notes.append(
+            "The labels name agents or steps, the judge's findings none (the rubric has no"
+            " attribution, or the run is older than it): not compared."
+        )
+
     def look_and_calibrate() -> Calibrated:
         look, look_notes = _note_look(run, frame, used, in_use, request)
         calibration = calibrate(
@@ -186,7 +193,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
             confidence=request.confidence,
             seed=request.seed,
             population=request.population,
-            attribution=compare_attribution(frame, joined, in_use, request.confidence),
+            attribution=attribution,
             notes=[*notes, *look_notes],
         )
         fitted = suspect_fit(calibration.agreement, pairs, "+".join(annotators))

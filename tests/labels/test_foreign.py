@@ -269,6 +269,15 @@ def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path
     assert "responsible agent  3/4  75.0 %" in held.out
     assert "responsible step  2/4  50.0 %" in held.out
     assert "responsible step within 1  4/4  100.0 %" in held.out
+    lines = (tmp_path / "r" / "annotations.jsonl").read_text().splitlines()
+    older = [json.loads(line) for line in lines]
+    for annotation in older:
+        for finding in annotation["findings"]:
+            del finding["agent"], finding["step"]
+    (tmp_path / "r" / "annotations.jsonl").write_text("".join(f"{json.dumps(a)}\n" for a in older))
+    held = annotate_cli("calibrate", "r", "--labels", "l.jsonl", "--out", "c.json")
+    assert "responsible" not in held.out
+    assert "the judge's findings none" in held.out
 
 
 @pytest.mark.parametrize(
