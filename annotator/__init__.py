@@ -35,6 +35,7 @@ _NAMES = {
     "load_traces": "annotator.traces",
     "locate": "annotator.evidence",
     "open_run": "annotator.runs.run",
+    "merge": "annotator.api",
     "pilot": "annotator.api",
     "read_annotations": "annotator.annotations",
     "read_traces": "annotator.traces",

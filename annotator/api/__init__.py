@@ -14,6 +14,7 @@ from annotator.api.judging import (
     annotate,
     forecast,
     llm,
+    merge,
     pilot,
 )
 from annotator.api.reporting import (
@@ -57,6 +58,7 @@ __all__ = [
     "group_calibrations",
     "llm",
     "load_calibrations",
+    "merge",
     "open_run",
     "open_runs",
     "pilot",

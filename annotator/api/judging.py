@@ -27,8 +27,9 @@ from annotator.runs.manifest import (
 )
 from annotator.runs.pilot import NoRun, run_pilot
 from annotator.runs.run import Run, open_run
+from annotator.runs.shards import merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
-from annotator.traces import Traces, TraceSource, load_traces
+from annotator.traces import Shard, Traces, TraceSource, load_traces
 
 T = TypeVar("T")
 
@@ -104,6 +105,7 @@ async def aannotate(
     concurrency: int = 8,
     rejected: IfRejected = "undecided",
     least_read: float = DEFAULT_STANDARDS.least_read,
+    shard: Shard | None = None,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -126,6 +128,8 @@ async def aannotate(
         concurrency: the most calls in flight.
         rejected: what a trace is whose findings were all rejected: ``undecided`` or ``none``.
         least_read: a trace of which a smaller share was read is undecided.
+        shard: judge only this share of the traces, in a directory of its own below ``out``; see
+            :func:`merge`.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -139,6 +143,11 @@ async def aannotate(
     if resume and not out:
         raise AnnotatorError("resume=True needs out, the run directory to go on with")
     folder = Path(out) if out else None
+    if shard:
+        if not folder or limit:
+            raise AnnotatorError("a shard needs out, where those of a run meet, and no limit")
+        folder = shard_folder(folder, shard)
+        traces = load_traces(traces, format=format, shard=shard)
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
     plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
@@ -152,6 +161,7 @@ async def aannotate(
         concurrency=plan.concurrency,
         command=command,
         standards=plan.standards,
+        shard=shard,
     )
     callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
     kept = [] if _kept is None else _kept
@@ -310,6 +320,16 @@ def _hold(folder: Path) -> Run:
     """Return the run in a directory with its annotations in memory."""
     run = open_run(folder)
     return Run(run.manifest, None, tuple(run.annotations()))
+
+
+def merge(folder: str | Path) -> Run:
+    """Put the shards below a run directory together into one run there, and return it.
+
+    Raises:
+        AnnotatorError: a shard is missing or not finished, their settings differ, two have judged
+            the same trace, or the run cannot be written.
+    """
+    return merge_shards(Path(folder))
 
 
 def llm(model: str | Sequence[str], **settings: Any) -> ModelSettings:

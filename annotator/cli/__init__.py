@@ -18,6 +18,7 @@ from annotator.text import one_line, suggest
 # Command -> its line in `annotate --help`; the modules behind them are heavy.
 _COMMANDS = {
     "run": "Judge traces and print the frequency table (the default command).",
+    "merge": "Put the shards of a run together.",
     "report": "Print the frequency tables of finished runs.",
     "compare": "Compare two runs, or two groups of traces: differences, intervals, tests.",
     "figure": "Draw figures of finished runs for a paper.",

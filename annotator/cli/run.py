@@ -1,6 +1,7 @@
 """``annotate run``, the default command."""
 
 import json
+import os
 import resource
 import shlex
 import sys
@@ -25,7 +26,7 @@ from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import count as count_noun
 from annotator.text import one_line
-from annotator.traces import count_traces, exists, load_traces
+from annotator.traces import count_traces, exists, load_traces, parse_shard
 
 if TYPE_CHECKING:
     from annotator.judges.llm.batch import FileOutbox
@@ -85,6 +86,14 @@ _FAILURES = 10  # listed for each rubric
     help="A trace of which the judge read a smaller share is undecided.",
 )
 @click.option(
+    "--shard",
+    "share",
+    metavar="I/N",
+    help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
+    " auto: as SLURM_ARRAY_TASK_ID or RANK say. --rpm, --tpm and --max-cost are of all shards"
+    " together. Then: annotate merge.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
@@ -112,6 +121,7 @@ def command(
     concurrency: int,
     rejected: api.IfRejected,
     least_read: float,
+    share: str | None,
     dry_run: bool,
     pilot: int | None,
     pilot_seed: int | None,
@@ -135,10 +145,15 @@ def command(
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     if pilot and not dry_run:
         raise click.UsageError("--pilot needs --dry-run: without it the run is for real anyway")
+    shard = parse_shard(share, os.environ) if share else None
+    if shard and (not out or limit or dry_run):
+        raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --limit")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
+    if shard:
+        _divide_limits(options, shard.of, notice)
     built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
     asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
     if dry_run:
@@ -155,6 +170,8 @@ def command(
 
     def count() -> int:
         expected = count_traces(traces, format_)
+        if shard:
+            expected = -(-expected // shard.of)
         return min(expected, limit or expected) * len(rubrics)
 
     form = "json" if as_json else "table"
@@ -172,6 +189,7 @@ def command(
                 **asked,
                 out=folder,
                 resume=resume,
+                shard=shard,
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
@@ -196,6 +214,16 @@ def command(
     if run.manifest.totals["failed"]:
         _list_failures(run, folder)
         raise SystemExit(1)
+
+
+def _divide_limits(options: dict[str, Any], shards: int, notice: Callable[[str], None]) -> None:
+    """Give this shard its part of what all may use together, and say so."""
+    given = {name: options[name] for name in ("rpm", "tpm", "max_cost") if options[name]}
+    for name, value in given.items():
+        options[name] = value / shards if name == "max_cost" else max(1, value // shards)
+    if given:
+        parts = (f"--{name.replace('_', '-')} {options[name]:g}" for name in given)
+        notice(f"of {shards} shards this one may use: {', '.join(parts)}")
 
 
 def _more_files() -> None:

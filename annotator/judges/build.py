@@ -29,6 +29,10 @@ class RunSoFar(Protocol):
     dearest: float
 
     @property
+    def in_shards(self) -> bool:
+        """Whether other processes judge other shares of the same traces."""
+
+    @property
     def id(self) -> str:
         """The id of the run, which a resumed one keeps."""
 
@@ -159,7 +163,10 @@ class BuiltJudge:
             return AnswerCache(run.folder / ANSWERS, run.id, vital=True)
         if not (self.settings and self.settings.cached):
             return None
-        cache = AnswerCache(default_file(), run.id)
+        if run.in_shards:  # whose machines may share the folder, and no other file
+            cache = AnswerCache(run.folder / ANSWERS, run.id, behind=default_file())
+        else:
+            cache = AnswerCache(default_file(), run.id)
         if cache.problem:
             self._told = cache.problem
             notice(f"{cache.problem}; going on without it")

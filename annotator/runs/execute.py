@@ -161,7 +161,7 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         await plan.judge.close()
     if spent:
         raise spent[0]
-    if seen.traces == seen.unreadable and seen.traces != plan.limit:
+    if seen.traces == seen.unreadable and seen.traces != plan.limit and not plan.traces.shard:
         raise AnnotatorError(_nothing(plan.traces, seen))
     return seen
 

@@ -18,7 +18,7 @@ from annotator.errors import AnnotatorError
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
-from annotator.traces import readers
+from annotator.traces import Shard, readers
 
 IfRejected = Literal["undecided", "none"]
 
@@ -64,7 +64,8 @@ class Manifest(BaseModel):
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
     ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before there were any
-    counted everything.
+    counted everything. ``shard``: the share of the traces that it judges, as ``3-of-16``;
+    ``shards``: the ids of the runs that it was put together of.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -94,6 +95,8 @@ class Manifest(BaseModel):
     traces: int | None = None
     ignored: int | None = None
     problems: tuple[str, ...] = ()
+    shard: str | None = None
+    shards: tuple[str, ...] = ()
 
     @cached_property
     def judge_sha256(self) -> str:
@@ -111,6 +114,8 @@ class Manifest(BaseModel):
             reasons.append(
                 f"The run is not finished (status: {self.status}): this is a part of it."
             )
+        if self.shard:
+            reasons.append(f"The run is a share of the traces (shard {self.shard}).")
         return tuple(reasons)
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,6 +166,7 @@ def new_manifest(
     concurrency: int,
     command: str,
     standards: Standards = DEFAULT_STANDARDS,
+    shard: Shard | None = None,
 ) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets.
 
@@ -185,6 +191,7 @@ def new_manifest(
             "only": only,
             **asdict(standards),
             "limit": limit,
+            **({"shard": str(shard)} if shard else {}),
             "concurrency": concurrency,
             "cwd": storable(str(Path.cwd())),
             "started": now(),

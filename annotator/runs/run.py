@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotator.annotations import Annotation, annotations_file, read_lines
+from annotator.annotations import Annotation, annotations_file, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
 from annotator.rubrics import Scheme
@@ -24,12 +24,14 @@ IN_MEMORY = "the run in memory"
 class Run:
     """A run: its manifest, as it was when the run was opened, and its annotations.
 
-    They are in the directory ``folder``; where that is None, ``held`` in memory.
+    They are in the directory ``folder`` (or in those of its shards, ``parts``); where that is None,
+    ``held`` in memory.
     """
 
     manifest: Manifest
     folder: Path | None = None
     held: Sequence[Annotation] = field(default=(), repr=False)
+    parts: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return str(self.folder or IN_MEMORY)
@@ -116,13 +118,15 @@ class Run:
         if self.folder is None:
             yield from self.held
             return
-        file = annotations_file(self.folder)
-        try:
-            with file.open("rb") as lines:
-                for _, _, annotation in read_lines(lines, file):
-                    yield annotation
-        except OSError as error:
-            raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        for file in self.files:
+            yield from read_annotations(file)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of its annotations; none of a run in memory."""
+        if self.folder is None:
+            return ()
+        return tuple(map(annotations_file, self.parts or (self.folder,)))
 
 
 class Check:
@@ -168,11 +172,15 @@ class Check:
 
 
 def open_run(path: Path | str) -> Run:
-    """Return the run in a directory.
+    """Return the run in a directory, or in the shards below it that are there.
 
     Raises:
         AnnotatorError: there is none, or its ``run.json`` is not what this tool writes.
     """
+    from annotator.runs.shards import is_in_shards, open_shards
+
+    if is_in_shards(Path(path)):
+        return open_shards(Path(path))
     return Run(read_manifest(Path(path)), Path(path))
 
 

@@ -82,11 +82,7 @@ class RunDirectory:
                 the message), another process is writing it, or a line is damaged.
         """
         before = read_manifest(folder)
-        old, new = _settings(before), _settings(manifest)
-        differences = [
-            f"{key}: {_difference(old[key], new[key])}" for key in _SAME if old[key] != new[key]
-        ]
-        if differences:
+        if differences := list_differences(before, manifest):
             raise AnnotatorError(
                 f"{folder} cannot be resumed, its settings were others: {'; '.join(differences)}"
             )
@@ -160,6 +156,11 @@ class RunDirectory:
     def id(self) -> str:
         """The id of the run; a resumed one keeps it."""
         return self.manifest.id
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether other processes judge other shares of the same traces."""
+        return self.manifest.shard is not None
 
     def _remember(self, annotation: Annotation) -> None:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
@@ -257,6 +258,12 @@ def read_done(folder: Path) -> Callable[[str, str], bool]:
         if annotation.status != "failed"
     }
     return lambda trace_id, rubric: _key(trace_id, rubric) in done
+
+
+def list_differences(first: Manifest, second: Manifest) -> list[str]:
+    """Return the settings in which two runs differ that are to be one; none if they can be."""
+    old, new = _settings(first), _settings(second)
+    return [f"{key}: {_difference(old[key], new[key])}" for key in _SAME if old[key] != new[key]]
 
 
 def _settings(manifest: Manifest) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from annotator.traces.model import (
 )
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, count_traces, exists, read_traces
+from annotator.traces.shard import Shard, parse_shard
 
 __all__ = [
     "FORMATS",
@@ -27,6 +28,7 @@ __all__ = [
     "Message",
     "Origin",
     "Outcome",
+    "Shard",
     "Source",
     "Step",
     "Trace",
@@ -37,6 +39,7 @@ __all__ = [
     "count_traces",
     "exists",
     "load_traces",
+    "parse_shard",
     "read_traces",
     "readers",
 ]

@@ -12,6 +12,7 @@ from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, exists, read_traces
+from annotator.traces.shard import Shard
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
@@ -20,12 +21,16 @@ TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
 
 class Traces:
     """Traces of some sources, in their order: iterated any number of times, one in memory at a
-    time. What cannot be read is left out of the iteration and stands in :attr:`problems`.
+    time. What cannot be read is left out of the iteration and stands in :attr:`problems`. With a
+    ``shard`` only those of that share are read.
     """
 
-    def __init__(self, sources: Sequence[str | Trace], format: str = "auto") -> None:
+    def __init__(
+        self, sources: Sequence[str | Trace], format: str = "auto", shard: Shard | None = None
+    ) -> None:
         self.sources = tuple(sources)
         self.format = format
+        self.shard = shard
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -40,7 +45,8 @@ class Traces:
             AnnotatorError: as :func:`annotator.traces.read_traces`.
         """
         if len(self.places) == len(self.sources):
-            yield from read_traces(self.places, self.format)
+            keep = self.shard.has if self.shard else None
+            yield from read_traces(self.places, self.format, keep=keep)
             return
         seen: set[str] = set()
         for n, item in enumerate(self._find_in_sources(), 1):
@@ -51,6 +57,8 @@ class Traces:
             while trace_id in seen:  # as a file's, it has an id of its own: nothing stands twice
                 trace_id = f"{trace_id} [{n}]"
             seen.add(trace_id)
+            if self.shard and not self.shard.has(trace_id):
+                continue
             if trace_id == item.id:
                 yield item
             else:
@@ -115,15 +123,15 @@ class Traces:
         return count, problems
 
 
-def load_traces(*sources: TraceSource, format: str = "auto") -> Traces:
+def load_traces(*sources: TraceSource, format: str = "auto", shard: Shard | None = None) -> Traces:
     """Return the traces of some sources: paths (``str`` or ``os.PathLike``), traces, or iterables
-    of them; nothing is read yet. A bare string is one source.
+    of them; nothing is read yet. A bare string is one source. ``shard``: only those of one share.
 
     Raises:
         AnnotatorError: a source does not exist.
         TypeError: a source is none of these.
     """
-    return Traces(tuple(_flatten(sources)), format)
+    return Traces(tuple(_flatten(sources)), format, shard)
 
 
 def _flatten(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:

@@ -1,6 +1,6 @@
 """From what the user named to a stream of traces: find, detect, read, one at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from annotator.errors import UnreadableTrace
@@ -13,7 +13,9 @@ TraceOrProblem = Trace | Unreadable | Ignored
 """What stands at a place: a trace, what cannot be read, or what is no trace."""
 
 
-def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[TraceOrProblem]:
+def read_traces(
+    sources: Sequence[str], format: str = "auto", *, keep: Callable[[str], bool] | None = None
+) -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources`` (folders, files, globs, ``hf://org/name[:split]``).
 
     One trace is in memory at a time. The order is that of the sources, then of the paths. A second
@@ -25,11 +27,15 @@ def read_traces(sources: Sequence[str], format: str = "auto") -> Iterator[TraceO
         sources: what the user named; at least one.
         format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
             name, or ``module:name``.
+        keep: told the id of each trace, and the path of what is none, before it is read; only
+            those for which it is true are yielded.
 
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
     for entry in entries(sources, format):
+        if keep and not keep(entry.path if isinstance(entry, Ignored) else entry.id):
+            continue
         yield entry.read() if isinstance(entry, Entry) else entry
         del entry  # it holds a document, and the next one is about to be read
 

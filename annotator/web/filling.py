@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from annotator.annotations import Annotation, annotations_file, read_lines, value_of
+from annotator.annotations import Annotation, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
 from annotator.rubrics import NONE, Scheme
@@ -31,13 +31,40 @@ of an attribute that has too many. A kind is shorter if attributes were seen aft
 
 
 @dataclass(frozen=True, slots=True)
-class RunFile:
-    """The annotations of a run as they were at the start: ``size`` bytes of an open file."""
+class OpenFile:
+    """A file of annotations as it was at the start: ``size`` bytes of an open file."""
 
-    run: Run
     path: Path
     descriptor: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """The annotations of a run: its file, or those of its shards as if they were one."""
+
+    run: Run
+    files: tuple[OpenFile, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def read(self, offset: int, size: int) -> Annotation:
+        """Return the annotation that begins at a byte of the files together.
+
+        Raises:
+            AnnotatorError: it cannot be read any more.
+        """
+        for file in self.files:
+            if offset < file.size:
+                break
+            offset -= file.size
+        try:
+            return Annotation.from_json(os.pread(file.descriptor, size, offset))
+        except (OSError, ValueError) as error:
+            raise AnnotatorError(f"{file.path}: changed since it was read; start again") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +83,7 @@ class FillState:
     unlisted: int = 0
 
 
-def open_files(runs: Sequence[Run], opened: ExitStack) -> list[RunFile]:
+def open_runs(runs: Sequence[Run], opened: ExitStack) -> list[OpenRun]:
     """Open the annotations of runs, to be closed with ``opened``.
 
     The files stay open because a resumed run is written anew: the old lines are read to the end.
@@ -64,19 +91,18 @@ def open_files(runs: Sequence[Run], opened: ExitStack) -> list[RunFile]:
     Raises:
         AnnotatorError: the annotations of one cannot be opened.
     """
-    files = []
-    for run in runs:
-        if run.folder is None:
-            raise AnnotatorError("a run in memory has no pages: save it first")
-        path = annotations_file(run.folder)
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-            opened.callback(os.close, descriptor)
-            size = os.fstat(descriptor).st_size
-        except OSError as error:
-            raise AnnotatorError(f"{path}: {error.strerror or error}") from error
-        files.append(RunFile(run, path, descriptor, size))
-    return files
+    if any(run.folder is None for run in runs):
+        raise AnnotatorError("a run in memory has no pages: save it first")
+    return [OpenRun(run, tuple(_open(path, opened) for path in run.files)) for run in runs]
+
+
+def _open(path: Path, opened: ExitStack) -> OpenFile:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        opened.callback(os.close, descriptor)
+        return OpenFile(path, descriptor, os.fstat(descriptor).st_size)
+    except OSError as error:
+        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
 
 
 def join_searched(annotation: Annotation) -> str:
@@ -98,7 +124,7 @@ class Filling:
     """
 
     def __init__(
-        self, base: Base, runs: Sequence[RunFile], labels: Mapping[str, Mapping[str, Label]]
+        self, base: Base, runs: Sequence[OpenRun], labels: Mapping[str, Mapping[str, Label]]
     ) -> None:
         self.progress = FillState(0, 0, sum(run.size for run in runs))
         self.showing = threading.Lock()  # held while rows and what is told of them change together
@@ -141,20 +167,23 @@ class Filling:
         finally:
             self.progress = replace(self.progress, done=True, error=error)
 
-    def _read(self, n: int, run: RunFile) -> None:
+    def _read(self, n: int, run: OpenRun) -> None:
         check = Check(run.run)
-        offset = 0
-        with os.fdopen(os.dup(run.descriptor), "rb") as file:
-            for line, data, annotation in read_lines(_until(file, run.size), run.path):
-                rubric = check.hold(annotation, f"{run.path}, line {line}")
-                self._add(n, annotation, rubric, offset, len(data))
-                offset += len(data)
-                if len(self._rows) >= (_BATCH if self.progress.annotations else _FIRST):
-                    self._write()
-                if line % _TURN == 0:
-                    self._base.give_way()
-                    if self._stopped.is_set():
-                        return
+        begin = 0
+        for opened in run.files:
+            offset = begin
+            with os.fdopen(os.dup(opened.descriptor), "rb") as file:
+                for line, data, annotation in read_lines(_until(file, opened.size), opened.path):
+                    rubric = check.hold(annotation, f"{opened.path}, line {line}")
+                    self._add(n, annotation, rubric, offset, len(data))
+                    offset += len(data)
+                    if len(self._rows) >= (_BATCH if self.progress.annotations else _FIRST):
+                        self._write()
+                    if line % _TURN == 0:
+                        self._base.give_way()
+                        if self._stopped.is_set():
+                            return
+            begin += opened.size
         check.end()
 
     def _add(self, n: int, annotation: Annotation, rubric: Scheme, offset: int, size: int) -> None:

@@ -1,7 +1,6 @@
 # ruff: noqa: S608 - what stands in a statement are names of this module's own; values are bound
 """The annotations of some runs in one place, to be listed, filtered and counted."""
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -20,9 +19,8 @@ from annotator.web.counting import Facets, Part, condition, count_facets
 from annotator.web.filling import (
     Filling,
     FillState,
-    RunFile,
     join_searched,
-    open_files,
+    open_runs,
 )
 
 Agreement = Literal["agrees", "differs", "unlabelled"]
@@ -116,7 +114,7 @@ class Index:
     ) -> None:
         self._labels = labels or {}
         with ExitStack() as opened:
-            self._runs: list[RunFile] = open_files(runs, opened)
+            self._runs = open_runs(runs, opened)
             self._base = opened.enter_context(Base())
             self._filling = Filling(self._base, self._runs, self._labels)
             self._opened = opened.pop_all()
@@ -234,11 +232,7 @@ class Index:
         return texts
 
     def _annotation(self, run: int, offset: int, size: int) -> Annotation:
-        file = self._runs[run]
-        try:
-            return Annotation.from_json(os.pread(file.descriptor, size, offset))
-        except (OSError, ValueError) as error:
-            raise AnnotatorError(f"{file.path}: changed since it was read; start again") from error
+        return self._runs[run].read(offset, size)
 
     def _row(
         self, number: int, run: int, offset: int, size: int, agreement: Agreement | None

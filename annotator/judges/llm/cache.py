@@ -68,15 +68,19 @@ class KeptAnswer:
 class AnswerCache:
     """The answers in one SQLite file, shared by any number of processes.
 
-    ``run`` is the id of the run that asks. A file that cannot be used is no reason to stop a run:
-    ``problem`` says so, and nothing is found or kept from then on. Where ``vital``, it is.
+    ``run`` is the id of the run that asks; answers that are not in the file are looked for in the
+    one ``behind`` it, in which nothing is written. A file that cannot be used is no reason to stop
+    a run: ``problem`` says so, and nothing is found or kept from then on. Where ``vital``, it is.
 
     Raises:
         AnnotatorError: the file cannot be used, and it is vital.
     """
 
-    def __init__(self, file: Path, run: str = "", *, vital: bool = False) -> None:
+    def __init__(
+        self, file: Path, run: str = "", *, vital: bool = False, behind: Path | None = None
+    ) -> None:
         self.file = file
+        self._behind = AnswerCache(behind, run) if behind and behind.exists() else None
         self.problem: str | None = None
         self._run = run
         self._vital = vital
@@ -95,7 +99,7 @@ class AnswerCache:
                 "select reply, usage, run, trace from answers where key = ?", (key,)
             ).fetchone()
             if row is None:
-                return None
+                return self._behind.get(key, "") if self._behind else None
             reply = Reply.from_json(row[0]) if row[0] else None
             usage = Usage(**loads(row[1]))
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # not what we wrote
@@ -159,6 +163,8 @@ class AnswerCache:
 
     def close(self) -> None:
         """Let go of the file."""
+        if self._behind:
+            self._behind.close()
         if self._base is not None:
             self._base.close()
             self._base = None

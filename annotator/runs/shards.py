@@ -1,0 +1,163 @@
+"""Runs in shards: each judges its share of the traces in a directory of its own below the run's."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annotator.annotations import STATUSES, Usage, annotations_file
+from annotator.errors import AnnotatorError
+from annotator.files import NewFile, explain_errors, write_file
+from annotator.runs.manifest import Manifest, read_manifest
+from annotator.runs.run import Run
+from annotator.runs.store import list_differences
+from annotator.traces import Shard
+
+_SHARDS = "shards"
+_NAME = re.compile(r"(\d{1,6})-of-(\d{1,6})")
+_COUNTED = ("annotations", *STATUSES, *Usage.__dataclass_fields__)
+
+
+def shard_folder(folder: Path, shard: Shard) -> Path:
+    """Return the directory of a shard of the run in a folder.
+
+    Raises:
+        AnnotatorError: the folder holds a whole run, or shards of another number.
+    """
+    if (folder / "run.json").exists():
+        raise AnnotatorError(f"{folder} holds a whole run; name another folder with --out")
+    others = {of for _, of in _list_folders(folder)} - {shard.of}
+    if others:
+        raise AnnotatorError(
+            f"{folder} holds shards of {min(others)}, not of {shard.of}; name another folder"
+        )
+    return folder / _SHARDS / str(shard)
+
+
+def is_in_shards(folder: Path) -> bool:
+    """Whether a folder holds shards that are not merged."""
+    return not (folder / "run.json").exists() and (folder / _SHARDS).is_dir()
+
+
+def open_shards(folder: Path) -> Run:
+    """Return the shards below a folder as one run, of whose traces some may be missing: its
+    ``status`` says how many shards are finished.
+
+    Raises:
+        AnnotatorError: there are none, they are of several numbers, their settings differ, or one
+            cannot be read.
+    """
+    places = _list_folders(folder)
+    if not places:
+        raise AnnotatorError(f"{folder}: not a run directory (no run.json, and no shards)")
+    numbers = sorted({of for _, of in places})
+    if len(numbers) > 1:
+        raise AnnotatorError(
+            f"{folder / _SHARDS}: shards of {numbers[0]} and of {numbers[1]}; only those of one"
+            " number are shares of the same traces: move the others away"
+        )
+    folders = [folder / _SHARDS / f"{number}-of-{of}" for number, of in places]
+    manifests = [read_manifest(each) for each in folders]
+    for each, manifest in zip(folders[1:], manifests[1:], strict=True):
+        if differences := list_differences(manifests[0], manifest):
+            raise AnnotatorError(
+                f"{folders[0]} and {each} had different settings: {'; '.join(differences)}"
+            )
+    return Run(_join(manifests, numbers[0]), folder, parts=tuple(folders))
+
+
+def merge_shards(folder: Path) -> Run:
+    """Write the shards below a folder as one run into it, and return that. They stay.
+
+    Raises:
+        AnnotatorError: a shard is missing or not finished, two have judged the same trace, they do
+            not go together, or the run cannot be written.
+    """
+    if (folder / "run.json").exists() and not read_manifest(folder).shards:
+        raise AnnotatorError(f"{folder}: not a run in shards: it is whole already")
+    run = open_shards(folder)
+    missing = _list_missing(run)
+    if missing:
+        raise AnnotatorError(
+            f"{folder}: {run.manifest.status}; {', '.join(missing[:10])}"
+            f"{' ...' if missing[10:] else ''}: run these first (with --resume if they were begun)"
+        )
+    for _ in run.annotations():  # held against the run and each other, before anything is written
+        pass
+    file = folder / "annotations.jsonl"
+    with NewFile(file) as out, explain_errors(file):
+        for part in run.parts:
+            with annotations_file(part).open("rb") as lines:
+                out.writelines(line for line in lines if line.endswith(b"\n"))
+    manifest = json.dumps(run.manifest.as_dict(), ensure_ascii=False, indent=2)
+    write_file(folder / "run.json", f"{manifest}\n")
+    return Run(run.manifest, folder)
+
+
+def _list_folders(folder: Path) -> list[tuple[int, int]]:
+    """Return the number of each shard that was begun below a folder, and of how many, in order."""
+    found = []
+    for path in (folder / _SHARDS).glob("*-of-*"):
+        match = _NAME.fullmatch(path.name)
+        if match and (path / "run.json").exists():
+            found.append((int(match[1]), int(match[2])))
+    return sorted(found)
+
+
+def _list_missing(run: Run) -> list[str]:
+    """Return the shards that are not finished, each with what is the matter."""
+    unfinished = {
+        part.name: f"{part.name} is {manifest.status}"
+        for part in run.parts
+        if (manifest := read_manifest(part)).status != "finished"
+    }
+    begun = {part.name for part in run.parts}
+    of = int(run.parts[0].name.rpartition("-")[2])
+    names = [str(Shard(number, of)) for number in range(1, of + 1)]
+    return [
+        unfinished.get(name, f"{name} is missing")
+        for name in names
+        if name not in begun or name in unfinished
+    ]
+
+
+def _join(manifests: Sequence[Manifest], of: int) -> Manifest:
+    """Return what ``run.json`` of the shards together says."""
+    finished = sum(manifest.status == "finished" for manifest in manifests)
+    ids = [manifest.id for manifest in manifests]
+    whole = finished == of
+    problems = dict.fromkeys(line for manifest in manifests for line in manifest.problems)
+    ends = [manifest.ended or "" for manifest in manifests]
+    values = {
+        key: value
+        for key, value in manifests[0].as_dict().items()
+        if key not in ("shard", "totals")
+    }
+    return Manifest.model_validate(
+        values
+        | {
+            "id": hashlib.sha256(" ".join(ids).encode()).hexdigest()[:32],
+            "status": "finished" if whole else f"{finished} of {of} shards finished",
+            "started": min(manifest.started or "" for manifest in manifests) or None,
+            "ended": max(ends) if whole else None,
+            "resumed": [],
+            "totals": _add([manifest.totals for manifest in manifests]),
+            "overhead": _add([manifest.overhead for manifest in manifests]),
+            "traces": sum(manifest.traces or 0 for manifest in manifests),
+            "ignored": sum(manifest.ignored or 0 for manifest in manifests),
+            "problems": list(problems)[:100],
+            "shards": ids,
+        }
+    )
+
+
+def _add(totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return counts together; what a cost adds up to is unknown where that of a part is."""
+    names = [name for name in _COUNTED if any(name in each for each in totals)]
+    values = {name: [each.get(name, 0) for each in totals] for name in names}
+    return {
+        name: None if any(value is None for value in parts) else sum(parts)
+        for name, parts in values.items()
+    }

@@ -1,0 +1,74 @@
+"""A share of the traces, for one of several processes that judge them side by side."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from annotator.errors import SettingsError
+
+_MOST = 100_000
+# Where an array of jobs or a group of processes says which of how many one is: number, count, the
+# first number and the step between numbers.
+_VARIABLES = (
+    (
+        *("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
+        *("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP"),
+    ),
+    ("RANK", "WORLD_SIZE", "", ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of ``of`` shares of the traces; ``number`` counts from 1.
+
+    Which trace belongs to which is decided by a hash of its id, so that every process knows it
+    without the others, before the trace is read.
+
+    Raises:
+        SettingsError: no such share.
+    """
+
+    number: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.of <= _MOST and 1 <= self.number <= self.of):
+            raise SettingsError(
+                f"--shard {self.number}/{self.of}: expected I/N, I from 1 to N, N at most {_MOST}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.number}-of-{self.of}"
+
+    def has(self, trace_id: str) -> bool:
+        """Whether a trace belongs to this share."""
+        digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest) % self.of == self.number - 1
+
+
+def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
+    """Return the share that ``I/N`` names, or with ``auto`` the one that the environment does:
+    ``SLURM_ARRAY_TASK_ID`` and ``_COUNT``, or ``RANK`` and ``WORLD_SIZE``.
+
+    Raises:
+        SettingsError: it is neither, or the environment does not say.
+    """
+    if match := re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip()):
+        return Shard(int(match[1]), int(match[2]))
+    if text != "auto":
+        raise SettingsError(f"--shard {text!r}: expected I/N (as 3/16), or auto")
+    for name, count, least, step in _VARIABLES:
+        values = {key: environment.get(key, "") for key in (name, count)}
+        if not any(values.values()):
+            continue
+        if not all(value.isdecimal() for value in values.values()):
+            found = ", ".join(f"{key}={value}" for key, value in values.items())
+            raise SettingsError(f"--shard auto: expected numbers, found {found}")
+        first, each = int(environment.get(least) or 0), int(environment.get(step) or 1)
+        return Shard((int(values[name]) - first) // each + 1, int(values[count]))
+    names = " or ".join(f"{name} and {count}" for name, count, _, _ in _VARIABLES)
+    raise SettingsError(
+        f"--shard auto: the environment has no {names}; name the share: --shard I/N"
+    )
