@@ -1,4 +1,4 @@
-"""What others add: readers, judges and report formats, by an entry point or as ``module:name``.
+"""What others add: readers, judges, report formats, engines; an entry point or ``module:name``.
 
 Nothing is imported before it is asked for by its name, so that a plug-in that is broken breaks
 nothing but itself. A new kind of plug-in is one more group.
@@ -17,7 +17,7 @@ from annotator.text import one_line, storable
 if TYPE_CHECKING:  # 20 ms, for those who name a plug-in
     from importlib.metadata import EntryPoint
 
-Kind = Literal["readers", "judges", "formats"]
+Kind = Literal["readers", "judges", "formats", "engines"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from annotator.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.execute import Forecast, Only, Plan, carry_out
+from annotator.runs.distribute import Distribution
+from annotator.runs.engines import Engine, open_engine
+from annotator.runs.execute import Forecast, Only, Plan, Seen, carry_out
 from annotator.runs.execute import forecast as forecast_plan
 from annotator.runs.manifest import (
     DEFAULT_STANDARDS,
@@ -106,6 +108,9 @@ async def aannotate(
     rejected: IfRejected = "undecided",
     least_read: float = DEFAULT_STANDARDS.least_read,
     shard: Shard | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -130,6 +135,10 @@ async def aannotate(
         least_read: a trace of which a smaller share was read is undecided.
         shard: judge only this share of the traces, in a directory of its own below ``out``; see
             :func:`merge`.
+        engine: what judges: ``processes``, ``dask``, ``ray`` or a plug-in; None: this process, or
+            with ``workers`` so many.
+        workers: how many processes the engine starts.
+        address: of a cluster that is there already.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -163,7 +172,14 @@ async def aannotate(
         standards=plan.standards,
         shard=shard,
     )
-    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
+    engine = engine or ("processes" if (workers or 1) > 1 else None)
+    if engine:
+        if not folder or shard:
+            raise SettingsError("an engine needs out, where parts of the run meet, and no shard")
+    elif address:
+        raise SettingsError("--address is that of a cluster: name its --engine")
+    where = (engine, workers, address) if engine else None
+    callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore, where)
     kept = [] if _kept is None else _kept
     if folder:
         return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
@@ -242,9 +258,12 @@ def pilot(
 
 @dataclass(frozen=True, slots=True)
 class _Callbacks:
+    """Who is told what, and the engine that does the work."""
+
     start: Callable[[Run], None] | None
     progress: Callable[[Recorded], None] | None
     notice: Callable[[str], None]
+    engine: tuple[str, int | None, str | None] | None = None
 
 
 def _ignore(text: str) -> None:
@@ -302,8 +321,17 @@ async def _execute(
         if callbacks.start:
             callbacks.start(end(folder))
 
+    engine: Engine | None = None
+
+    async def work() -> Seen:
+        nonlocal engine
+        assert callbacks.engine  # noqa: S101 - only then is it called
+        engine = await asyncio.to_thread(open_engine, *callbacks.engine)
+        return await Distribution(plan, directory, built, engine, report).work()
+
+    elsewhere = work if callbacks.engine else None
     try:
-        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin)
+        seen = await carry_out(plan, directory, built, report, callbacks.notice, begin, elsewhere)
         run = end(folder)
     except BaseException as error:
         with suppress(AnnotatorError):
@@ -311,6 +339,9 @@ async def _execute(
             if isinstance(error, AnnotatorError):
                 error.run = kept[0]
         raise
+    finally:
+        if engine:
+            await asyncio.to_thread(engine.close)
     for line in seen.describe(run.folder):
         callbacks.notice(line)
     return run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from annotator import api
-from annotator.cli.choices import reader_option
+from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import choose_judge, judge_options
 from annotator.cli.output import Number, say
@@ -24,6 +24,7 @@ from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
+from annotator.runs.engines import ENGINES
 from annotator.text import count as count_noun
 from annotator.text import one_line
 from annotator.traces import count_traces, exists, load_traces, parse_shard
@@ -94,6 +95,20 @@ _FAILURES = 10  # listed for each rubric
     " together. Then: annotate merge.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Judge in N processes of this machine, or that the engine starts.  [default: 1]",
+)
+@click.option(
+    "--engine",
+    type=PluginChoice("engines", ENGINES),
+    help="What judges: processes of this machine, or a cluster.",
+)
+@click.option(
+    "--address", "--scheduler", metavar="ADDRESS", help="Of a cluster that is there already."
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
@@ -122,6 +137,9 @@ def command(
     rejected: api.IfRejected,
     least_read: float,
     share: str | None,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
     dry_run: bool,
     pilot: int | None,
     pilot_seed: int | None,
@@ -190,6 +208,9 @@ def command(
                 out=folder,
                 resume=resume,
                 shard=shard,
+                engine=engine,
+                workers=workers,
+                address=address,
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,

@@ -121,12 +121,14 @@ class BuiltJudge:
     """A judge, and what it needs around a run: answers that are known, a budget, and where its
     questions go. Of a judge that asks no model all of that is nothing.
 
+    ``source``: what it was built from, for another process to build it again.
     ``settle``: for each model asked in batches, what sends the questions and waits for answers;
     ``outbox``: the files that questions go to and answers come from. Both are there once the run
     has begun.
     """
 
     judge: PaidJudge
+    source: Any = None
     settings: ModelSettings | None = None
     members: "Sequence[LLMJudge]" = ()
     session: "Session | None" = None
@@ -167,6 +169,8 @@ class BuiltJudge:
             cache = AnswerCache(run.folder / ANSWERS, run.id, behind=default_file())
         else:
             cache = AnswerCache(default_file(), run.id)
+        for file in run.folder.glob(f"parts/*/{ANSWERS}"):  # of tasks that a killed process had
+            cache.absorb(file)
         if cache.problem:
             self._told = cache.problem
             notice(f"{cache.problem}; going on without it")
@@ -199,6 +203,13 @@ class BuiltJudge:
             if errors:
                 first = next(iter(errors.values()))
                 notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")
+
+    def keep_answers(self, folder: Path) -> None:
+        """Keep what another process was answered, in a folder of its own."""
+        if self.session and self.session.cache:
+            from annotator.judges.llm.cache import ANSWERS
+
+            self.session.cache.absorb(folder / ANSWERS)
 
     def preview(self) -> None:
         """Let the judge look at the answers that are known, for a forecast."""
@@ -250,16 +261,16 @@ def build_judge(
     if isinstance(judge, Path):
         return _build_models(read_settings(judge), concurrency, offline)
     if not isinstance(judge, str):
-        return BuiltJudge(_host(judge, origin_of(type(judge).__module__)))
+        return BuiltJudge(_host(judge, origin_of(type(judge).__module__)), judge)
     if judge == "rules":
         from annotator.judges.rules import RulesJudge
 
-        return BuiltJudge(RulesJudge())
+        return BuiltJudge(RulesJudge(), judge)
     if is_plugin("judges", judge):
         plugin = load_plugin("judges", judge)
         from annotator.judges.hosted import HostedJudge
 
-        return BuiltJudge(HostedJudge(plugin.make(*MEMBERS), plugin.origin))
+        return BuiltJudge(HostedJudge(plugin.make(*MEMBERS), plugin.origin), judge)
     if judge == "llm" or not judge.strip():
         raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
     if judge.endswith((".yaml", ".yml")):
@@ -357,7 +368,7 @@ def _build_models(settings: ModelSettings, concurrency: int, offline: bool) -> B
         from annotator.judges.panel import Panel
 
         judge = Panel(members, settings.samples, settings.require)
-    return BuiltJudge(judge, settings, members, session)
+    return BuiltJudge(judge, settings, settings, members, session)
 
 
 def _greedy(options: "Options") -> "Options":

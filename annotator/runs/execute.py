@@ -1,11 +1,11 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from annotator.annotations import Annotation, Usage, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
@@ -94,7 +94,20 @@ class Seen:
             yield f"  and more kinds: see problems in {place}, or annotate traces"
 
 
-async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation], None]) -> Seen:
+class Record(Protocol):
+    """What a run is recorded in."""
+
+    def is_done(self, trace_id: str, rubric: str) -> bool:
+        """Whether a trace has its annotation by a rubric."""
+
+    def append(self, annotation: Annotation) -> None:
+        """Record one."""
+
+    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+        """Note what the judge spent on no trace in particular, and what it learned."""
+
+
+async def execute(plan: Plan, run: Record, recorded: Callable[[Annotation], None]) -> Seen:
     """Judge what the run has no annotation for yet; return what was found while reading.
 
     ``recorded`` is told of every annotation that was written.
@@ -144,16 +157,10 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
                 seen.add(item)
-                for rubric in plan.rubrics:
-                    if run.is_done(item.id, rubric.id):
-                        continue
-                    if isinstance(item, Unreadable):
-                        record(annotate_unreadable(item, rubric, plan.judge.id))
-                    elif reason := not_for(item, rubric, plan.only):
-                        record(annotate_skipped(item, rubric, plan.judge.id, reason))
-                    else:
-                        await room.acquire()
-                        tasks.create_task(judge(item, rubric))
+                for rubric in list_unjudged(item, plan, run.is_done, record):
+                    await room.acquire()
+                    assert isinstance(item, Trace)  # noqa: S101 - else nothing is to be judged
+                    tasks.create_task(judge(item, rubric))
     except BaseExceptionGroup as group:
         raise first_error(group, AnnotatorError) from group
     finally:
@@ -161,9 +168,34 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         await plan.judge.close()
     if spent:
         raise spent[0]
+    need_traces(plan, seen)
+    return seen
+
+
+def list_unjudged(
+    item: Trace | Unreadable,
+    plan: Plan,
+    is_done: Callable[[str, str], bool],
+    record: Callable[[Annotation], None],
+) -> Iterator[Rubric]:
+    """Yield the rubrics by which a trace is still to be judged; what is no question for the judge
+    is recorded.
+    """
+    for rubric in plan.rubrics:
+        if is_done(item.id, rubric.id):
+            continue
+        if isinstance(item, Unreadable):
+            record(annotate_unreadable(item, rubric, plan.judge.id))
+        elif reason := not_for(item, rubric, plan.only):
+            record(annotate_skipped(item, rubric, plan.judge.id, reason))
+        else:
+            yield rubric
+
+
+def need_traces(plan: Plan, seen: Seen) -> None:
+    """Raise :class:`AnnotatorError` if no trace could be read; a shard may have none."""
     if seen.traces == seen.unreadable and seen.traces != plan.limit and not plan.traces.shard:
         raise AnnotatorError(_nothing(plan.traces, seen))
-    return seen
 
 
 async def execute_in_batches(
@@ -192,8 +224,10 @@ async def carry_out(
     recorded: Callable[[Annotation], None],
     notice: Callable[[str], None],
     begin: Callable[[], None],
+    elsewhere: Callable[[], Awaitable[Seen]] | None = None,
 ) -> Seen:
-    """Execute ``plan`` and close the run; whatever happens, its manifest says how it ended.
+    """Execute ``plan`` (or let it be done ``elsewhere``) and close the run; whatever happens, its
+    manifest says how it ended.
 
     ``recorded`` is told of every annotation, ``notice`` what the user should know, and ``begin``
     that the work begins. Raises as
@@ -204,7 +238,10 @@ async def carry_out(
     try:
         begin()
         built.begin(run, notice)
-        seen = await execute_in_batches(plan, run, recorded, built.settle)
+        if elsewhere:
+            seen = await elsewhere()
+        else:
+            seen = await execute_in_batches(plan, run, recorded, built.settle)
         if built.outbox:
             built.outbox.keep()
         ended = {

@@ -91,19 +91,32 @@ def merge_shards(folder: Path) -> Run:
         for part in run.parts:
             with annotations_file(part).open("rb") as lines:
                 out.writelines(line for line in lines if line.endswith(b"\n"))
+    _keep_answers(run)
     manifest = json.dumps(run.manifest.as_dict(), ensure_ascii=False, indent=2)
     write_file(folder / "run.json", f"{manifest}\n")
     return Run(run.manifest, folder)
 
 
+def _keep_answers(run: Run) -> None:
+    """Take the answers of the shards into the cache that all runs share, where there are any."""
+    files = [file for part in run.parts if (file := part / "answers.sqlite").exists()]
+    if files:
+        from annotator.judges.llm.cache import AnswerCache, default_file
+
+        cache = AnswerCache(default_file())
+        for file in files:
+            cache.absorb(file)
+        cache.close()
+
+
 def _list_folders(folder: Path) -> list[tuple[int, int]]:
     """Return the number of each shard that was begun below a folder, and of how many, in order."""
-    found = []
+    numbers = []
     for path in (folder / _SHARDS).glob("*-of-*"):
         match = _NAME.fullmatch(path.name)
         if match and (path / "run.json").exists():
-            found.append((int(match[1]), int(match[2])))
-    return sorted(found)
+            numbers.append((int(match[1]), int(match[2])))
+    return sorted(numbers)
 
 
 def _list_missing(run: Run) -> list[str]:

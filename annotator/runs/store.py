@@ -15,6 +15,7 @@ from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
+from annotator.runs.parts import PART, list_parts, read_part
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
@@ -99,7 +100,9 @@ class RunDirectory:
         )
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
+            overhead = _collect_parts(folder, log)
             run = cls(folder, merged, log)
+            run._before += overhead
             _set_failures_aside(folder, log)
             if (folder / _ASIDE).exists():
                 for annotation in read_annotations(folder / _ASIDE):
@@ -114,6 +117,10 @@ class RunDirectory:
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether the trace has its line for this rubric."""
         return _key(trace_id, rubric) in self._done
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        self._log.sync()
 
     def append(self, annotation: Annotation) -> None:
         """Write one annotation.
@@ -329,6 +336,25 @@ def _difference(before: Any, after: Any) -> str:
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
     return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, advice=_MENDED)
+
+
+def _collect_parts(folder: Path, log: LineLog) -> Usage:
+    """Put the parts into the log that a killed process has left; return their overhead."""
+    log.cut_torn()
+    overhead = Usage()
+    done: set[bytes] | None = None
+    for place in list_parts(folder):
+        if done is None:
+            written = read_annotations(log.file)
+            done = {_key(annotation.trace_id, annotation.rubric) for annotation in written}
+        part = read_part(place)
+        overhead += part.overhead
+        for annotation in part.annotations:
+            if _key(annotation.trace_id, annotation.rubric) not in done:
+                log.append(annotation.to_json().encode() + b"\n")
+        log.sync()
+        (place / PART).unlink()  # the answers beside it are taken in when the judge begins
+    return overhead
 
 
 def _set_failures_aside(folder: Path, log: LineLog) -> None:

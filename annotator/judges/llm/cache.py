@@ -86,7 +86,7 @@ class AnswerCache:
         self._vital = vital
         self._base: sqlite3.Connection | None = None
         try:
-            self._base = _open(file)
+            self._base = _open(file, alone=behind is not None)
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
 
@@ -99,7 +99,7 @@ class AnswerCache:
                 "select reply, usage, run, trace from answers where key = ?", (key,)
             ).fetchone()
             if row is None:
-                return self._behind.get(key, "") if self._behind else None
+                return self._behind.get(key, trace) if self._behind else None
             reply = Reply.from_json(row[0]) if row[0] else None
             usage = Usage(**loads(row[1]))
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # not what we wrote
@@ -144,6 +144,18 @@ class AnswerCache:
             if not is_recorded(*reversed(name.partition("\n")[::2]))
         ]
 
+    def absorb(self, file: Path) -> None:
+        """Take in the answers of another file that are not here."""
+        if self._base is None or not file.exists():
+            return
+        try:
+            self._base.execute("attach database ? as other", (str(file),))
+            with self._base:
+                self._base.execute("insert or ignore into answers select * from other.answers")
+            self._base.execute("detach database other")
+        except sqlite3.Error as error:
+            self._failed(error)
+
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if self._base is None or not rows:
             return
@@ -170,7 +182,7 @@ class AnswerCache:
             self._base = None
 
 
-def _open(file: Path) -> sqlite3.Connection:
+def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
@@ -184,16 +196,17 @@ def _open(file: Path) -> sqlite3.Connection:
         reraise=True,
     )
     try:
-        patiently(_prepare, base)
+        patiently(_prepare, base, "delete" if alone else "wal")
     except BaseException:
         base.close()
         raise
     return base
 
 
-def _prepare(base: sqlite3.Connection) -> None:
+def _prepare(base: sqlite3.Connection, journal: str) -> None:
     # An answer outlives a killed process; after a power cut the last few may be asked for again.
-    base.execute("pragma journal_mode = wal")
+    # A log that several processes share needs one machine; a file of one process may lie anywhere.
+    base.execute(f"pragma journal_mode = {journal}")
     base.execute("pragma synchronous = normal")
     base.execute(_TABLE)
 

@@ -1,0 +1,53 @@
+"""Dask: a scheduler that is there, or one with workers on this machine."""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from annotator.errors import AnnotatorError
+from annotator.extras import say_how
+
+_PATIENCE = 10  # seconds for a scheduler to answer
+
+
+class Dask:
+    """A client of a scheduler. What it has given back is released at once: while it is held, Dask
+    would do it again when its worker dies.
+    """
+
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        try:
+            distributed: Any = import_module("distributed")
+        except ImportError as error:
+            raise AnnotatorError(f"--engine dask needs Dask: {say_how('dask')}") from error
+        self._cluster: Any = None
+        if address is None:
+            # A thread each: judging is one event loop.
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers or os.cpu_count() or 1,
+                threads_per_worker=1,
+                dashboard_address=None,
+            )
+        self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
+
+    @property
+    def slots(self) -> int:
+        """See :class:`annotator.runs.engines.Engine`."""
+        threads: dict[str, int] = self._client.nthreads()
+        return max(1, sum(threads.values()))
+
+    def submit(self, function: Callable[[Any], Any], task: Any) -> Any:
+        """See :class:`annotator.runs.engines.Engine`."""
+        return self._client.submit(function, task, pure=False)
+
+    def close(self) -> None:
+        """See :class:`annotator.runs.engines.Engine`."""
+        self._client.close(timeout=_PATIENCE)
+        if self._cluster:
+            self._cluster.close(timeout=_PATIENCE)
+
+
+def make(workers: int | None, address: str | None) -> Dask:
+    """Return the scheduler at an address, or one of this machine with ``workers`` processes."""
+    return Dask(workers, address)

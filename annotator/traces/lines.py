@@ -1,0 +1,102 @@
+"""Traces as lines of JSON: all that a judge can see of them, for another process or machine."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotator.errors import UnreadableTrace
+from annotator.text import one_line
+from annotator.traces.model import Message, Outcome, Step, Steps, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    id: str
+    format: str
+    path: str
+    messages: tuple[Message, ...]
+    patches: Mapping[str, str]
+    outcome: Outcome
+    attributes: Mapping[str, Any]
+    problems: tuple[str, ...]
+    tasks: Mapping[str, str] | str
+    steps: Mapping[str, tuple[Step, ...]] | str | None = None
+
+
+def dump_trace(trace: Trace, *, steps: bool = True) -> str:
+    """Return a trace as a line of JSON without its end; :func:`load_trace` returns it as it was.
+
+    ``steps``: with the agents' own trajectories, which are large; without them they cannot be read
+    there. Why tasks or steps cannot be read is kept in their place.
+    """
+    line = {
+        **{name: getattr(trace, name) for name in ("id", "format", "path", "messages", "outcome")},
+        "patches": dict(trace.patches),
+        "attributes": dict(trace.attributes),
+        "problems": trace.problems,
+        "tasks": _read(trace, "tasks"),
+        **({"steps": _read(trace, "steps")} if steps else {}),
+    }
+    # ASCII, so that half a character in a text comes back as it is.
+    return json.dumps(line, default=_fields)
+
+
+def load_trace(line: str) -> Trace:
+    """Return the trace in a line that :func:`dump_trace` wrote.
+
+    Raises:
+        UnreadableTrace: it is none.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    global _adapter
+    _adapter = _adapter or TypeAdapter(_Line)
+    try:
+        content: _Line = _adapter.validate_python(json.loads(line))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise UnreadableTrace(f"not a trace of ours: {where}: {problem['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableTrace(f"not a line of JSON: {one_line(str(error), 200)}") from error
+    tasks, steps = content.tasks, content.steps
+
+    def read_tasks() -> Mapping[str, str]:
+        if isinstance(tasks, str):
+            raise UnreadableTrace(tasks)
+        return tasks
+
+    def read_steps() -> Steps:
+        if steps is None or isinstance(steps, str):
+            raise UnreadableTrace(steps or "the steps were not sent along")
+        return steps
+
+    return Trace(
+        content.id,
+        content.format,
+        content.path,
+        content.messages,
+        content.patches,
+        content.outcome,
+        content.attributes,
+        content.problems,
+        read_steps,
+        read_tasks,
+    )
+
+
+def _read(trace: Trace, name: str) -> Any:
+    try:
+        return dict(getattr(trace, name))
+    except UnreadableTrace as error:
+        return str(error)
+
+
+def _fields(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+_adapter: Any = None  # built when the first line is read
