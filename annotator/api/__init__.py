@@ -28,12 +28,15 @@ from annotator.api.reporting import (
     load_calibrations,
     summarize,
 )
+from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Forecast, Only
 from annotator.runs.manifest import IfRejected
 from annotator.runs.pilot import Pilot
-from annotator.runs.run import Run, open_run, open_runs
+from annotator.runs.run import Run, is_run, open_run, open_runs
+from annotator.runs.tasks import judge_lines
 
 __all__ = [
+    "ENGINES",
     "Annotation",
     "Forecast",
     "IfRejected",
@@ -56,6 +59,8 @@ __all__ = [
     "draw",
     "forecast",
     "group_calibrations",
+    "is_run",
+    "judge_lines",
     "llm",
     "load_calibrations",
     "merge",

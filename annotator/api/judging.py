@@ -156,6 +156,7 @@ async def aannotate(
         if not folder or limit:
             raise AnnotatorError("a shard needs out, where those of a run meet, and no limit")
         folder = shard_folder(folder, shard)
+        resume = resume and (folder / "run.json").exists()  # one script begins and goes on
         traces = load_traces(traces, format=format, shard=shard)
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)

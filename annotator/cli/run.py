@@ -24,7 +24,6 @@ from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
-from annotator.runs.engines import ENGINES
 from annotator.text import count as count_noun
 from annotator.text import one_line
 from annotator.traces import count_traces, exists, load_traces, parse_shard
@@ -102,7 +101,7 @@ _FAILURES = 10  # listed for each rubric
 )
 @click.option(
     "--engine",
-    type=PluginChoice("engines", ENGINES),
+    type=PluginChoice("engines", api.ENGINES),
     help="What judges: processes of this machine, or a cluster.",
 )
 @click.option(

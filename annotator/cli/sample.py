@@ -178,8 +178,8 @@ def command(
 
 def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
     """Return the run that is named; sources of traces as they are."""
-    is_run = len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
-    return api.open_run(sources[0]) if is_run else sources
+    alone = len(sources) == 1 and api.is_run(sources[0])
+    return api.open_run(sources[0]) if alone else sources
 
 
 def _more(text: str) -> tuple[str, int]:

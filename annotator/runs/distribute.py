@@ -15,7 +15,7 @@ from annotator.runs.engines import Engine, Outstanding
 from annotator.runs.execute import Plan, Seen, list_unjudged, need_traces
 from annotator.runs.parts import Part, part_folder, read_part, remove_part, sweep_parts
 from annotator.runs.store import RunDirectory
-from annotator.runs.tasks import Task, Terms, lease, name_task, run_task
+from annotator.runs.tasks import Task, TaskTerms, lease, name_task, run_task
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace
 from annotator.traces.lines import dump_trace
@@ -116,7 +116,7 @@ class Distribution:
             if not self._begun:
                 raise self._out_of_money()
             await self._collect()
-        terms = Terms(
+        terms = TaskTerms(
             rubrics,
             lease(self.built.source, dollars, slots),
             self.plan.only,

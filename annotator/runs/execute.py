@@ -94,20 +94,20 @@ class Seen:
             yield f"  and more kinds: see problems in {place}, or annotate traces"
 
 
-class Record(Protocol):
+class Recording(Protocol):
     """What a run is recorded in."""
 
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether a trace has its annotation by a rubric."""
 
     def append(self, annotation: Annotation) -> None:
-        """Record one."""
+        """Recording one."""
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Note what the judge spent on no trace in particular, and what it learned."""
 
 
-async def execute(plan: Plan, run: Record, recorded: Callable[[Annotation], None]) -> Seen:
+async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], None]) -> Seen:
     """Judge what the run has no annotation for yet; return what was found while reading.
 
     ``recorded`` is told of every annotation that was written.

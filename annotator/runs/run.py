@@ -171,6 +171,13 @@ class Check:
             )
 
 
+def is_run(path: Path | str) -> bool:
+    """Whether a run is there, whole or in shards."""
+    from annotator.runs.shards import is_in_shards
+
+    return (Path(path) / "run.json").is_file() or is_in_shards(Path(path))
+
+
 def open_run(path: Path | str) -> Run:
     """Return the run in a directory, or in the shards below it that are there.
 

@@ -21,7 +21,7 @@ from annotator.traces.lines import load_trace
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TaskTerms:
     """How traces are judged: by ``rubrics``, by what ``judge`` says (as
     :func:`~annotator.judges.build.build_judge` takes it; it must be picklable), which has
     ``learned`` something of its endpoint already.
@@ -42,13 +42,13 @@ class Task:
     """
 
     lines: tuple[str, ...]
-    terms: Terms
+    terms: TaskTerms
     folder: Path
     run: str
 
 
 @dataclass
-class _Held:
+class _TaskRun:
     """Stands for the run that a judge judges in; holds its annotations in memory."""
 
     folder: Path
@@ -113,7 +113,9 @@ def judge_lines(
         AnnotatorError: a line is no trace, a setting is wrong, or the judge had to stop.
     """
     given = tuple(lines)
-    terms = Terms(tuple(rubrics), judge, only, concurrency, standards)
+    if not given:
+        return []
+    terms = TaskTerms(tuple(rubrics), judge, only, concurrency, standards)
     part = _judge(given, terms, Path(), uuid.uuid4().hex, alone=False)
     if part.problem:
         raise AnnotatorError(part.problem)
@@ -136,9 +138,9 @@ def lease(judge: Any, dollars: float | None, slots: int) -> Any:
 
 
 def _judge(
-    lines: tuple[str, ...], terms: Terms, folder: Path, run_id: str, *, alone: bool = True
+    lines: tuple[str, ...], terms: TaskTerms, folder: Path, run_id: str, *, alone: bool = True
 ) -> Part:
-    run = _Held(folder, run_id, in_shards=alone)
+    run = _TaskRun(folder, run_id, in_shards=alone)
     notices: list[str] = []
     built: BuiltJudge | None = None
     try:

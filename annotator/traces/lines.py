@@ -11,7 +11,7 @@ from annotator.traces.model import Message, Outcome, Step, Steps, Trace
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _TraceLine:
     id: str
     format: str
     path: str
@@ -51,9 +51,9 @@ def load_trace(line: str) -> Trace:
     from pydantic import TypeAdapter, ValidationError
 
     global _adapter
-    _adapter = _adapter or TypeAdapter(_Line)
+    _adapter = _adapter or TypeAdapter(_TraceLine)
     try:
-        content: _Line = _adapter.validate_python(json.loads(line))
+        content: _TraceLine = _adapter.validate_python(json.loads(line))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))

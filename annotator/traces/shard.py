@@ -64,8 +64,8 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
         if not any(values.values()):
             continue
         if not all(value.isdecimal() for value in values.values()):
-            found = ", ".join(f"{key}={value}" for key, value in values.items())
-            raise SettingsError(f"--shard auto: expected numbers, found {found}")
+            given = ", ".join(f"{key}={value}" for key, value in values.items())
+            raise SettingsError(f"--shard auto: expected numbers, found {given}")
         first, each = int(environment.get(least) or 0), int(environment.get(step) or 1)
         return Shard((int(values[name]) - first) // each + 1, int(values[count]))
     names = " or ".join(f"{name} and {count}" for name, count, _, _ in _VARIABLES)

@@ -70,7 +70,7 @@ class Dialect:
 
         ``here``: the server is on this machine.
         """
-        greedy = self.local or (here and self is GENERIC)
+        greedy = self.local or (here and self.name == GENERIC.name)  # a pickled one is another
         return 0.0 if greedy and not _THINKS.search(model) else None
 
 

@@ -1,0 +1,279 @@
+"""Engines: what they judge is what one process would have judged, whatever is killed meanwhile."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotator import Claim, Quote, Trace, Verdict, judge_lines, load_rubric, load_traces
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.traces.lines import dump_trace, load_trace
+from tests.conftest import EXAMPLES, ROOT, Done
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
+from tests.runs.test_shards import judgements
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+
+class Threads:
+    """An engine for tests, in this process; its first ``broken`` tasks are lost."""
+
+    broken = 0
+    slots = 2
+
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        self._pool = ThreadPoolExecutor(2)
+
+    def submit(self, function: Callable[[Any], Any], task: Any) -> Future[Any]:
+        if type(self).broken:
+            type(self).broken -= 1
+            return self._pool.submit(_die)
+        return self._pool.submit(_pickled, pickle.dumps((function, task)))
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def _die() -> None:
+    raise MemoryError("the worker is gone")
+
+
+def _pickled(data: bytes) -> None:
+    function, task = pickle.loads(data)
+    function(task)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Threads]]:
+    """The engine's class, with tasks of five traces."""
+    monkeypatch.setattr("annotator.runs.distribute.TASK", 5)
+    yield Threads
+    Threads.broken = 0
+
+
+ENGINE = ("--engine", f"{__name__}:Threads")
+
+
+@pytest.mark.parametrize("rubrics", [("symptoms",), ("symptoms", "comm_errors")])
+def test_an_engine_judges_as_one_process_does(
+    annotate_cli: Cli, threads: object, tmp_path: Path, rubrics
+) -> None:
+    asked = [word for rubric in rubrics for word in ("--rubric", rubric)]
+    whole = annotate_cli(EXAMPLES, *asked, "--out", "whole")
+    done = annotate_cli(EXAMPLES, *asked, "--out", "out", *ENGINE)
+    assert (done.code, done.out) == (whole.code, whole.out), done.err
+    assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
+    assert not (tmp_path / "out" / "parts").exists()
+
+
+@pytest.mark.parametrize("workers", [("--workers", "2"), ("--engine", "processes")])
+def test_processes(annotate_cli: Cli, runs: Runs, tmp_path: Path, workers) -> None:
+    runs(7)
+    with OpenAIServer() as server:
+        model = ("--model", "m", "--base-url", server.url)
+        assert annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "w").code == 0
+        args = ("--rubric", "symptoms", *model, "--no-cache", "--out", "out", *workers)
+        done = annotate_cli("logs", *args)
+        assert done.code == 0, done.err
+        assert (len(server.seen), len(server.probes)) == (14, 2)
+        sent = [json.dumps(request.body, sort_keys=True) for request in server.seen]
+        assert sorted(sent[:7]) == sorted(sent[7:])  # with the same temperature, say
+    totals = [
+        json.loads((tmp_path / out / "run.json").read_text())["totals"] for out in ("w", "out")
+    ]
+    assert [total["calls"] for total in totals] == [8, 8]  # and the probe
+    assert totals[0]["input_tokens"] == totals[1]["input_tokens"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_clusters_of_this_machine(annotate_cli: Cli, tmp_path: Path, name) -> None:
+    if not find_spec({"dask": "distributed"}.get(name, name)):
+        pytest.skip(f"{name} is not installed here")
+    program = [sys.executable, "-m", "annotator", str(EXAMPLES), "--rubric", "symptoms"]
+    program += ["--out", "out", "--engine", name, "--workers", "2"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(program, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert annotate_cli(EXAMPLES, "--rubric", "symptoms", "--out", "whole").out == done.stdout
+    assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
+
+
+def test_a_lost_task_is_done_again(annotate_cli: Cli, runs: Runs, threads: type[Threads]) -> None:
+    runs(6)
+    threads.broken = 2
+    args = ("logs", "--rubric", "symptoms", *ENGINE, "--out")
+    assert annotate_cli(*args, "out").code == 0
+    threads.broken = 9
+    done = annotate_cli(*args, "other")
+    assert done.code == 2
+    assert "begun 3 times and never ended: MemoryError: the worker is gone" in done.err
+
+
+def test_what_stops_a_task_stops_the_run_and_is_gone_on_with(
+    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path
+) -> None:
+    runs(12)
+    stop = True
+
+    def responder(request: Request) -> Reply:
+        return Reply(status=401) if stop and request.n > 8 else NOTHING
+
+    with OpenAIServer(responder) as server:
+        model = ("--model", "m", "--base-url", server.url, "--concurrency", "2")
+        args = ("logs", "--rubric", "symptoms", *model, "--out", "out")
+        done = annotate_cli(*args, *ENGINE)
+        assert done.code == 2
+        assert "401" in done.err
+        assert 0 < len(judgements(tmp_path / "out")) < 12
+        stop = False
+        answered = len([request for request in server.seen if request.n <= 8])
+        asked = len(server.seen)
+        done = annotate_cli(*args, "--resume")  # without an engine
+        assert done.code == 0, done.err
+        assert len(server.seen) - asked == 12 - answered  # what tasks had been told is known
+    assert len(judgements(tmp_path / "out")) == 12
+
+
+def test_a_killed_driver_is_gone_on_with(runs: Runs, annotate_cli: Cli, tmp_path: Path) -> None:
+    """SIGKILL in the middle: its workers end, the parts that are whole count, nothing is lost."""
+    runs(30)
+    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
+        model = ["--model", "m", "--base-url", server.url, "--concurrency", "4"]
+        args = ["logs", "--rubric", "symptoms", *model, "--out", "out"]
+        program = [sys.executable, "-m", "annotator", *args, "--workers", "2"]
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(program, cwd=tmp_path, env=env, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while len(server.seen) < 12 and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        time.sleep(1.5)  # its workers look every half second whether it is there
+        done = annotate_cli(*args, "--resume")
+        assert done.code == 0, done.err
+        assert len(server.seen) <= 30 + 4
+    assert len(judgements(tmp_path / "out")) == 30
+
+
+def test_parts_that_a_killed_driver_left_are_put_into_the_run(
+    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path, monkeypatch
+) -> None:
+    runs(12)
+    with OpenAIServer() as server:
+        model = ("--model", "m", "--base-url", server.url)
+        args = ("logs", "--rubric", "symptoms", *model, "--no-cache", "--out", "out")
+        with monkeypatch.context() as patch:
+            patch.setattr("annotator.runs.distribute.read_part", _stop)
+            assert annotate_cli(*args, *ENGINE).code == 130
+        assert list((tmp_path / "out" / "parts").glob("*/part.jsonl"))
+        waiting = len(list((tmp_path / "out" / "parts").glob("*/part.jsonl"))) * 5
+        asked = len(server.seen)
+        done = annotate_cli(*args, "--resume")
+        assert done.code == 0, done.err
+        assert len(server.seen) == asked + 12 - min(waiting, 12)
+    assert len(judgements(tmp_path / "out")) == 12
+
+
+def _stop(folder: Path) -> None:
+    raise KeyboardInterrupt
+
+
+def test_money_is_leased(annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path) -> None:
+    """A call costs .01; of 40 only 25 may be made, by tasks that do not know of each other."""
+    runs(40)
+    usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
+    with OpenAIServer(
+        lambda request: Reply(answer=NOTHING.answer, more={"usage": usage})
+    ) as server:
+        prices = ("--price-in", "1", "--price-out", "1", "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
+        args = ("logs", "--rubric", "symptoms", *model, "--out", "out")
+        done = annotate_cli(*args, "--max-cost", "0.255", *ENGINE)
+        assert done.code == 3, done.err
+        assert 15 <= len(server.seen) <= 25
+        spent = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]["cost_usd"]
+        assert spent == pytest.approx(0.01 * len(server.seen))
+        done = annotate_cli(*args, "--max-cost", "1", "--resume", *ENGINE)
+        assert done.code == 0, done.err
+        assert len(server.seen) == 40
+    totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
+    assert totals["cost_usd"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--engine", "abacus"), "abacus"),
+        (("--address", "tcp://127.0.0.1:1"), "name its --engine"),
+        (("--engine", "processes", "--address", "here"), "by --engine dask or ray"),
+        (("--workers", "2", "--shard", "1/2", "--out", "out"), "no shard"),
+        (("--workers", "2", "--model", "m", "--batch-file", "b.jsonl"), "leave --batch"),
+    ],
+)
+def test_wrong_usage(annotate_cli: Cli, runs: Runs, options, words) -> None:
+    runs(1)
+    done = annotate_cli("logs", "--rubric", "symptoms", *options)
+    assert done.code == 2
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+# The pure function, and traces as lines
+
+
+class Loud:
+    """A judge from elsewhere, which finds what is said of the parser."""
+
+    id, settings = "loud", {}
+
+    def codes(self, rubric):
+        return {code.id for code in rubric.codes}
+
+    def judge(self, trace: Trace, rubric) -> Verdict:
+        if "parser" not in trace.messages[0].text:
+            return Verdict.none()
+        quote = Quote(trace.messages[0].text, "message:1")
+        return Verdict((Claim(rubric.codes[-1].id, "So.", (quote,)),))
+
+
+def test_lines_in_lines_out(runs: Runs) -> None:
+    traces = list(load_traces(runs(4)))
+    rubrics = [load_rubric("emergent"), load_rubric("symptoms")]
+    lines = judge_lines([dump_trace(trace) for trace in traces], rubrics, Loud())
+    values = [json.loads(line) for line in lines]
+    assert [(value["trace_id"], value["rubric"]) for value in values] == [
+        (trace.id, rubric.id) for trace in traces for rubric in rubrics
+    ]
+    assert {value["judge"] for value in values} == {"loud"}
+    assert pickle.loads(pickle.dumps(judge_lines)) is judge_lines
+    assert judge_lines([], rubrics) == []
+    with pytest.raises(AnnotatorError, match="not a line of JSON"):
+        judge_lines(["{"], rubrics)
+
+
+def test_a_trace_comes_back_as_it_was() -> None:
+    for trace in load_traces(EXAMPLES, ROOT / "examples" / "formats"):
+        back = load_trace(dump_trace(trace))
+        assert back == trace
+        assert (back.steps, back.tasks) == (trace.steps, trace.tasks)
+        assert list(back.sources()) == list(trace.sources())
+        with pytest.raises(UnreadableTrace, match="not sent along"):
+            assert load_trace(dump_trace(trace, steps=False)).steps
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", '{"id": 3}', "[" * 99_999])
+def test_what_is_no_line_of_ours(line: str) -> None:
+    with pytest.raises(UnreadableTrace):
+        load_trace(line)
