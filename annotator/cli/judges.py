@@ -1,6 +1,8 @@
 """Which judge a run has: the options of models, the judge file, and what is made of them."""
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -14,6 +16,7 @@ from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
 from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
 from annotator.prompts import Considered
+from annotator.text import hide_values, without_url_secrets
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -38,7 +41,9 @@ def _headers(
     for value in values:
         name, equals, variable = value.partition("=")
         if not (name and equals and variable):
-            raise click.BadParameter(f"{value.split('=')[0]!r}: expected NAME=ENVVAR")
+            raise click.BadParameter(  # not shown: it may be the header itself
+                "expected NAME=ENVVAR, the name of an environment variable that holds the value"
+            )
         headers[name] = variable
     return headers or None
 
@@ -308,6 +313,36 @@ def choose_judge(
         return build_judge(settings, concurrency=concurrency, offline=dry_run)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
+
+
+def describe_command(context: click.Context) -> str:
+    """Return the command that is run, made of what its options were read as, for its record: what
+    stands on the command line may hold what belongs there nowhere.
+    """
+    words = ["annotate", context.command.name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if not isinstance(parameter, click.Option):
+            words += map(str, value)
+        elif isinstance(value, bool):
+            words += (parameter.opts if value else parameter.secondary_opts)[:1]
+        else:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [word for text in _spell(name, values) for word in (parameter.opts[0], text)]
+    return shlex.join(map(without_url_secrets, words))
+
+
+def _spell(name: str, values: tuple[Any, ...]) -> list[str]:
+    if name == "api_key_env":  # what names nothing may be the key
+        return [value if value in os.environ else "NAME" for value in values]
+    if name == "headers":
+        return [f"{header}={variable}" for header, variable in values[0].items()]
+    if name == "extra_body":
+        return [json.dumps(hide_values(value)) for value in values]
+    return list(map(str, values))
 
 
 def _without_model(

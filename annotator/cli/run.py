@@ -3,7 +3,6 @@
 import json
 import resource
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,7 +15,7 @@ import click
 from annotator import api
 from annotator.cli.choices import reader_option
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import choose_judge, judge_options
+from annotator.cli.judges import choose_judge, describe_command, judge_options
 from annotator.cli.output import Number, say
 from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
@@ -175,7 +174,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
-                command=shlex.join(["annotate", *sys.argv[1:]]),
+                command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
                 on_notice=lambda text: None if quiet else progress.say(text),

@@ -190,7 +190,7 @@ class RunDirectory:
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
         self.manifest = self.manifest.changed({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        with NewFile(self.folder / "run.json", advice=_MENDED) as out:
+        with NewFile(self.folder / "run.json", private=True, advice=_MENDED) as out:
             out.write(f"{text}\n".encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
@@ -321,7 +321,9 @@ def _difference(before: Any, after: Any) -> str:
 
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
-    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, advice=_MENDED)
+    return LineLog(
+        folder / _ANNOTATIONS, busy=busy, durable=False, private=True, advice=_MENDED
+    )
 
 
 def _set_failures_aside(folder: Path, log: LineLog) -> None:
@@ -337,7 +339,7 @@ def _set_failures_aside(folder: Path, log: LineLog) -> None:
     aside = folder / _ASIDE
     waiting = dict.fromkeys(_lines(aside)) if aside.exists() else {}
     if len(waiting | failed) > len(waiting):
-        with NewFile(aside, advice=_MENDED) as out:
+        with NewFile(aside, private=True, advice=_MENDED) as out:
             out.writelines(waiting | failed)
     log.rewrite(_lines(log.file, failed=False))
 

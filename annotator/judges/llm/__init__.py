@@ -27,7 +27,7 @@ from annotator.judges.llm.windows import leave_open, merge
 from annotator.prompt_parts import measure_reading
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
-from annotator.text import one_line
+from annotator.text import hide_values, one_line
 from annotator.traces import Trace
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class LLMJudge(Model):
             "base_url": options.address,
             "mode": options.mode,
             "reasks": options.reasks,
-            "parameters": options.parameters(1),
+            "parameters": hide_values(options.parameters(1)),
             "context": self._context,
             "windows": options.windows,
             **layout,

@@ -58,7 +58,7 @@ class FileOutbox:
         self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
         busy = f"{file}: another run is writing it: wait for its end, or name another --batch-file"
-        self._out = NewFile(file, busy=busy) if file else None
+        self._out = NewFile(file, private=True, busy=busy) if file else None
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
@@ -249,7 +249,7 @@ class BatchOutbox:
 
     def _save(self) -> None:
         state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
-        write_file(self.folder / _STATE, json.dumps(state))
+        write_file(self.folder / _STATE, json.dumps(state), private=True)
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
@@ -283,7 +283,7 @@ class BatchOutbox:
         last = max((job.n for job in self._jobs), default=0)
         self._jobs.append(Job(last + 1, uuid.uuid4().hex))
         self._size = 0
-        return NewFile(self._questions(self._jobs[-1]))
+        return NewFile(self._questions(self._jobs[-1]), private=True)
 
     def _questions(self, job: Job) -> Path:
         return self.folder / f"{job.n}.jsonl"

@@ -34,6 +34,7 @@ from annotator.judges.llm.reply import (
     too_long,
 )
 from annotator.judges.llm.responses import as_responses
+from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import NATIVE, Options
 from annotator.text import one_line, without_url_secrets
 
@@ -62,6 +63,7 @@ class Endpoint:
         self, options: Options, key: str, pace: Pace, budget: Budget | None, price: Price | None
     ) -> None:
         self._options = options
+        self._secrets = Secrets.of(options, key)
         self._pace = pace
         self._budget = budget
         self._price = price
@@ -108,6 +110,12 @@ class Endpoint:
             Unavailable: all attempts failed.
             CallFailed: its content is refused.
         """
+        with self._secrets.kept():  # what a library says did not come through the client
+            return await self._complete(body, call, count)
+
+    async def _complete(
+        self, body: bytes, call: Expected, count: Callable[[Usage], None]
+    ) -> Reply:
         options = self._options
         begun = time.monotonic()
         attempts, queued = 0, 0.0  # seconds in which it was not its turn
