@@ -14,7 +14,13 @@ from annotator.annotations import Require
 from annotator.cli.choices import PluginChoice
 from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
-from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
+from annotator.judges.build import (
+    BATCH_WAIT,
+    BuiltJudge,
+    build_judge,
+    model_settings,
+    read_settings,
+)
 from annotator.prompts import Considered
 from annotator.text import hide_values, without_url_secrets
 
@@ -246,6 +252,13 @@ _SESSION = (
         "--batch", is_flag=True, help="Ask by the Batch API: slower, and cheaper where offered."
     ),
     click.option(
+        "--batch-wait",
+        type=click.FloatRange(0, min_open=True),
+        default=BATCH_WAIT,
+        metavar="HOURS",
+        help="Stop when the batches of --batch have not ended by then; --resume takes them up.",
+    ),
+    click.option(
         "--batch-file", type=_FILE, metavar="OUT", help="Only write the requests, as batch JSONL."
     ),
     click.option(
@@ -259,7 +272,17 @@ _SESSION = (
 
 
 # Those among them that bound a run; the others are settings of the judge.
-_LIMITS = ("prices", "rpm", "tpm", "max_cost", "cached", "batch", "batch_file", "batch_results")
+_LIMITS = (
+    "prices",
+    "rpm",
+    "tpm",
+    "max_cost",
+    "cached",
+    "batch",
+    "batch_wait",
+    "batch_file",
+    "batch_results",
+)
 
 _JUDGE = click.option(
     "--judge",

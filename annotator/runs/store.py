@@ -321,9 +321,7 @@ def _difference(before: Any, after: Any) -> str:
 
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
-    return LineLog(
-        folder / _ANNOTATIONS, busy=busy, durable=False, private=True, advice=_MENDED
-    )
+    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, private=True, advice=_MENDED)
 
 
 def _set_failures_aside(folder: Path, log: LineLog) -> None:

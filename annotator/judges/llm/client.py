@@ -1,20 +1,21 @@
 """openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import httpx2
-from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
+from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.reply import LONGEST_RESPONSE
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
 from annotator.text import one_line, without_url_secrets
 
-LONGEST_RESPONSE = 16 << 20  # bytes
 _PACKINGS = ("identity", "gzip", "deflate")
 _FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
 
@@ -162,6 +163,21 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
     )
     client.secrets = Secrets.of(options, key)
     return client
+
+
+def describe_redirect(error: APIStatusError) -> str:
+    """Return what to do about an error that sends a call elsewhere; "" of any other."""
+    status = error.status_code
+    if status not in (301, 302, 303, 307, 308):
+        return ""
+    place = re.match(
+        r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
+    )
+    where = f" to {one_line(place[1], 200)}" if place else ""
+    return (
+        f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
+        " follow: give the address that answers as --base-url"
+    )
 
 
 @contextmanager
