@@ -29,6 +29,7 @@ from annotator.runs.pilot import NoRun, run_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Traces, TraceSource, load_traces
+from annotator.traces.redaction import redaction_sha256
 
 T = TypeVar("T")
 
@@ -152,6 +153,7 @@ async def aannotate(
         concurrency=plan.concurrency,
         command=command,
         standards=plan.standards,
+        redaction=redaction_sha256() if plan.traces.redacted else None,
     )
     callbacks = _Callbacks(on_start, on_progress, on_notice or _ignore)
     kept = [] if _kept is None else _kept

@@ -70,6 +70,11 @@ _FAILURES = 10  # listed for each rubric
     "  [default: as the rubric says]",
 )
 @click.option(
+    "--redact",
+    is_flag=True,
+    help="Cover e-mail addresses, keys and tokens in the traces, before anything reads them.",
+)
+@click.option(
     "--rejected",
     type=click.Choice(["undecided", "none"]),
     default="undecided",
@@ -109,6 +114,7 @@ def command(
     format_: str,
     failed_only: bool | None,
     concurrency: int,
+    redact: bool,
     rejected: api.IfRejected,
     least_read: float,
     dry_run: bool,
@@ -139,14 +145,15 @@ def command(
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
-    asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
+    loaded = load_traces(*traces, format=format_, redact=redact)
+    asked: dict[str, Any] = {"limit": limit, "only": only}
     if dry_run:
         asked |= {"resume": out if resume else None, "on_notice": _notice}
         if pilot:
             asked |= {"seed": pilot_seed, "concurrency": concurrency}
-            expected = api.pilot(traces, rubrics, built, pilot, **asked)
+            expected = api.pilot(loaded, rubrics, built, pilot, **asked)
         else:
-            expected = api.forecast(traces, rubrics, built, **asked)
+            expected = api.forecast(loaded, rubrics, built, **asked)
         _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
@@ -165,7 +172,7 @@ def command(
                 progress.start()
 
             run = api.annotate(
-                traces,
+                loaded,
                 rubrics,
                 built,
                 **asked,

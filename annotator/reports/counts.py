@@ -42,11 +42,12 @@ class TraceCounts:
 
     ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
     codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
-    ``findings``: those that stand in the traces, ``unproven``: those that do not. ``halves``: labelled traces with a code beside that half of the votes have. ``truncated``:
-    traces that were judged or left undecided and of which a part was not read; ``least_read``: the
-    smallest share of one of them that was, as far as it is known. ``reasons``: why traces are
-    undecided, as :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares
-    are of; groups of codes by their name in a tuple.
+    ``findings``: those that stand in the traces; ``unproven``: those that do not. ``halves``:
+    labelled traces with a code beside that half of the votes have. ``truncated``: traces that were
+    judged or left undecided and of which a part was not read; ``least_read``: the smallest share of
+    one of them that was, as far as it is known. ``reasons``: why traces are undecided, as
+    :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares are of; groups
+    of codes by their name in a tuple.
     """
 
     rubric: Scheme

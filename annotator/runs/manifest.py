@@ -63,8 +63,9 @@ class Manifest(BaseModel):
 
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
-    ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before there were any
-    counted everything.
+    ``redaction``: the hash of what was taken out of the traces, that annotations are of; None:
+    nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
+    there were any counted everything.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -79,6 +80,7 @@ class Manifest(BaseModel):
     format: str = "auto"
     format_plugin: str | None = None
     only: str | None = None
+    redaction: str | None = None
     rejected: str = "none"
     least_read: float = 0.0
     limit: int | None = None
@@ -99,6 +101,7 @@ class Manifest(BaseModel):
     def judge_sha256(self) -> str:
         """The hash of what makes a judge: its model and settings, and the prompt."""
         makes = [self.judge.model_dump(), self.prompt_sha256]
+        makes += [self.redaction] if self.redaction else []
         return hashlib.sha256(json.dumps(makes, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -161,6 +164,7 @@ def new_manifest(
     concurrency: int,
     command: str,
     standards: Standards = DEFAULT_STANDARDS,
+    redaction: str | None = None,
 ) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets.
 
@@ -183,6 +187,7 @@ def new_manifest(
             "format": format,
             **({"format_plugin": origin} if origin else {}),
             "only": only,
+            **({"redaction": redaction} if redaction else {}),
             **asdict(standards),
             "limit": limit,
             "concurrency": concurrency,

@@ -23,7 +23,7 @@ _MENDED = "what is judged is kept, go on with --resume when this is mended"
 # What a resumed run must have in common with the run that it resumes.
 _SAME = (
     *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
-    *("rejected", "least_read"),
+    *("rejected", "least_read", "redaction"),
 )
 
 

@@ -129,8 +129,8 @@ class Model:
         if self.mode == "auto" and learned.get("mode") in MODES:
             self.mode = learned["mode"]
         if isinstance(counts := learned.get("answered_by"), Mapping):
-            known = {name: n for name, n in counts.items() if isinstance(n, int)}
-            self.answered_by.update(known)
+            earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
+            self.answered_by.update(earlier)
 
     def _note_name(self, name: str) -> None:
         """Count an answer of the model that has this name at the server."""
