@@ -34,13 +34,13 @@ _PATTERNS = (
     (
         "secret",
         r"(?i)(?:(?:api|access|auth|private|client)[_-]?(?:key|token)|secret|passw(?:or)?d"
-        r"|(?:key|token)(?=\W{0,12}[\w.~+/=-]{0,500}\d))\\?[\"']?\s{0,3}(?:=|:|=>)\s{0,3}\\?[\"']"
+        r"|(?:key|token)(?=\W{0,12}[\w.~+/=-]{0,80}(?:\d|[\w~+/=-]{16})))\\?[\"']?\s{0,3}(?:=|:|=>)\s{0,3}\\?[\"']"
         r"([^\s\"'\\]{8,500})\\?[\"'](?!\s{0,3}[:=])",
     ),
     ("secret", r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)=([^\s\"'\\;&|]{8,500})"),
     (
         "email",
-        r"(?:(?<![\w\\])|(?<=\\[nrt]))\w[\w.+-]{0,100}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])",
+        r"(?:(?<![\w\\])|(?<=\\[nrt]))\w[\w.+-]{0,100}(?<!-)@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])",
     ),
 )
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)

@@ -28,6 +28,7 @@ _STATE = "state.json"
 _MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
 _MOST_BYTES = 190_000_000
 _ATTEMPTS = 3  # how often a question is asked whose answer does not come
+_GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _WAITS = ("validating", "in_progress", "finalizing", "cancelling")
@@ -181,7 +182,8 @@ class BatchOutbox:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         times, words = self._missed.get(key, (0, ""))
         if times >= _ATTEMPTS:
-            raise CallFailed(f"{words} (the last of {times} batches)")
+            last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
+            raise CallFailed(words + last)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             line = request_line(key, body, batch_url(self._options))
@@ -342,7 +344,7 @@ class BatchOutbox:
                 continue
             words = errors.get(key, f"no answer in the batch ({status})")
             times = self._missed.get(key, (0, ""))[0] + 1
-            self._missed[key] = (_ATTEMPTS if key in intake.contradicted else times, words)
+            self._missed[key] = (_GIVEN_UP if key in intake.contradicted else times, words)
         job.done = True
         self._save()
 
