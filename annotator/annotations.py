@@ -14,6 +14,8 @@ Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
 STATUSES: tuple[Status, ...] = ("labelled", "none", "undecided", "skipped", "failed")
 ALL_REJECTED = "all findings were rejected"
 """The reason of a trace that is undecided because no finding of the judge's stands."""
+SURPLUS = "the rubric allows one code"
+"""Begins the reason of a finding that stands in the trace and is not counted."""
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
 

@@ -47,10 +47,12 @@ def _explain(place: Path | str, error: OSError, advice: str = "") -> AnnotatorEr
     return AnnotatorError(f"cannot write {one_line(str(place))}: {'; '.join(parts)}")
 
 
-def write_file(path: Path, content: str | bytes, *, exclusive: bool = False) -> None:
+def write_file(
+    path: Path, content: str | bytes, *, exclusive: bool = False, private: bool = False
+) -> None:
     """Write a whole file. Raises :class:`AnnotatorError` as :class:`NewFile`."""
     data = storable(content).encode() if isinstance(content, str) else content
-    with NewFile(path, exclusive=exclusive) as out:
+    with NewFile(path, exclusive=exclusive, private=private) as out:
         out.write(data)
 
 
@@ -62,7 +64,7 @@ class NewFile:
     An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves
     (``.NAME.part``) is written over when the file is written again; who writes the same file at the
     same time waits, or is told ``busy``. ``exclusive``: a file that is there already is not
-    replaced.
+    replaced. ``private``: a file that was not there is readable by its owner only.
 
     Raises:
         AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
@@ -70,7 +72,13 @@ class NewFile:
     """
 
     def __init__(
-        self, path: Path, *, exclusive: bool = False, busy: str = "", advice: str = ""
+        self,
+        path: Path,
+        *,
+        exclusive: bool = False,
+        private: bool = False,
+        busy: str = "",
+        advice: str = "",
     ) -> None:
         self._path = path
         self._exclusive = exclusive
@@ -94,6 +102,8 @@ class NewFile:
                 os.ftruncate(lock.fileno(), 0)
                 if before:
                     _make_like(self._target, lock.fileno())
+                elif private:
+                    os.fchmod(lock.fileno(), 0o600)
                 # Whoever writes may close it; the lock stays.
                 self._out = os.fdopen(os.dup(lock.fileno()), "wb")
             except BaseException:
@@ -199,16 +209,24 @@ class LineLog:
     ``durable``: what returned is on the disk, and a log that another program has changed meanwhile
     is refused; else lines are on the disk after :meth:`sync`, and only a crash of the machine, not
     one of the process, loses those since. ``busy``: what is said where another process has the log;
-    without it, this one waits for its turn. ``size``: of the log, in bytes.
+    without it, this one waits for its turn. ``private``: as of :class:`NewFile`.
+    ``size``: of the log, in bytes.
 
     Raises:
         AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
     """
 
     def __init__(
-        self, file: Path, *, busy: str = "", durable: bool = True, advice: str = ""
+        self,
+        file: Path,
+        *,
+        busy: str = "",
+        durable: bool = True,
+        private: bool = False,
+        advice: str = "",
     ) -> None:
         self.file = file
+        self._mode = 0o600 if private else 0o666
         self._advice = advice
         self._durable = durable
         self._target = _resolve(file)
@@ -336,7 +354,7 @@ class LineLog:
     def _open(self) -> None:
         new = not self._target.exists()
         self._fd = -1
-        self._fd = os.open(self._target, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        self._fd = os.open(self._target, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
         if new:
             _sync_folder(self._target.parent)
         self.size = os.fstat(self._fd).st_size

@@ -1,14 +1,24 @@
 """Text from strangers: made safe to store, and safe to show."""
 
 import difflib
+import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # C0 and C1 controls but tab and newline, and the marks that reorder text on screen.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+# What may be a URL, also one that can be none: with a scheme, or with a password before its host.
+_URL = re.compile(
+    r"([a-z][a-z0-9+.-]*:/+)([^\s'\"]*)|()([^\s'\"@:/]+:[^\s'\"]*@[^\s'\"]*)", re.IGNORECASE
+)
+_SECRET_NAME = re.compile(
+    r"(api|access|auth|private|secret).?(key|token)|passw|authorization|secret|credential",
+    re.IGNORECASE,
 )
 
 
@@ -26,8 +36,32 @@ def decode(data: bytes) -> str:
 
 
 def without_url_secrets(text: str) -> str:
-    """Return ``text`` without the user, password and query of the URLs in it."""
-    return re.sub(r"(?i)(https?://)(?:[^/\s]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?", r"\1\2", text)
+    """Return ``text`` without the user, password and query of the URLs in it, also of those that
+    can be none: a password may hold any mark.
+    """
+    return _URL.sub(_hide_secrets, text) if "://" in text or "@" in text else text
+
+
+def _hide_secrets(url: re.Match[str]) -> str:
+    scheme, rest = url[1] or "", url[2] or url[4] or ""
+    secret, _, place = rest.rpartition("@")
+    if re.search("[?#]", secret):  # a mark of the password, or a query with an @ in it
+        return f"{scheme}..."
+    return scheme + re.split("[?#]", place, maxsplit=1)[0]
+
+
+def hide_values(value: Any) -> Any:
+    """Return a JSON value with the hash of each text in the place of it whose name says that it is
+    a secret.
+    """
+    if isinstance(value, Mapping):
+        return {
+            name: "sha256=" + hashlib.sha256(part.encode(errors="replace")).hexdigest()[:16]
+            if isinstance(part, str) and _SECRET_NAME.search(str(name))
+            else hide_values(part)
+            for name, part in value.items()
+        }
+    return [hide_values(part) for part in value] if isinstance(value, list) else value
 
 
 def one_line(text: str, limit: int = 300) -> str:

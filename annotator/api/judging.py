@@ -32,6 +32,7 @@ from annotator.runs.run import Run, open_run
 from annotator.runs.shards import merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
 from annotator.traces import Shard, Traces, TraceSource, load_traces
+from annotator.traces.redaction import redaction_sha256
 
 T = TypeVar("T")
 
@@ -172,6 +173,7 @@ async def aannotate(
         command=command,
         standards=plan.standards,
         shard=shard,
+        redaction=redaction_sha256() if plan.traces.redacted else None,
     )
     engine = engine or ("processes" if (workers or 1) > 1 else None)
     if engine:

@@ -250,7 +250,7 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
         calibrations=tuple(calibrations),
     )
     text = json.dumps(asdict(content), ensure_ascii=False, indent=1, allow_nan=False)
-    write_file(file, f"{text}\n")
+    write_file(file, f"{text}\n", private=True)
     return text
 
 

@@ -86,7 +86,7 @@ def _html(asked: Asked, path: Path) -> None:
     from annotator.files import NewFile
     from annotator.web.file import COMFORTABLE, write_report
 
-    with NewFile(path) as file, TextIOWrapper(file, "utf-8", newline="") as out:
+    with NewFile(path, private=True) as file, TextIOWrapper(file, "utf-8", newline="") as out:
         total = write_report(out, asked.shown())
     if total > COMFORTABLE:
         click.echo(

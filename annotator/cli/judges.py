@@ -1,6 +1,8 @@
 """Which judge a run has: the options of models, the judge file, and what is made of them."""
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -12,8 +14,15 @@ from annotator.annotations import Require
 from annotator.cli.choices import PluginChoice
 from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
-from annotator.judges.build import BuiltJudge, build_judge, model_settings, read_settings
+from annotator.judges.build import (
+    BATCH_WAIT,
+    BuiltJudge,
+    build_judge,
+    model_settings,
+    read_settings,
+)
 from annotator.prompts import Considered
+from annotator.text import hide_values, without_url_secrets
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -38,7 +47,9 @@ def _headers(
     for value in values:
         name, equals, variable = value.partition("=")
         if not (name and equals and variable):
-            raise click.BadParameter(f"{value.split('=')[0]!r}: expected NAME=ENVVAR")
+            raise click.BadParameter(  # not shown: it may be the header itself
+                "expected NAME=ENVVAR, the name of an environment variable that holds the value"
+            )
         headers[name] = variable
     return headers or None
 
@@ -241,6 +252,13 @@ _SESSION = (
         "--batch", is_flag=True, help="Ask by the Batch API: slower, and cheaper where offered."
     ),
     click.option(
+        "--batch-wait",
+        type=click.FloatRange(0, min_open=True),
+        default=BATCH_WAIT,
+        metavar="HOURS",
+        help="Stop when the batches of --batch have not ended by then; --resume takes them up.",
+    ),
+    click.option(
         "--batch-file", type=_FILE, metavar="OUT", help="Only write the requests, as batch JSONL."
     ),
     click.option(
@@ -254,7 +272,17 @@ _SESSION = (
 
 
 # Those among them that bound a run; the others are settings of the judge.
-_LIMITS = ("prices", "rpm", "tpm", "max_cost", "cached", "batch", "batch_file", "batch_results")
+_LIMITS = (
+    "prices",
+    "rpm",
+    "tpm",
+    "max_cost",
+    "cached",
+    "batch",
+    "batch_wait",
+    "batch_file",
+    "batch_results",
+)
 
 _JUDGE = click.option(
     "--judge",
@@ -308,6 +336,36 @@ def choose_judge(
         return build_judge(settings, concurrency=concurrency, offline=dry_run)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
+
+
+def describe_command(context: click.Context) -> str:
+    """Return the command that is run, made of what its options were read as, for its record: what
+    stands on the command line may hold what belongs there nowhere.
+    """
+    words = ["annotate", context.command.name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if not isinstance(parameter, click.Option):
+            words += map(str, value)
+        elif isinstance(value, bool):
+            words += (parameter.opts if value else parameter.secondary_opts)[:1]
+        else:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [word for text in _spell(name, values) for word in (parameter.opts[0], text)]
+    return shlex.join(map(without_url_secrets, words))
+
+
+def _spell(name: str, values: tuple[Any, ...]) -> list[str]:
+    if name == "api_key_env":  # what names nothing may be the key
+        return [value if value in os.environ else "NAME" for value in values]
+    if name == "headers":
+        return [f"{header}={variable}" for header, variable in values[0].items()]
+    if name == "extra_body":
+        return [json.dumps(hide_values(value)) for value in values]
+    return list(map(str, values))
 
 
 def _without_model(

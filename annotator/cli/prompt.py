@@ -15,7 +15,7 @@ from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt
 from annotator.rubrics import load_rubric
 from annotator.text import one_line, printable
-from annotator.traces import Trace, read_traces
+from annotator.traces import Trace, load_traces
 
 
 @click.command("prompt", context_settings={"show_default": True})
@@ -36,6 +36,7 @@ from annotator.traces import Trace, read_traces
     help="As in annotate run.",
 )
 @click.option("--rubric-last", is_flag=True, help="As in annotate run.")
+@click.option("--redact", is_flag=True, help="As in annotate run.")
 @reader_option("Of TRACES.")
 def command(
     traces: tuple[str, ...],
@@ -48,6 +49,7 @@ def command(
     facts: bool,
     considered: Considered,
     rubric_last: bool,
+    redact: bool,
     format_: str,
 ) -> None:
     """Print what a model is sent about a trace of TRACES: both messages, and the tokens of their
@@ -56,7 +58,7 @@ def command(
     The form of the answer (a JSON schema) goes beside the messages; --mode json writes it into
     them, which is not shown.
     """
-    trace = _find_trace(traces, trace_id, format_)
+    trace = _find_trace(traces, trace_id, format_, redact)
     reader = Reader(
         Options(
             model,
@@ -78,9 +80,9 @@ def command(
     say(printable(text) if sys.stdout.isatty() else text)
 
 
-def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str) -> Trace:
+def _find_trace(traces: tuple[str, ...], trace_id: str | None, format_: str, redact: bool) -> Trace:
     reasons = []
-    for trace in read_traces(traces, format_):
+    for trace in load_traces(*traces, format=format_, redact=redact).find():
         if not isinstance(trace, Trace):
             reasons.append(f"{trace.path}: {trace.reason}")
         elif trace_id in (None, trace.id):

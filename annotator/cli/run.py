@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ import click
 from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
-from annotator.cli.judges import choose_judge, judge_options
+from annotator.cli.judges import choose_judge, describe_command, judge_options
 from annotator.cli.output import Number, say
 from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
@@ -70,6 +69,11 @@ _FAILURES = 10  # listed for each rubric
     default=None,
     help="Skip passed runs whatever the rubric says, or judge passed and failed ones alike."
     "  [default: as the rubric says]",
+)
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Cover e-mail addresses, keys and tokens in the traces, before anything reads them.",
 )
 @click.option(
     "--rejected",
@@ -133,6 +137,7 @@ def command(
     format_: str,
     failed_only: bool | None,
     concurrency: int,
+    redact: bool,
     rejected: api.IfRejected,
     least_read: float,
     share: str | None,
@@ -172,14 +177,15 @@ def command(
     if shard:
         _divide_limits(options, shard.of, notice)
     built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
-    asked: dict[str, Any] = {"format": format_, "limit": limit, "only": only}
+    loaded = load_traces(*traces, format=format_, redact=redact)
+    asked: dict[str, Any] = {"limit": limit, "only": only}
     if dry_run:
         asked |= {"resume": out if resume else None, "on_notice": _notice}
         if pilot:
             asked |= {"seed": pilot_seed, "concurrency": concurrency}
-            expected = api.pilot(traces, rubrics, built, pilot, **asked)
+            expected = api.pilot(loaded, rubrics, built, pilot, **asked)
         else:
-            expected = api.forecast(traces, rubrics, built, **asked)
+            expected = api.forecast(loaded, rubrics, built, **asked)
         _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
@@ -200,7 +206,7 @@ def command(
                 progress.start()
 
             run = api.annotate(
-                traces,
+                loaded,
                 rubrics,
                 built,
                 **asked,
@@ -213,7 +219,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
-                command=shlex.join(["annotate", *sys.argv[1:]]),
+                command=describe_command(click.get_current_context()),
                 on_start=start,
                 on_progress=progress.show,
                 on_notice=lambda text: None if quiet else progress.say(text),

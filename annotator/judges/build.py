@@ -1,5 +1,6 @@
 """Judges from what users name them by: the one place where they are put together."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # a client is imported only where a model is asked
 
 Settings = Mapping[str, Any]
 MOST_SAMPLES = 99
+BATCH_WAIT = 26.0  # hours: batches are promised to end within a day
 
 
 class RunSoFar(Protocol):
@@ -52,8 +54,8 @@ class ModelSettings:
     needs (``majority``, ``unanimous``, ``any``). ``rpm``, ``tpm``: most calls and tokens a
     minute; ``prices``: files that win over the listed prices; ``max_cost``: in dollars, for the
     whole run. ``cached``: answers that are known are used, and new ones kept. ``batch``: ask by the
-    Batch API; ``batch_file``, ``batch_results``: only write the requests, only read the answers.
-    ``source``: where the settings stand, for messages.
+    Batch API, and wait for ``batch_wait`` hours at most; ``batch_file``, ``batch_results``: only
+    write the requests, only read the answers. ``source``: where the settings stand, for messages.
 
     Raises:
         SettingsError: settings that do not go together.
@@ -69,6 +71,7 @@ class ModelSettings:
     max_cost: float | None = None
     cached: bool = True
     batch: bool = False
+    batch_wait: float = BATCH_WAIT
     batch_file: Path | None = None
     batch_results: tuple[Path, ...] = ()
     source: str = ""
@@ -88,6 +91,10 @@ class ModelSettings:
             raise SettingsError(
                 f"--require {self.require} is about votes, and there is one: give --samples, or"
                 " several --model"
+            )
+        if not self.batch_wait > 0:
+            raise AnnotatorError(
+                f"{self.source}batch_wait: expected hours above 0, found {self.batch_wait!r}"
             )
         if self.batch and self.by_file:
             raise SettingsError(
@@ -182,27 +189,33 @@ class BuiltJudge:
         from annotator.judges.llm.batch import BatchOutbox
 
         budget = self.session.budget if self.session else None
+        hours = self.settings.batch_wait if self.settings else BATCH_WAIT
         self.settle = []
         for n, member in enumerate(self.members, 1):
             folder = run.folder / "batch" / str(n)
             outbox = BatchOutbox(
-                folder, run.id, member.options, cache, member.price, budget, notice
+                folder, run.id, member.options, cache, member.price, budget, notice, hours
             )
             member.outbox = outbox
             self.settle.append(outbox.settle)
 
     def _exchange_files(self, cache: "AnswerCache", notice: Callable[[str], None]) -> None:
-        from annotator.judges.llm.batch import FileOutbox, ingest
+        from annotator.judges.llm.batch import FileOutbox
+        from annotator.judges.llm.results import Intake
+        from annotator.judges.llm.secrets import Secrets
 
         assert self.settings  # noqa: S101 - only then is it called
         [member] = self.members
-        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, member.options)
+        options = member.options
+        outbox = member.outbox = self.outbox = FileOutbox(self.settings.batch_file, options)
+        secrets = Secrets.of(options, os.environ.get(options.api_key_env, ""))
+        intake = Intake(cache, options, member.price, secrets)
         for file in self.settings.batch_results:
-            errors = ingest(file, cache, member.options, member.price).errors
-            outbox.errors |= errors
-            if errors:
-                first = next(iter(errors.values()))
-                notice(f"{file}: {len(errors)} requests have no answer; the first: {first}")
+            before = len(intake.errors)
+            intake.take(file)
+            if new := list(intake.errors.values())[before:]:
+                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0]}")
+        outbox.errors = intake.errors
 
     def keep_answers(self, folder: Path) -> None:
         """Keep what another process was answered, in a folder of its own."""
@@ -227,6 +240,8 @@ class BuiltJudge:
                 notice(f"{cache.problem}; answers since then are not kept")
             cache.close()
         for member in self.members:
+            if member.other_names:
+                notice(member.other_names)
             if member.outbox:
                 member.outbox.close()
 

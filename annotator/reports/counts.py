@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from annotator.annotations import ALL_REJECTED, Annotation
+from annotator.annotations import ALL_REJECTED, SURPLUS, Annotation
 from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
@@ -42,11 +42,12 @@ class TraceCounts:
 
     ``labels``: what counts once for a trace (its primary code, or each of many), ``anywhere``: the
     codes wherever they stand. ``emptied``: traces counted as none whose findings were all rejected.
-    ``halves``: labelled traces with a code beside that half of the votes have. ``truncated``:
-    traces that were judged or left undecided and of which a part was not read; ``least_read``: the
-    smallest share of one of them that was, as far as it is known. ``reasons``: why traces are
-    undecided, as :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares
-    are of; groups of codes by their name in a tuple.
+    ``findings``: those that stand in the traces; ``unproven``: those that do not. ``halves``:
+    labelled traces with a code beside that half of the votes have. ``truncated``: traces that were
+    judged or left undecided and of which a part was not read; ``least_read``: the smallest share of
+    one of them that was, as far as it is known. ``reasons``: why traces are undecided, as
+    :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares are of; groups
+    of codes by their name in a tuple.
     """
 
     rubric: Scheme
@@ -56,7 +57,9 @@ class TraceCounts:
     labels: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
     anywhere: Counter[str] = field(default_factory=Counter)
+    findings: int = 0
     rejected: int = 0
+    unproven: int = 0
     rejected_traces: int = 0
     emptied: int = 0
     outcome_unknown: int = 0
@@ -94,7 +97,10 @@ class TraceCounts:
         cluster = cluster_of(annotation.attributes, self.cluster_by)
         self.votes.add(annotation, cluster)
         self.anywhere.update(set(annotation.codes))
+        self.findings += len(annotation.findings)
         self.rejected += len(annotation.rejected)
+        surplus = sum(claim.reason.startswith(SURPLUS) for claim in annotation.rejected)
+        self.unproven += len(annotation.rejected) - surplus
         self.rejected_traces += bool(annotation.rejected)
         self.emptied += bool(annotation.rejected) and annotation.status == "none"
         if annotation.status in JUDGED:

@@ -104,6 +104,13 @@ def _describe_traces(counts: TraceCounts) -> Iterator[str]:
     scheme = counts.rubric
     if scheme.choice == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
+    if counts.unproven > counts.findings:
+        made = counts.unproven + counts.findings
+        yield (
+            f"Most findings were rejected, {counts.unproven} of {made}, because their evidence does"
+            " not stand in the traces: what is left says little of what the judge found, and other"
+            " judges or a larger model may quote better."
+        )
     if counts.emptied:
         yield (
             f"{counts.emptied} of the traces counted as none had findings, all rejected because"

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from annotator.annotations import ALL_REJECTED, Annotation, Finding, Rejected, Status, Verdict
+from annotator.annotations import (
+    ALL_REJECTED,
+    SURPLUS,
+    Annotation,
+    Finding,
+    Rejected,
+    Status,
+    Verdict,
+)
 from annotator.evidence import check
 from annotator.judges.base import PaidJudge
 from annotator.rubrics import Rubric
@@ -101,7 +109,7 @@ def _blank(trace: Trace | Unreadable, rubric: Rubric, judge: str) -> Annotation:
 
 
 def _reject_surplus(finding: Finding, primary: str) -> Rejected:
-    reason = f"the rubric allows one code, and {primary} is it"
+    reason = f"{SURPLUS}, and {primary} is it"
     return Rejected(finding.code, reason, tuple(quote.quote for quote in finding.evidence))
 
 

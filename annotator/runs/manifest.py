@@ -63,9 +63,10 @@ class Manifest(BaseModel):
 
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
-    ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before there were any
-    counted everything. ``shard``: the share of the traces that it judges, as ``3-of-16``;
-    ``shards``: the ids of the runs that it was put together of.
+    ``redaction``: the hash of what was taken out of the traces, that annotations are of; None:
+    nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
+    there were any counted everything. ``shard``: the share of the traces that it judges, as
+    ``3-of-16``; ``shards``: the ids of the runs that it was put together of.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -80,6 +81,7 @@ class Manifest(BaseModel):
     format: str = "auto"
     format_plugin: str | None = None
     only: str | None = None
+    redaction: str | None = None
     rejected: str = "none"
     least_read: float = 0.0
     limit: int | None = None
@@ -102,6 +104,7 @@ class Manifest(BaseModel):
     def judge_sha256(self) -> str:
         """The hash of what makes a judge: its model and settings, and the prompt."""
         makes = [self.judge.model_dump(), self.prompt_sha256]
+        makes += [self.redaction] if self.redaction else []
         return hashlib.sha256(json.dumps(makes, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -167,6 +170,7 @@ def new_manifest(
     command: str,
     standards: Standards = DEFAULT_STANDARDS,
     shard: Shard | None = None,
+    redaction: str | None = None,
 ) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets.
 
@@ -189,6 +193,7 @@ def new_manifest(
             "format": format,
             **({"format_plugin": origin} if origin else {}),
             "only": only,
+            **({"redaction": redaction} if redaction else {}),
             **asdict(standards),
             "limit": limit,
             **({"shard": str(shard)} if shard else {}),

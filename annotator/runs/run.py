@@ -109,9 +109,9 @@ class Run:
             if any(folder.iterdir()):
                 raise AnnotatorError(f"{folder} is not empty; name another folder")
         lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
-        write_file(folder / "annotations.jsonl", lines, exclusive=True)
+        write_file(folder / "annotations.jsonl", lines, exclusive=True, private=True)
         manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        write_file(folder / "run.json", f"{manifest}\n")
+        write_file(folder / "run.json", f"{manifest}\n", private=True)
         return open_run(folder)
 
     def _read(self) -> Iterator[Annotation]:

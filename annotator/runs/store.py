@@ -24,7 +24,7 @@ _MENDED = "what is judged is kept, go on with --resume when this is mended"
 # What a resumed run must have in common with the run that it resumes.
 _SAME = (
     *("rubrics", "prompt_sha256", "judge", "sources", "format", "format_plugin", "only"),
-    *("rejected", "least_read"),
+    *("rejected", "least_read", "redaction"),
 )
 
 
@@ -198,7 +198,7 @@ class RunDirectory:
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
         self.manifest = self.manifest.changed({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        with NewFile(self.folder / "run.json", advice=_MENDED) as out:
+        with NewFile(self.folder / "run.json", private=True, advice=_MENDED) as out:
             out.write(f"{text}\n".encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
@@ -335,7 +335,7 @@ def _difference(before: Any, after: Any) -> str:
 
 def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
-    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, advice=_MENDED)
+    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, private=True, advice=_MENDED)
 
 
 def _collect_parts(folder: Path, log: LineLog) -> Usage:
@@ -370,7 +370,7 @@ def _set_failures_aside(folder: Path, log: LineLog) -> None:
     aside = folder / _ASIDE
     waiting = dict.fromkeys(_lines(aside)) if aside.exists() else {}
     if len(waiting | failed) > len(waiting):
-        with NewFile(aside, advice=_MENDED) as out:
+        with NewFile(aside, private=True, advice=_MENDED) as out:
             out.writelines(waiting | failed)
     log.rewrite(_lines(log.file, failed=False))
 

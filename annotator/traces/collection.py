@@ -21,16 +21,22 @@ TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
 
 class Traces:
     """Traces of some sources, in their order: iterated any number of times, one in memory at a
-    time. What cannot be read is left out of the iteration and stands in :attr:`problems`. With a
+    time. What cannot be read is left out of the iteration and stands in :attr:`problems`.
+    ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
     ``shard`` only those of that share are read.
     """
 
     def __init__(
-        self, sources: Sequence[str | Trace], format: str = "auto", shard: Shard | None = None
+        self,
+        sources: Sequence[str | Trace],
+        format: str = "auto",
+        shard: Shard | None = None,
+        redacted: bool = False,
     ) -> None:
         self.sources = tuple(sources)
         self.format = format
         self.shard = shard
+        self.redacted = redacted
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -38,6 +44,14 @@ class Traces:
         return tuple(source for source in self.sources if isinstance(source, str))
 
     def find(self) -> Iterator[TraceOrProblem]:
+        """Yield as :meth:`_find` does, redacted where that is asked for."""
+        if not self.redacted:
+            return self._find()
+        from annotator.traces.redaction import redact
+
+        return (redact(item) if isinstance(item, Trace) else item for item in self._find())
+
+    def _find(self) -> Iterator[TraceOrProblem]:
         """Yield every trace, what is unreadable, and what is no trace. A second trace with an id
         already seen is :class:`Unreadable`.
 
@@ -123,28 +137,33 @@ class Traces:
         return count, problems
 
 
-def load_traces(*sources: TraceSource, format: str = "auto", shard: Shard | None = None) -> Traces:
+def load_traces(
+    *sources: TraceSource, format: str = "auto", shard: Shard | None = None, redact: bool = False
+) -> Traces:
     """Return the traces of some sources: paths (``str`` or ``os.PathLike``), traces, or iterables
     of them; nothing is read yet. A bare string is one source. ``shard``: only those of one share.
+    ``redact``: e-mail addresses, keys and tokens are covered in all texts, by as many characters.
 
     Raises:
         AnnotatorError: a source does not exist.
         TypeError: a source is none of these.
     """
-    return Traces(tuple(_flatten(sources)), format, shard)
+    redacted = [redact]
+    return Traces(tuple(_flatten(sources, redacted)), format, shard, any(redacted))
 
 
-def _flatten(sources: Iterable[TraceSource]) -> Iterator[str | Trace]:
+def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[str | Trace]:
     for source in sources:
         if isinstance(source, Trace):
             yield source
         elif isinstance(source, Traces):
+            redacted.append(source.redacted)
             yield from source.sources
         elif isinstance(source, (str, os.PathLike)):
             exists(os.fspath(source))
             yield os.fspath(source)
         elif isinstance(source, Iterable):
-            yield from _flatten(source)
+            yield from _flatten(source, redacted)
         else:
             kind = type(source).__name__
             raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")

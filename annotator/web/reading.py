@@ -10,6 +10,7 @@ from annotator.runs.run import Run
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
+from annotator.traces.redaction import redact
 from annotator.web.index import Index
 from annotator.web.payload import (
     annotation_value,
@@ -51,6 +52,8 @@ class Reading:
         for run in shown.runs:
             sources = tuple(shown.traces) or run.manifest.sources
             wanted[sources, run.manifest.format] = None
+        # A run side by side with another shows nothing that was kept from its own judge.
+        self._redacted = any(run.manifest.redaction for run in shown.runs)
         self._libraries = [Library(sources, format) for sources, format in wanted]
         self._sources = [source for sources, _ in wanted for source in sources]
         self.index = Index(shown.runs, shown.labels)
@@ -69,7 +72,8 @@ class Reading:
                 problems.append(str(error))
                 continue
             if trace is not None:
-                return trace
+                redacted = self._redacted and isinstance(trace, Trace)
+                return redact(trace) if redacted else trace  # type: ignore[arg-type]
         if problems:
             reason = f"{problems[0]}; say with --traces where the traces are now"
             return Unreadable(trace_id, "", reason)

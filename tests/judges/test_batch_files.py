@@ -9,7 +9,8 @@ import pytest
 
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile
-from annotator.judges.llm.batch import read_results
+from annotator.judges.llm.results import read_results
+from annotator.judges.llm.secrets import Secrets
 from tests.conftest import TALK, annotations
 from tests.judges.test_batch import Cli, Runs, args, as_billed, found, manifest, mixed
 from tests.judges.test_llm import RIGHT
@@ -280,4 +281,4 @@ def test_a_status_that_is_no_number_is_told_with_its_line(tmp_path: Path) -> Non
     file = tmp_path / "results.jsonl"
     file.write_text('{"custom_id": "k", "response": {"status_code": 1e400}}\n')
     with pytest.raises(AnnotatorError, match="line 1: expected a line of batch results"):
-        list(read_results(file))
+        list(read_results(file, Secrets(())))

@@ -142,31 +142,31 @@ class Bill:
 READY = scripted(NOTHING)
 
 
-# What a server says it used -> dollars at 2 and 8 USD a million, and what of it was cache.
+# What a server says it used -> dollars at 0.5 and 8 USD a million, and what of it was cache.
 USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
     "cache writes at OpenRouter's place": (
         "generic",
-        {"prompt_tokens_details": {"cached_tokens": 300, "cache_write_tokens": 200}},
-        *(0.0036, (300, 200)),
+        {"prompt_tokens_details": {"cached_tokens": 1_200, "cache_write_tokens": 800}},
+        *(0.0036, (1_200, 800)),
     ),
     "cache writes in Anthropic's words": (
         "anthropic",
-        {"cache_read_input_tokens": 300, "cache_creation_input_tokens": 200},
-        *(0.0037, (300, 200)),
+        {"cache_read_input_tokens": 1_200, "cache_creation_input_tokens": 800},
+        *(0.0037, (1_200, 800)),
     ),
     "more cache than was read": (
         "anthropic",
-        {"cache_read_input_tokens": 900, "cache_creation_input_tokens": 900},
-        *(0.00365, (900, 100)),
+        {"cache_read_input_tokens": 3_600, "cache_creation_input_tokens": 3_600},
+        *(0.00365, (3_600, 400)),
     ),
     "Anthropic's own counts": (
         "anthropic",
         {
-            **{"prompt_tokens": ..., "completion_tokens": ..., "input_tokens": 500},
-            **{"output_tokens": 200, "cache_read_input_tokens": 300},
-            "cache_creation_input_tokens": 200,
+            **{"prompt_tokens": ..., "completion_tokens": ..., "input_tokens": 2_000},
+            **{"output_tokens": 200, "cache_read_input_tokens": 1_200},
+            "cache_creation_input_tokens": 800,
         },
-        *(0.0037, (300, 200)),
+        *(0.0037, (1_200, 800)),
     ),
     "the true cost": ("openrouter", {"cost": 0.0125}, 0.0125, (0, 0)),
     "with a key of one's own": (
@@ -176,39 +176,39 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
     ),
     "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
     "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
-    "thoughts apart": ("gemini", {"total_tokens": 2_200}, 0.0116, (0, 0)),
-    "thoughts included": ("openai", {"total_tokens": 1_200}, 0.0036, (0, 0)),
+    "thoughts apart": ("gemini", {"total_tokens": 5_200}, 0.0116, (0, 0)),
+    "thoughts included": ("openai", {"total_tokens": 4_200}, 0.0036, (0, 0)),
 }
 
 
 class TestTheBill:
     @pytest.mark.parametrize(
-        ("cached", "dollars"), [(("--price-cached", "0.5"), 0.0027), ((), 0.0036)]
+        ("cached", "dollars"), [(("--price-cached", "0.125"), 0.0027), ((), 0.0036)]
     )
     def test_cached_and_reasoning_tokens_by_hand(
         self, annotate_cli: Cli, runs: Runs, cached: tuple[str, ...], dollars: float
     ) -> None:
-        """1,000 tokens read, 600 of them cached at 0.5; 200 written, 100 of them in thought."""
+        """4,000 tokens read, 2,400 of them cached at 0.125; 200 written, 100 of them in thought."""
         runs(1)
-        bill = Bill(scripted(RIGHT), lambda _: (1_000, 600, 200))
-        price = ("--price-in", "2", "--price-out", "8", *cached)
+        bill = Bill(scripted(RIGHT), lambda _: (4_000, 2_400, 200))
+        price = ("--price-in", "0.5", "--price-out", "8", *cached)
         with OpenAIServer(bill) as server:
             annotate_cli(*ARGS, *llm(server, *TOOLS, *price), "--out", "out")
         used = totals(Path("out"))
         assert used["cost_usd"] == pytest.approx(dollars)
         shown = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "calls")
-        assert [used[name] for name in shown] == [1_000, 600, 200, 100, 1]
+        assert [used[name] for name in shown] == [4_000, 2_400, 200, 100, 1]
 
     @pytest.mark.parametrize(("dialect", "more", "dollars", "cache"), USAGES.values(), ids=USAGES)
     def test_what_each_server_says_it_used(
         self, annotate_cli: Cli, runs: Runs, dialect: str, more: Any, dollars: float, cache: Any
     ) -> None:
-        """1,000 tokens read, 200 written."""
+        """4,000 tokens read, 200 written."""
         runs(1)
-        counts = {"prompt_tokens": 1_000, "completion_tokens": 200, **more}
+        counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
         usage = {name: count for name, count in counts.items() if count is not ...}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
-            priced = ("--price-in", "2", "--price-out", "8", "--dialect", dialect)
+            priced = ("--price-in", "0.5", "--price-out", "8", "--dialect", dialect)
             annotate_cli(*ARGS, *llm(server, *TOOLS, *priced), "--out", "out")
         used = totals(Path("out"))
         assert used["cost_usd"] == pytest.approx(dollars)
@@ -354,7 +354,7 @@ class TestTheBudget:
         self, annotate_cli: Cli, runs: Runs
     ) -> None:
         runs(9)
-        usage = {"prompt_tokens": 1_000, "completion_tokens": 9, "cost": 0.1}
+        usage = {"prompt_tokens": 4_000, "completion_tokens": 9, "cost": 0.1}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
             given = llm(server, *TOOLS, "--dialect", "openrouter", "--max-cost", "0.45")
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
@@ -369,12 +369,15 @@ class TestTheBudget:
         file = tmp_path / "judge.yaml"
         models = "{model: cheap, price_in: 0.1, price_out: 0.1}, {model: dear, price_in: 1}"
         file.write_text(f"{{price_out: 1, models: [{models}]}}")
-        bill = Bill(scripted(RIGHT), lambda one: (DEAR * (one.body["model"] == "dear") + 9, 0, 0))
+        bill = Bill(
+            scripted(RIGHT), lambda one: (DEAR if one.body["model"] == "dear" else 3_000, 0, 0)
+        )
         with OpenAIServer(bill) as server:
             more = (*TOOLS, "--context", "99999", "--judge-file", str(file), "--max-cost", "0.27")
             given = (*llm(server)[2:], *more)
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
-        assert 0.2 <= bill.dollars <= 0.27
+        dear = [read for read, _, _ in bill.usages if read == DEAR]
+        assert 0.2 <= sum(dear) / 1e6 <= 0.27
 
     def test_an_unknown_price_is_refused(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(1)
@@ -476,9 +479,9 @@ class TestTheForecast:
         """Answers of 100, 200, 300 ... tokens: the totals are those of the traces drawn."""
         runs(10)
         write_run(Path(run_name(11)), passed=True)
-        bill = Bill(scripted(RIGHT), lambda one: (1_000, 0, 100 * one.n))
+        bill = Bill(scripted(RIGHT), lambda one: (4_000, 0, 100 * one.n))
         with OpenAIServer(bill) as server:
-            priced = ("--price-in", "2", "--price-out", "8", "--failed-only")
+            priced = ("--price-in", "0.5", "--price-out", "8", "--failed-only")
             args = (*ARGS, *llm(server, *TOOLS, *priced, "--context", "99999"))
             tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
             assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
@@ -492,14 +495,14 @@ class TestTheForecast:
             assert (nothing.code, server.calls) == (2, 11)
         shown = ("traces", "of", "seed", "failed")
         assert [tried[name] for name in shown] == [4, 10, 3, 0]
-        dollars = (2 * 4_000 + 8 * 1_000) / 1e6
-        used = {"calls": 4, "input_tokens": 4_000, "output_tokens": 1_000, "cost_usd": dollars}
+        dollars = (0.5 * 16_000 + 8 * 1_000) / 1e6
+        used = {"calls": 4, "input_tokens": 16_000, "output_tokens": 1_000, "cost_usd": dollars}
         assert tried["used"] == pytest.approx(used)
         # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn.
         half = 10 * 3.182446 * 129.0994 / 2 * 0.6**0.5
         whole = {"total": 2_500, "low": 1_000, "high": 2_500 + half}
         assert tried["all"]["output_tokens"] == pytest.approx(whole)
-        assert tried["all"]["input_tokens"] == {"total": 10_000, "low": 10_000, "high": 10_000}
+        assert tried["all"]["input_tokens"] == dict.fromkeys(("total", "low", "high"), 40_000)
         assert tried["all"]["cost_usd"]["high"] == pytest.approx(0.02 + 8 * (2_500 + half) / 1e6)
         assert "no interval: n = 1" in text
         assert totals(Path("out"))["calls"] == 6

@@ -27,7 +27,7 @@ from annotator.judges.llm.windows import leave_open, merge
 from annotator.prompt_parts import measure_reading
 from annotator.prompts import Prompt, facts_sha256, prompt_sha256
 from annotator.rubrics import Rubric
-from annotator.text import one_line
+from annotator.text import hide_values, one_line
 from annotator.traces import Trace
 
 T = TypeVar("T")
@@ -40,7 +40,8 @@ _NUMBER = re.compile(r"\d+")
 class Judgement:
     """One trace being judged, and what it cost so far.
 
-    ``keys`` are those of the answers it rests on, ``bad`` of the ones that led to a failure.
+    ``keys`` are those of the answers it rests on, ``bad`` of the ones that led to a failure,
+    ``names`` what the server calls the model that gave them.
     """
 
     trace: Trace
@@ -49,6 +50,7 @@ class Judgement:
     usage: Usage = field(default_factory=Usage)
     keys: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -93,7 +95,7 @@ class LLMJudge(Model):
             "base_url": options.address,
             "mode": options.mode,
             "reasks": options.reasks,
-            "parameters": options.parameters(1),
+            "parameters": hide_values(options.parameters(1)),
             "context": self._context,
             "windows": options.windows,
             **layout,
@@ -130,6 +132,8 @@ class LLMJudge(Model):
             learned |= {"context": asked.tokens, "context_from": asked.source}
         if self._alike is None:
             learned["fails_always"] = False
+        if self.answered_by:
+            learned["answered_by"] = dict(self.answered_by)
         return learned
 
     def recall(self, learned: Mapping[str, Any]) -> None:
@@ -193,6 +197,8 @@ class LLMJudge(Model):
         except BaseException:
             self.drop(judgement)
             raise
+        for name in judgement.names:
+            self._note_name(name)
         if words := self._fails_always(judgement, verdict):
             self.file(judgement, verdict)
             self.drop(judgement)
@@ -323,6 +329,7 @@ class LLMJudge(Model):
                 return Verdict(error=str(error))
             if reply.too_long:
                 raise self._reader.refused(reply, prompt)
+            judgement.names.append(reply.model)
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
             before, answer = answer, answer_text(reply, question.mode)

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
+import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,8 +17,10 @@ from annotator.errors import AnnotatorError, JudgeStopped, Pending
 from annotator.files import NewFile, explain_errors, write_file
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
-from annotator.judges.llm.prices import Price, read_cost
-from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
+from annotator.judges.llm.prices import Price
+from annotator.judges.llm.reply import LONGEST_RESPONSE, CallFailed, Unanswered
+from annotator.judges.llm.results import Intake, SentRequest
+from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
 from annotator.text import one_line, without_url_secrets
 
@@ -24,9 +28,13 @@ _STATE = "state.json"
 _MOST_REQUESTS = 50_000  # in one file: OpenAI's limits
 _MOST_BYTES = 190_000_000
 _ATTEMPTS = 3  # how often a question is asked whose answer does not come
+_GIVEN_UP = _ATTEMPTS + 1  # of what is not asked again at all
 _FIRST_POLL, _LAST_POLL = 1.0, 60.0  # seconds between two looks at a batch
 _ENDED = ("completed", "failed", "expired", "cancelled")
-_NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_WAITS = ("validating", "in_progress", "finalizing", "cancelling")
+_MOST_LISTED = 10_000  # batches among which one that was just created is looked for
+_MOST_DOWNLOAD = 2 << 30  # bytes
+_ID = re.compile(r"(?!\.+(?:/|$))[\w.:=+-]{1,200}(?:/(?!\.+(?:/|$))[\w.:=+-]{1,200})?", re.ASCII)
 
 
 def request_line(key: str, body: Mapping[str, Any], url: str) -> bytes:
@@ -58,7 +66,7 @@ class FileOutbox:
         self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
         busy = f"{file}: another run is writing it: wait for its end, or name another --batch-file"
-        self._out = NewFile(file, busy=busy) if file else None
+        self._out = NewFile(file, private=True, busy=busy) if file else None
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
@@ -87,103 +95,20 @@ class FileOutbox:
 
 async def _find_batch(client: Any, mark: Mapping[str, str]) -> str:
     """Return the id of the batch that was created with this mark, or ""."""
+    n = 0
     async for batch in client.batches.list(limit=100):
         if (batch.metadata or {}).items() >= mark.items():
-            return str(batch.id)
+            return _checked_id(batch.id)
+        if (n := n + 1) >= _MOST_LISTED:  # to create it once more may be to pay it twice
+            raise ValueError(f"its list of batches does not end with {_MOST_LISTED}")
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of batch results. ``words``: why it is no answer, "" if it is one."""
-
-    key: str
-    body: object
-    words: str = ""
-    status: int = 200
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def too_long(self) -> Reply | None:
-        """The reply that it is if it says that the prompt was too long."""
-        if not self.words or self.status in (408, 409, 429) or self.status >= 500:
-            return None
-        code = str(self.fields.get("code") or self.fields.get("type") or "")
-        return too_long(self.words, self.fields, code, self.status == 413)
-
-
-def read_results(file: Path) -> Iterator[Result]:
-    """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``.
-
-    Raises:
-        AnnotatorError: the file cannot be read, or a line is no result (with its number).
-    """
-    try:
-        with file.open("rb") as lines:
-            for n, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    yield _result(json.loads(line))
-                except _NO_RESULT as wrong:
-                    what = "expected a line of batch results with custom_id and response"
-                    raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-
-
-def _result(value: dict[str, Any]) -> Result:
-    key, response = str(value["custom_id"]), value.get("response") or {}
-    status, body = int(response.get("status_code") or 200), response.get("body")
-    if status == 200 and body is not None and not value.get("error"):
-        return Result(key, body)
-    given = body.get("error", body) if isinstance(body, dict) and status != 200 else None
-    given = given or value.get("error")
-    while isinstance(given, dict) and isinstance(given.get("error"), dict):
-        given = given["error"]
-    fields = given if isinstance(given, dict) else {}
-    reason = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
-    return Result(
-        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
-    )
-
-
-@dataclass
-class Ingested:
-    """What a file of batch results held: errors by key, what they used, and the dollars for its
-    answers.
-    """
-
-    errors: dict[str, str] = field(default_factory=dict)
-    lost: Usage = field(default_factory=Usage)
-    dollars: float = 0.0
-
-
-def ingest(file: Path, cache: AnswerCache, options: Options, price: Price | None) -> Ingested:
-    """Put the answers of a file of batch results into ``cache``; what stands there already stays.
-
-    Raises:
-        AnnotatorError: as :func:`read_results`.
-    """
-    ingested = Ingested()
-    for result in read_results(file):
-        usage, reply, words = Usage(calls=1), result.too_long, result.words
-        if not words:
-            usage = read_cost(result.body, price, options.spoken)
-            try:
-                reply = read_reply(result.body)
-            except ValueError as wrong:
-                words = str(wrong)
-        if reply is None:
-            ingested.errors[result.key] = words
-            ran = result.status != 200 or result.body is not None
-            ingested.lost += usage if ran else Usage()  # else it was never asked
-            continue
-        held = cache.get(result.key, "")
-        if held is None or (held.reply, held.usage) != (reply, usage):
-            cache.put(result.key, options.model, reply, usage, "")
-            ingested.dollars += usage.cost_usd or 0.0
-    return ingested
+def _checked_id(value: object) -> str:
+    """Return an id, which becomes a part of an address, if it can be one."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise ValueError(f"an id that is none: {one_line(str(value), 80)!r}")
+    return value
 
 
 @dataclass
@@ -217,8 +142,10 @@ class BatchOutbox:
         price: Price | None,
         budget: Budget | None,
         notice: Callable[[str], None],
+        hours: float,
     ) -> None:
         self.folder = folder
+        self._hours = hours
         self._budget = budget
         self._run = run
         self._options = options
@@ -249,13 +176,14 @@ class BatchOutbox:
 
     def _save(self) -> None:
         state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
-        write_file(self.folder / _STATE, json.dumps(state))
+        write_file(self.folder / _STATE, json.dumps(state), private=True)
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         times, words = self._missed.get(key, (0, ""))
         if times >= _ATTEMPTS:
-            raise CallFailed(f"{words} (the last of {times} batches)")
+            last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
+            raise CallFailed(words + last)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             line = request_line(key, body, batch_url(self._options))
@@ -283,7 +211,7 @@ class BatchOutbox:
         last = max((job.n for job in self._jobs), default=0)
         self._jobs.append(Job(last + 1, uuid.uuid4().hex))
         self._size = 0
-        return NewFile(self._questions(self._jobs[-1]))
+        return NewFile(self._questions(self._jobs[-1]), private=True)
 
     def _questions(self, job: Job) -> Path:
         return self.folder / f"{job.n}.jsonl"
@@ -293,7 +221,7 @@ class BatchOutbox:
 
         Raises:
             BudgetReached: the questions may cost more than is left; none was sent.
-            JudgeStopped: the server refuses a batch.
+            JudgeStopped: the server refuses a batch, or they do not end in time.
         """
         self._keep()
         most, self._most = self._most, 0.0
@@ -303,38 +231,63 @@ class BatchOutbox:
         import httpx2
         from openai import APIConnectionError, APIStatusError
 
-        from annotator.judges.llm.client import open_client
+        from annotator.judges.llm.client import Transient, describe_redirect, open_client
 
         options = self._options
         key = api_key(options.base_url, options.api_key_env)
         tries = options.attempts + 1
+        self._secrets = Secrets.of(options, key)
         client = open_client(options, key, connections=4, attempts=tries, batches=True)
         try:
             self._save()
-            for job in self._jobs:
-                if not job.done:
-                    await self._send(client, job)
-            for job in self._jobs:
-                if not job.done:
-                    await self._collect(client, job)
+            with self._secrets.kept():
+                async with asyncio.timeout(self._hours * 3600):
+                    await self._exchange(client)
+        except TimeoutError as error:
+            raise JudgeStopped(
+                f"the batches have not ended in {self._hours:g} h (--batch-wait){self._there}"
+            ) from error
         except APIStatusError as error:
-            reason = one_line(str(error.message), 300)
+            reason = describe_redirect(error) or one_line(str(error.message), 300)
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
-        except (APIConnectionError, httpx2.TransportError) as error:  # cut off while it is read
+        except (APIConnectionError, httpx2.TransportError, Transient) as error:
             cause = one_line(str(error.__cause__ or error), 200)
-            sent = any(job.batch_id and not job.done for job in self._jobs)
-            there = "; what was sent goes on there, --resume takes it up" if sent else ""
-            raise JudgeStopped(f"connection failed: {cause}{there}") from error
+            raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
         except OSError as error:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
         except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing
             words = f"{options.base_url} does not answer as the Batch API does: {error}"
-            raise JudgeStopped(one_line(without_url_secrets(words), 300)) from error
+            raise JudgeStopped(one_line(without_url_secrets(words), 300) + self._there) from error
         finally:
             await client.close()
         if self._budget:
             self._budget.spent -= most  # what it did cost was added
         self._asked.clear()
+
+    @property
+    def _there(self) -> str:
+        """What there is to say of batches that were sent and not taken up."""
+        if not any(job.batch_id and not job.done for job in self._jobs):
+            return ""
+        return "; what was sent goes on there, the same command with --resume takes it up"
+
+    async def _exchange(self, client: Any) -> None:
+        for job in self._jobs:
+            if not job.done:
+                await self._send(client, job)
+        for job in self._jobs:
+            if not job.done:
+                await self._collect(client, job)
+
+    async def _wait_for(self, call: Awaitable[Any]) -> Any:
+        """Return what a call returns; a server may send a blank for ever."""
+        patience = self._options.timeout * (self._options.attempts + 1)
+        try:
+            async with asyncio.timeout(patience):
+                return await call
+        except TimeoutError as error:
+            words = f"the server does not answer of a batch in {patience:g} s"
+            raise JudgeStopped(words + self._there) from error
 
     async def _send(self, client: Any, job: Job) -> None:
         """Create the batch of a job, unless it is there already: it must not be paid twice."""
@@ -342,22 +295,22 @@ class BatchOutbox:
 
         mark = {"annotator_run": self._run, "annotator_batch": job.mark}
         if job.file_id and not job.batch_id:  # stopped between the two: was it created?
-            job.batch_id = await _find_batch(client, mark)
+            job.batch_id = await self._wait_for(_find_batch(client, mark))
         if job.batch_id:
             return
         file = await client.files.create(file=self._questions(job), purpose="batch")
-        job.file_id = file.id
+        job.file_id = _checked_id(file.id)
         self._save()
+        create = client.with_options(max_retries=0).batches.create(
+            input_file_id=job.file_id,
+            endpoint=batch_url(self._options),
+            completion_window="24h",
+            metadata=mark,
+        )
         try:
-            batch = await client.with_options(max_retries=0).batches.create(
-                input_file_id=job.file_id,
-                endpoint=batch_url(self._options),
-                completion_window="24h",
-                metadata=mark,
-            )
-            job.batch_id = batch.id
+            job.batch_id = _checked_id((await self._wait_for(create)).id)
         except (APIConnectionError, InternalServerError):  # the answer may be all that is lost
-            job.batch_id = await _find_batch(client, mark)
+            job.batch_id = await self._wait_for(_find_batch(client, mark))
             if not job.batch_id:
                 raise
         self._save()
@@ -365,45 +318,90 @@ class BatchOutbox:
 
     async def _collect(self, client: Any, job: Job) -> None:
         """Wait for a batch to end, and take its answers."""
-        pause, before = _FIRST_POLL, ""
-        while (batch := await client.batches.retrieve(job.batch_id)).status not in _ENDED:
-            counts = batch.request_counts
-            now = f"batch {batch.id}: {batch.status}"
-            now += f", {counts.completed} of {counts.total}" if counts else ""
-            if now != before:
-                self._notice(now)
-            before = now
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LAST_POLL)
-        errors: dict[str, str] = {}
+        batch, status = await self._wait_for_end(client, job)
+        asked = self._asked_in(job)
+        intake = Intake(self._cache, self._options, self._price, self._secrets, asked)
         for name, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
             if file_id:
                 file = self.folder / f"{job.n}-{name}.jsonl"
-                async with client.files.with_streaming_response.content(file_id) as content:
-                    with NewFile(file) as out:
-                        async for chunk in content.iter_bytes():
-                            out.write(chunk)
-                ingested = ingest(file, self._cache, self._options, self._price)
-                errors |= ingested.errors
-                self.spent += ingested.lost
-                if self._budget:
-                    self._budget.spent += ingested.dollars
-        if batch.status in ("failed", "cancelled") and not (batch.output_file_id or errors):
+                await self._download(client, _checked_id(file_id), file)
+                intake.take(file)
+        self.spent += intake.lost
+        if self._budget:
+            self._budget.spent += intake.dollars
+        if intake.strays:
+            self._notice(f"batch {job.batch_id}: {intake.strays} results are of no question in it")
+        errors = intake.errors
+        if status in ("failed", "cancelled") and not (batch.output_file_id or errors):
             self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
             self._save()
             problems = batch.errors.data if batch.errors and batch.errors.data else []
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
-            raise JudgeStopped(f"batch {batch.id} has {batch.status}: {one_line(reasons, 300)}")
-        for key in self._unanswered(job):
-            words = errors.get(key, f"no answer in the batch ({batch.status})")
-            self._missed[key] = (self._missed.get(key, (0, ""))[0] + 1, words)
+            raise JudgeStopped(f"batch {job.batch_id} has {status}: {one_line(reasons, 300)}")
+        for key in asked:
+            kept = self._cache.get(key, "")
+            if kept and kept.reply:
+                continue
+            words = errors.get(key, f"no answer in the batch ({status})")
+            times = self._missed.get(key, (0, ""))[0] + 1
+            self._missed[key] = (_GIVEN_UP if key in intake.contradicted else times, words)
         job.done = True
         self._save()
 
-    def _unanswered(self, job: Job) -> Iterator[str]:
+    async def _wait_for_end(self, client: Any, job: Job) -> tuple[Any, str]:
+        """Return a batch that has ended, and how.
+
+        Raises:
+            JudgeStopped: it is long in a state that says nothing.
+        """
+        pause, before, unknown_since = _FIRST_POLL, "", 0.0
+        while True:
+            batch = await self._wait_for(client.batches.retrieve(job.batch_id))
+            status = one_line(str(batch.status), 60)
+            if status in _ENDED:
+                return batch, status
+            counts = batch.request_counts
+            now = f"batch {job.batch_id}: {status}"
+            now += f", {counts.completed} of {counts.total}" if counts else ""
+            if now != before:
+                self._notice(one_line(now, 200))
+            before = now
+            if status in _WAITS:
+                unknown_since = 0.0
+            elif not unknown_since:
+                unknown_since = time.monotonic()
+            elif time.monotonic() - unknown_since > self._options.max_wait:
+                raise JudgeStopped(
+                    f"batch {job.batch_id} is {status!r}, which says neither that it goes on nor"
+                    f" that it has ended, for {self._options.max_wait:g} s (--max-wait)"
+                    f"{self._there}"
+                )
+            await asyncio.sleep(min(pause, self._options.max_wait or pause))
+            pause = min(pause * 1.5, _LAST_POLL)
+
+    async def _download(self, client: Any, file_id: str, file: Path) -> None:
+        """Write results to a file, line by line, without what is secret."""
+        size, rest = 0, b""
+        async with client.files.with_streaming_response.content(file_id) as content:
+            with NewFile(file, private=True) as out:
+                async for chunk in content.iter_bytes():
+                    size += len(chunk)
+                    whole, end, rest = (rest + chunk).rpartition(b"\n")
+                    if size > _MOST_DOWNLOAD or len(rest) > LONGEST_RESPONSE:
+                        raise JudgeStopped(
+                            f"the results of a batch are larger than {_MOST_DOWNLOAD >> 30} GB, or"
+                            f" have a line of more than {LONGEST_RESPONSE >> 20} MB: no answers to"
+                            " these questions; ask without --batch"
+                        )
+                    out.write(self._secrets.clean(whole + end))
+                out.write(self._secrets.clean(rest))
+
+    def _asked_in(self, job: Job) -> dict[str, SentRequest]:
+        """Return what the questions of a batch were expected to use."""
+        sent = {}
         with self._questions(job).open("rb") as lines:
             for line in lines:
-                key = str(json.loads(line)["custom_id"])
-                kept = self._cache.get(key, "")
-                if not (kept and kept.reply):
-                    yield key
+                asked = json.loads(line)
+                request = SentRequest.of(asked["body"], len(line), self._options, self._price)
+                sent[str(asked["custom_id"])] = request
+        return sent

@@ -106,7 +106,7 @@ class Expected:
     """What a call is expected to use before anything of its model is known.
 
     ``tokens``: in all, roughly. ``prompt``: dollars for what is sent, rather more; ``answer``: for
-    a long answer. ``tiny``: it is no judgement.
+    a long answer. ``tiny``: it is no judgement. ``least``: tokens that the prompt has in any case.
     """
 
     model: str
@@ -114,6 +114,7 @@ class Expected:
     prompt: float
     answer: float
     tiny: bool = False
+    least: int = 0
 
     @property
     def dollars(self) -> float:

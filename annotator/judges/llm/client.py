@@ -1,21 +1,23 @@
 """openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import httpx2
-from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
+from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
 
 from annotator import __version__
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.reply import LONGEST_RESPONSE
+from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
 from annotator.text import one_line, without_url_secrets
 
-_LONGEST_RESPONSE = 16 << 20  # bytes
 _PACKINGS = ("identity", "gzip", "deflate")
-_FRAMING = (b"content-encoding", b"content-length", b"transfer-encoding")
+_FRAMING = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
 
 
 class Transient(Exception):
@@ -28,34 +30,48 @@ class Transient(Exception):
 
 
 class _Client(DefaultAioHttpClient):
-    """The library's HTTP client, which reads no answer that has no end.
+    """The library's HTTP client, which reads no answer that has no end, and through which nothing
+    secret comes back.
 
-    A download that the library streams to a file (of batch results) is not held in memory.
+    A download that the library streams to a file (of batch results) is not held in memory: who
+    asked for it bounds and cleans it.
     """
+
+    secrets = Secrets(())
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is longer than any answer is."""
-        if options.get("stream"):
-            return await super().send(request, **options)
         response = await super().send(request, **options | {"stream": True})
         try:
-            data = await _read(response)
-        finally:
+            packing = response.headers.get("content-encoding", "identity").lower()
+            if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
+                words = f"answer packed in a way that was not asked for: {one_line(packing, 60)}"
+                raise Transient(words)
+            if options.get("stream") and response.is_success:
+                return response
+            data = self.secrets.clean(await _read(response))
+        except BaseException:
             await response.aclose()
-        headers = [pair for pair in response.headers.raw if pair[0].lower() not in _FRAMING]
+            raise
+        await response.aclose()
+        headers = [
+            (name, self.secrets.clean(value))
+            for name, value in response.headers.raw
+            if name.lower() not in _FRAMING
+        ]
+        kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
+        headers.append((b"content-type", kind.encode(errors="replace")))
         return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    packing = response.headers.get("content-encoding", "identity").lower()
-    if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
-        raise Transient(f"answer packed in a way that was not asked for: {one_line(packing, 60)}")
     data = bytearray()
     async for piece in response.aiter_bytes():
         data += piece
-        if len(data) > _LONGEST_RESPONSE:
-            raise Transient(f"answer longer than {_LONGEST_RESPONSE >> 20} MB")
-    return bytes(data)
+        if len(data) > LONGEST_RESPONSE:
+            raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
+    # What is read as UTF-8 everywhere is clean everywhere: JSON may come in UTF-16, too.
+    return bytes(data.replace(b"\0", b""))
 
 
 class _OtherHeader(AsyncOpenAI):
@@ -90,7 +106,7 @@ def open_client(
             header of the user's own has no value.
     """
     address, query = split_address(options.base_url, batches)
-    with explain_address(options):
+    with explain_address(options, key):
         given: dict[str, Any] = {
             "api_key": key,
             "base_url": address,
@@ -98,7 +114,7 @@ def open_client(
             "default_query": query,
             "timeout": options.timeout,
             "max_retries": attempts - 1,
-            "http_client": open_http(options, connections),
+            "http_client": open_http(options, key, connections),
         }
         if version := query.get("api-version"):
             azure = AsyncAzureOpenAI(api_version=version, **given)
@@ -124,7 +140,7 @@ def all_headers(options: Options) -> dict[str, str]:
     return {"User-Agent": f"failure-annotator/{__version__}", **own_headers(options)}
 
 
-def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
+def open_http(options: Options, key: str, connections: int, **more: Any) -> httpx2.AsyncClient:
     """Return the HTTP client of every API, with at most so many connections.
 
     Raises:
@@ -136,7 +152,7 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
         raise ValueError("a name stands twice in its query")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
-    return _Client(
+    client = _Client(
         # No proxy leads to this machine.
         mounts={f"all://{host}": None} if is_local(options.base_url) else None,
         auth=password if any(password) else None,  # it is sent in place of the key
@@ -145,15 +161,32 @@ def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncCl
         headers={"Accept-Encoding": "gzip, deflate"},
         **more,
     )
+    client.secrets = Secrets.of(options, key)
+    return client
+
+
+def describe_redirect(error: APIStatusError) -> str:
+    """Return what to do about an error that sends a call elsewhere; "" of any other."""
+    status = error.status_code
+    if status not in (301, 302, 303, 307, 308):
+        return ""
+    place = re.match(
+        r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
+    )
+    where = f" to {one_line(place[1], 200)}" if place else ""
+    return (
+        f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
+        " follow: give the address that answers as --base-url"
+    )
 
 
 @contextmanager
-def explain_address(options: Options) -> Iterator[None]:
+def explain_address(options: Options, key: str) -> Iterator[None]:
     """Raise :class:`AnnotatorError` where a client cannot use the address or a proxy."""
     try:
         yield
     except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
-        words = one_line(without_url_secrets(str(error)), 200)
+        words = Secrets.of(options, key).clean_text(without_url_secrets(str(error)))
         raise AnnotatorError(
-            f"{without_secrets(options.base_url)} cannot be called: {words}"
+            f"{without_secrets(options.base_url)} cannot be called: {one_line(words, 200)}"
         ) from error

@@ -21,7 +21,7 @@ from tenacity.wait import wait_random_exponential
 from annotator.annotations import Usage
 from annotator.errors import JudgeStopped
 from annotator.judges.llm.budget import Budget, Expected
-from annotator.judges.llm.client import Transient, open_client
+from annotator.judges.llm.client import Transient, describe_redirect, open_client
 from annotator.judges.llm.native import Native, open_native
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, read_cost
@@ -34,6 +34,7 @@ from annotator.judges.llm.reply import (
     too_long,
 )
 from annotator.judges.llm.responses import as_responses
+from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import NATIVE, Options
 from annotator.text import one_line, without_url_secrets
 
@@ -62,6 +63,7 @@ class Endpoint:
         self, options: Options, key: str, pace: Pace, budget: Budget | None, price: Price | None
     ) -> None:
         self._options = options
+        self._secrets = Secrets.of(options, key)
         self._pace = pace
         self._budget = budget
         self._price = price
@@ -108,6 +110,10 @@ class Endpoint:
             Unavailable: all attempts failed.
             CallFailed: its content is refused.
         """
+        with self._secrets.kept():  # what a library says did not come through the client
+            return await self._complete(body, call, count)
+
+    async def _complete(self, body: bytes, call: Expected, count: Callable[[Usage], None]) -> Reply:
         options = self._options
         begun = time.monotonic()
         attempts, queued = 0, 0.0  # seconds in which it was not its turn
@@ -163,7 +169,7 @@ class Endpoint:
         begun, narrowed = time.monotonic(), self._pace.narrowed
         try:
             answer = await self._sent(body)
-            usage = read_cost(answer, self._price, self._options.spoken)
+            usage = read_cost(answer, self._price, self._options.spoken, call.least)
             reply = read_reply(answer)
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
@@ -280,15 +286,8 @@ def _meaning(error: APIStatusError) -> Reply:
         return reply
     if request and _FILTERED.search(f"{code} {message}"):
         raise CallFailed(f"the server refuses the content: {words}")
-    if status in (301, 302, 303, 307, 308):
-        host = re.match(
-            r"https?://(?:[^/?#]*@)?([\w.:-]+)", error.response.headers.get("location", "")
-        )
-        where = f" to {one_line(host[1], 200)}" if host else ""
-        raise JudgeStopped(
-            f"the server sends every call elsewhere (HTTP {status}{where}), where a key must not"
-            " follow: give the address that answers as --base-url"
-        )
+    if elsewhere := describe_redirect(error):
+        raise JudgeStopped(elsewhere)
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
         raise JudgeStopped(f"the server refuses the key or the account: {words}")
     if status == 404 and not _FORM.search(message):

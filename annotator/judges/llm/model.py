@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from annotator.judges.llm.context import (
     BYTES_PER_TOKEN,
     DEAREST_BYTES_PER_TOKEN,
 )
-from annotator.judges.llm.prices import Price, find_listing
+from annotator.judges.llm.prices import Price, expect_dollars, find_listing
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.responses import as_responses
@@ -34,6 +35,7 @@ from annotator.judges.llm.settings import (
     own_headers,
     without_secrets,
 )
+from annotator.judges.llm.truncation import least_tokens
 from annotator.prompts import tiny_question
 from annotator.rubrics import Rubric
 from annotator.text import one_line
@@ -42,8 +44,6 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
     from annotator.judges.llm.endpoint import Endpoint
 
 TYPICAL_ANSWER = 400  # tokens
-_UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of
-_LONG_ANSWER = 8_000  # what a budget sets aside for the first one, thoughts included
 
 # The surest first. A function that is named comes late: some servers skip a model's thoughts then.
 # How servers say that it is the form that they do not take.
@@ -52,6 +52,25 @@ _OF_FORM = re.compile(
     r"|structured.?output|output_?(?:config|format)",
     re.IGNORECASE,
 )
+
+
+_MOST_NAMES = 20  # that are counted one by one
+_SNAPSHOT = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|\d{3,4}|latest)")
+
+
+def _names_same(answered: str, asked: str) -> bool:
+    """Whether a server's name is that of the model that was asked for: in any case, with the date
+    of its snapshot, and with or without its provider.
+    """
+    if answered == "unnamed":
+        return True
+    long, short = (name.lower().removeprefix("models/") for name in (answered, asked))
+    names = {long, long.rpartition("/")[2]}, {short, short.rpartition("/")[2]}
+    return any(
+        name == other or (name.startswith(other) and _SNAPSHOT.fullmatch(name[len(other) :]))
+        for name in names[0]
+        for other in names[1]
+    )
 
 
 class FormChanged(Exception):
@@ -79,6 +98,7 @@ class Model:
             own_headers(options)
             need_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)
+        self.answered_by: Counter[str] = Counter()  # answers by the server's name for the model
         self._first: dict[str, asyncio.Event] = {}  # per rubric: the call that warms the cache
 
     @property
@@ -108,6 +128,26 @@ class Model:
         """See :meth:`annotator.judges.base.Judge.recall`."""
         if self.mode == "auto" and learned.get("mode") in MODES:
             self.mode = learned["mode"]
+        if isinstance(counts := learned.get("answered_by"), Mapping):
+            earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
+            self.answered_by.update(earlier)
+
+    def _note_name(self, name: str) -> None:
+        """Count an answer of the model that has this name at the server."""
+        if name not in self.answered_by and len(self.answered_by) >= _MOST_NAMES:
+            name = "others"
+        self.answered_by[name or "unnamed"] += 1
+
+    @property
+    def other_names(self) -> str:
+        """What there is to say where another model than the one asked for has answered."""
+        asked = self.options.model
+        others = [name for name in self.answered_by if not _names_same(name, asked)]
+        counts = ", ".join(f"{name!r} ({self.answered_by[name]} answers)" for name in others)
+        return counts and (
+            f"{one_line(asked, 120)!r} was asked for, and the server says that it was answered by"
+            f" {counts}"
+        )
 
     @cached_property
     def _endpoint(self) -> "Endpoint":
@@ -212,7 +252,7 @@ class Model:
         }
         body |= self.options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
-        call = self._expected(tokens, tokens, tiny=True)
+        call = self._expected(body, tokens, tokens, tiny=True)
         try:
             return await self._endpoint.complete(to_json(body), call, self._spent)
         except Unavailable as error:
@@ -233,7 +273,7 @@ class Model:
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
-        call = self._expected(int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
+        call = self._expected(body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
         if self.outbox:
             responses = self.options.api == "responses"
             return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
@@ -288,16 +328,15 @@ class Model:
         warm = self.options.warm
         return not is_local(self.options.base_url) if warm is None else warm
 
-    def _expected(self, prompt_tokens: int, tokens: int, *, tiny: bool = False) -> Expected:
+    def _expected(
+        self, body: Mapping[str, Any], prompt_tokens: int, tokens: int, *, tiny: bool = False
+    ) -> Expected:
         """Return what a request of at most so many tokens is expected to cost, a long answer
         included.
         """
-        model = self.options.model
-        if self.price is None:
-            return Expected(model, tokens, 0.0, _UNPRICED, tiny)
-        prompt = self.price.of(Usage(input_tokens=prompt_tokens))
-        answer = min(_LONG_ANSWER, self.options.max_output_tokens or _LONG_ANSWER)
-        return Expected(model, tokens, prompt, self.price.of(Usage(output_tokens=answer)), tiny)
+        options = self.options
+        dollars = expect_dollars(self.price, prompt_tokens, options.max_output_tokens)
+        return Expected(options.model, tokens, *dollars, tiny, least_tokens(body))
 
 
 class FirstAlone:

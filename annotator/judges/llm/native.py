@@ -51,7 +51,7 @@ def open_native(options: Options, key: str, connections: int) -> Native:
     """Return the client for the API of ``options``; raises as
     :func:`annotator.judges.llm.client.open_client`.
     """
-    with explain_address(options):
+    with explain_address(options, key):
         return (_Anthropic if options.api == "anthropic" else _Gemini)(options, key, connections)
 
 
@@ -68,7 +68,7 @@ class _Anthropic:
             default_query=query,
             timeout=options.timeout,
             max_retries=0,
-            http_client=open_http(options, connections),
+            http_client=open_http(options, key, connections),
         )
 
     async def post(self, body: Mapping[str, Any]) -> object:
@@ -98,7 +98,7 @@ class _Gemini:
         logging.getLogger("google_genai").setLevel(logging.ERROR)
         genai: Any = import_module("google.genai")
         self._error: type[Any] = import_module("google.genai.errors").APIError
-        self._http = open_http(options, connections, params=query)
+        self._http = open_http(options, key, connections, params=query)
         version = _VERSION.search(address)
         http: Fields = {
             "base_url": address[: version.start()] if version else address,

@@ -16,6 +16,8 @@ from annotator.judges.llm.reply import read_dollars, read_usage
 from annotator.yaml_file import read_yaml
 
 _SHIPPED = Path(__file__).with_name("prices.yaml")
+_UNPRICED = 0.01  # dollars, of a first call that the server alone knows the price of
+_LONG_ANSWER = 8_000  # tokens that a budget sets aside for the first one, thoughts included
 _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
 
 
@@ -114,11 +116,24 @@ def _read(path: Path) -> _PriceFile:
         raise AnnotatorError(f"{path}: {where}: {first['msg']}") from error
 
 
-def read_cost(body: object, price: Price | None, dialect: Dialect) -> Usage:
+def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[float, float]:
+    """Return the dollars for a prompt of so many tokens, and for a long answer of at most ``cap``;
+    where the server alone knows the price, a guess.
+    """
+    if price is None:
+        return 0.0, _UNPRICED
+    answer = min(_LONG_ANSWER, cap or _LONG_ANSWER)
+    return price.of(Usage(input_tokens=tokens)), price.of(Usage(output_tokens=answer))
+
+
+def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 0) -> Usage:
     """Return what the call used that a response answers; without the tokens or without a price,
-    its cost is not known, unless the server itself says what it was.
+    its cost is not known, unless the server itself says what it was. Nor is it where the server
+    counts fewer tokens than the ``least`` that the prompt can have.
     """
     usage = read_usage(body, dialect)
+    if usage and usage.input_tokens < least:
+        return replace(usage, calls=1, cost_usd=None)
     if dialect.costs and (dollars := read_dollars(body)) is not None:
         return replace(usage or Usage(), calls=1, cost_usd=dollars)
     if usage is None or usage.cost_usd is None or price is None:

@@ -15,7 +15,9 @@ from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
 from annotator.judges.llm.responses import as_completion
 from annotator.text import one_line, storable
 
+LONGEST_RESPONSE = 16 << 20  # bytes
 _MOST_TOKENS = 10**8  # in one call; more is no count
+_LONGEST_NAME = 120  # characters of a model's name
 _MOST_DOLLARS = 10_000.0
 _CUT = ("length", "max_tokens", "model_length", "max_output_tokens")  # other words for the same end
 
@@ -45,7 +47,8 @@ _ASKED = re.compile(
 class Reply:
     """One answer. ``calls``: the tools called, as (id, name, arguments).
 
-    ``finish`` is the server's word for the end. ``limit``: the prompt was too long for the model;
+    ``finish`` is the server's word for the end, ``model`` its name for the model that answered, ""
+    where it gives none. ``limit``: the prompt was too long for the model;
     the reply is then an error of the server, ``text`` its words, and ``limit`` and ``asked`` the
     tokens that the model can read and that the prompt had, 0 where the server does not say.
     """
@@ -57,10 +60,14 @@ class Reply:
     too_long: bool = False
     limit: int = 0
     asked: int = 0
+    model: str = ""
 
     def to_json(self) -> str:
         """Return the reply as JSON, for the cache."""
-        return json.dumps(asdict(self))
+        fields = asdict(self)
+        if not self.model:  # as in replies from before there was one
+            del fields["model"]
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str) -> "Reply":
@@ -121,6 +128,7 @@ def read_reply(body: object) -> Reply:
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(str(message.get("refusal") or "")),
         "length" if finish.lower() in _CUT else finish,
+        model=one_line(str(answer.get("model") or answer.get("modelVersion") or ""), _LONGEST_NAME),
     )
 
 

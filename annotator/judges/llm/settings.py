@@ -24,6 +24,7 @@ from annotator.extras import say_how
 from annotator.judges.base import Mode
 from annotator.judges.llm.dialects import NAMES, Dialect, find_dialect, find_native
 from annotator.prompts import Considered, Layout
+from annotator.text import one_line, without_url_secrets
 from annotator.yaml_file import read_yaml
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -106,8 +107,15 @@ class Options:
             raise ValueError(f"seed: {name} takes none")
         if self.api in NATIVE:
             self._go_native(*NATIVE[self.api])
+        if not _VARIABLE.fullmatch(self.api_key_env):  # not shown: it may be the key
+            raise ValueError(
+                "api_key_env: expected the name of an environment variable that holds the key, such"
+                " as OPENAI_API_KEY; what is given is no name, and no key belongs there"
+            )
         for name, variable in self.headers.items():
-            if not _HEADER.fullmatch(name) or name.lower() in _OUR_HEADERS:
+            if not _HEADER.fullmatch(name):
+                raise ValueError("headers: what is no name of a header cannot be set there")
+            if name.lower() in _OUR_HEADERS:
                 raise ValueError(f"headers: {name!r} cannot be set there")
             if not _VARIABLE.fullmatch(variable):
                 raise ValueError(f"headers: {name}: expected the name of an environment variable")
@@ -218,6 +226,8 @@ def own_headers(options: Options) -> dict[str, str]:
 
 
 _HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+CUSTOM_HEADERS = (*_HEADERS, "ANTHROPIC_CUSTOM_HEADERS")
+"""The environment variables with headers that the libraries send of themselves."""
 _NAMES = tuple(field.name for field in fields(Options))
 _FILE_ONLY = ("models", "samples", "require")
 
@@ -294,9 +304,11 @@ def api_key(url: str, env: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise AnnotatorError(f"the API key in {env} holds characters that no key can have")
     if not key and not is_local(url):
+        # Names are in capitals. Where there is nothing of that name, it may be the key itself.
+        name = f"the environment variable {env}" if env.isupper() else "the one of --api-key-env"
         raise AnnotatorError(
-            f"no API key for {without_secrets(url)}: set the environment variable {env}, or name"
-            " another one with --api-key-env (a server on this machine needs none)"
+            f"no API key for {without_secrets(url)}: set {name}, or name another environment"
+            " variable with --api-key-env (a server on this machine needs none)"
         )
     return key or "none"
 
@@ -324,12 +336,13 @@ def check_url(url: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise AnnotatorError(f"--base-url {url!r} is no URL such as http://localhost:8000/v1")
+        shown = one_line(without_url_secrets(url), 200)
+        raise AnnotatorError(f"--base-url {shown!r} is no URL such as http://localhost:8000/v1")
     return url
 
 
 def without_secrets(url: str) -> str:
-    """Return a URL without user name, password and query."""
+    """Return a URL that can be called without user name, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"

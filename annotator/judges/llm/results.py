@@ -1,0 +1,168 @@
+"""Batch results: read line by line, held against what was asked, and put among the answers."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from annotator.annotations import Usage
+from annotator.errors import AnnotatorError
+from annotator.judges.llm.cache import AnswerCache
+from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN
+from annotator.judges.llm.prices import Price, expect_dollars, read_cost
+from annotator.judges.llm.reply import LONGEST_RESPONSE, Reply, read_reply, too_long
+from annotator.judges.llm.secrets import Secrets
+from annotator.judges.llm.settings import Options
+from annotator.judges.llm.truncation import least_tokens
+from annotator.text import one_line
+
+_NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_CONTRADICTION = "the results hold two different answers to this one request"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of batch results. ``words``: why it is no answer, "" if it is one."""
+
+    key: str
+    body: object
+    words: str = ""
+    status: int = 200
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def too_long(self) -> Reply | None:
+        """The reply that it is if it says that the prompt was too long."""
+        if not self.words or self.status in (408, 409, 429) or self.status >= 500:
+            return None
+        code = str(self.fields.get("code") or self.fields.get("type") or "")
+        return too_long(self.words, self.fields, code, self.status == 413)
+
+
+def read_results(file: Path, secrets: Secrets) -> Iterator[Result]:
+    """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``.
+
+    Raises:
+        AnnotatorError: the file cannot be read, or a line is no result (with its number).
+    """
+    try:
+        with file.open("rb") as lines:
+            n = 0
+            while line := lines.readline(LONGEST_RESPONSE + 1):
+                n += 1
+                if not line.strip():
+                    continue
+                try:
+                    if len(line) > LONGEST_RESPONSE:
+                        raise ValueError
+                    yield _result(json.loads(secrets.clean(line)))
+                except _NO_RESULT as wrong:
+                    what = "expected a line of batch results with custom_id and response"
+                    what += f", of at most {LONGEST_RESPONSE >> 20} MB"
+                    raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
+    except OSError as error:
+        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+
+
+def _result(value: dict[str, Any]) -> Result:
+    key, response = str(value["custom_id"]), value.get("response") or {}
+    status, body = int(response.get("status_code") or 200), response.get("body")
+    if status == 200 and body is not None and not value.get("error"):
+        return Result(key, body)
+    given = body.get("error", body) if isinstance(body, dict) and status != 200 else None
+    given = given or value.get("error")
+    while isinstance(given, dict) and isinstance(given.get("error"), dict):
+        given = given["error"]
+    fields = given if isinstance(given, dict) else {}
+    reason = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
+    return Result(
+        key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """What a request must have used at ``least``, in tokens, and what it may cost in dollars."""
+
+    least: int = 0
+    dollars: float = 0.0
+
+    @classmethod
+    def of(
+        cls, body: Mapping[str, Any], size: int, options: Options, price: Price | None
+    ) -> "SentRequest":
+        """Return that of a request of so many bytes."""
+        cap = options.max_output_tokens
+        dollars = sum(expect_dollars(price, int(size / DEAREST_BYTES_PER_TOKEN), cap))
+        return cls(least_tokens(body), dollars)
+
+
+class Intake:
+    """Puts the answers of files of results that belong together into ``cache``.
+
+    ``asked``: the requests that were sent, by key, where they are known; a result of no other is
+    taken, but counted in ``strays``. Two results of one request that do not agree are no answer to
+    it: its key is in ``contradicted``. ``errors``: what results say instead of an answer, by key;
+    ``lost``: what was used for no answer; ``dollars``: for answers, where the server's own count
+    cannot be as many as were set aside.
+    """
+
+    def __init__(
+        self,
+        cache: AnswerCache,
+        options: Options,
+        price: Price | None,
+        secrets: Secrets,
+        asked: Mapping[str, SentRequest] | None = None,
+    ) -> None:
+        self.errors: dict[str, str] = {}
+        self.contradicted: set[str] = set()
+        self.strays = 0
+        self.lost = Usage()
+        self.dollars = 0.0
+        self._cache = cache
+        self._options = options
+        self._price = price
+        self._secrets = secrets
+        self._asked = asked
+        self._given: dict[str, bytes] = {}  # the hash of what the first result of a key says
+
+    def take(self, file: Path) -> None:
+        """Take the results in a file; what is known already stays.
+
+        Raises:
+            AnnotatorError: as :func:`read_results`.
+        """
+        for result in read_results(file, self._secrets):
+            if self._asked is not None and result.key not in self._asked:
+                self.strays += 1
+            elif result.key not in self.contradicted:
+                self._take(result)
+
+    def _take(self, result: Result) -> None:
+        key, cache = result.key, self._cache
+        sent = (self._asked or {}).get(key, SentRequest())
+        usage, reply, words = Usage(calls=1), result.too_long, result.words
+        if not words:
+            usage = read_cost(result.body, self._price, self._options.spoken, sent.least)
+            try:
+                reply = read_reply(result.body)
+            except ValueError as wrong:
+                words = str(wrong)
+        says = blake2b((reply.to_json() if reply else words).encode(), digest_size=16).digest()
+        before = self._given.setdefault(key, says)
+        held = cache.get(key, "")
+        if before != says or (reply and held and held.reply not in (None, reply)):
+            self.contradicted.add(key)
+            self.errors[key] = _CONTRADICTION
+            self.lost += usage + (held.usage if held else Usage())
+            cache.forget([key])
+        elif reply is None:
+            self.errors[key] = words
+            ran = result.status != 200 or result.body is not None
+            self.lost += usage if ran else Usage()  # else it was never asked
+        elif held is None or (held.reply, held.usage) != (reply, usage):
+            cache.put(key, self._options.model, reply, usage, "")
+            self.dollars += sent.dollars if usage.cost_usd is None else usage.cost_usd

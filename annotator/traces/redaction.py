@@ -1,0 +1,148 @@
+"""Traces without e-mail addresses, keys and tokens: every other character stays in its place.
+
+What is taken out is covered by as many characters, so that all offsets hold, and a quote of a
+redacted trace stands in it word for word.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from functools import lru_cache, partial
+from typing import Any
+
+from annotator.traces.model import AgentEnd, Feature, Steps, Trace
+
+_BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also after a line end as JSON writes it
+# What is covered, and with which word. Of a pattern with a group the group is, else all of it.
+_PATTERNS = (
+    (
+        "key",
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----BEGIN)[\s\S]){0,20000}?"
+        r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+    ),
+    (
+        "key",
+        _BEGIN + r"(?:sk-[\w-]{16,}|(?:sk|pk|rk)_(?:live|test)_\w{10,}"
+        r"|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
+        r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
+        r"|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|ya29\.[\w-]{20,})",
+    ),
+    ("token", _BEGIN + r"eyJ[\w-]{8,}\.eyJ[\w-]{4,}(?:\.[\w-]*)?"),
+    ("token", r"(?i)\b(?:bearer|basic|token)[ \t:]+(?=\S{0,500}\d)([\w.~+/=-]{16,})"),
+    ("secret", r"(?i)[a-z][a-z0-9+.-]{1,20}://([^\s/@:'\"]{0,200}:[^\s/@'\"]{1,200})@"),
+    (
+        "secret",
+        r"(?i)(?:(?:api|access|auth|private|client)[_-]?(?:key|token)|secret|passw(?:or)?d"
+        r"|(?:key|token)(?=\W{0,12}[\w.~+/=-]{0,80}(?:\d|[\w~+/=-]{16})))\\?[\"']?\s{0,3}(?:=|:|=>)\s{0,3}\\?[\"']"
+        r"([^\s\"'\\]{8,500})\\?[\"'](?!\s{0,3}[:=])",
+    ),
+    ("secret", r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)=([^\s\"'\\;&|]{8,500})"),
+    (
+        "email",
+        r"(?:(?<![\w\\])|(?<=\\[nrt]))\w[\w.+-]{0,100}(?<!-)@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])",
+    ),
+)
+_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+
+@lru_cache(maxsize=1)
+def redaction_sha256() -> str:
+    """Return the hash of what is taken out, by which a run says that it was."""
+    return hashlib.sha256(repr(_PATTERNS).encode()).hexdigest()[:16]
+
+
+def redact_text(text: str) -> str:
+    """Return a text of the same length, with its lines, without addresses, keys and tokens."""
+    for kind, pattern in _COMPILED:
+        text = pattern.sub(partial(_cover, kind), text)
+    return text
+
+
+def _cover(kind: str, found: re.Match[str]) -> str:
+    group = found.re.groups  # at most one
+    whole, start, end = found[0], found.start(group), found.end(group)
+    secret, at = found[group], found.start()
+    word = f"[{kind}]"
+    covered = word.ljust(len(secret), "*") if len(secret) >= len(word) else "*" * len(secret)
+    lines = "".join(
+        mark if mark in "\r\n" else cover for mark, cover in zip(secret, covered, strict=True)
+    )
+    return whole[: start - at] + lines + whole[end - at :]
+
+
+def redact(trace: Trace) -> Trace:
+    """Return a trace with every text redacted; its id, its path and its numbers stay.
+
+    Names stay apart: of agents that are called by addresses, and by the same everywhere.
+    """
+    names = _cover_names(_names_of(trace))
+
+    def cover(text: str) -> str:
+        for name, covered in names.items():
+            text = text.replace(name, covered)
+        return redact_text(text)
+
+    def read_steps() -> Steps:
+        steps = trace.steps
+        own = {**_cover_names(steps), **names}
+        return {
+            own.get(agent, agent): tuple(_map_texts(step, cover, ("author",)) for step in of_agent)
+            for agent, of_agent in steps.items()
+        }
+
+    def read_tasks() -> Mapping[str, str]:
+        own = {**_cover_names(trace.tasks), **names}
+        return {own.get(agent, agent): cover(text) for agent, text in trace.tasks.items()}
+
+    return replace(
+        trace,
+        messages=tuple(_map_texts(message, cover, ("author",)) for message in trace.messages),
+        patches={names.get(agent, agent): cover(text) for agent, text in trace.patches.items()},
+        outcome=_map_texts(trace.outcome, cover),
+        attributes=_map_value(trace.attributes, cover),
+        problems=tuple(map(cover, trace.problems)),
+        read_steps=read_steps,
+        read_tasks=read_tasks,
+    )
+
+
+def _names_of(trace: Trace) -> Iterable[str]:
+    outcome = trace.outcome
+    yield from (end.agent for end in outcome.agents)
+    yield from trace.patches
+    for message in trace.messages:
+        yield from (message.sender, *message.recipients)
+
+
+def _cover_names(names: Iterable[str]) -> dict[str, str]:
+    """Return names that are redacted, each by another one."""
+    given = list(dict.fromkeys(names))
+    taken, covers = set(given), {}
+    for name in given:
+        covered, n = redact_text(name), 1
+        while covered != name and covered in taken:
+            n += 1
+            covered = f"{covered[: len(name) - len(str(n))]}{n}"[: len(name)]
+        if covered != name:
+            covers[name] = covered
+            taken.add(covered)
+    return covers
+
+
+def _map_texts(value: Any, cover: Callable[[str], str], but: tuple[str, ...] = ()) -> Any:
+    """Return a record of a trace with all its texts covered, and those of the records in it."""
+    named = {item.name: getattr(value, item.name) for item in fields(value)}
+    return replace(
+        value, **{name: _map_value(part, cover) for name, part in named.items() if name not in but}
+    )
+
+
+def _map_value(value: Any, cover: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return cover(value)
+    if isinstance(value, Mapping):
+        return {key: _map_value(part, cover) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map_value(part, cover) for part in value)
+    return _map_texts(value, cover) if isinstance(value, (AgentEnd, Feature)) else value

@@ -1,0 +1,140 @@
+"""Keys and passwords: in nothing that a run writes or shows, whatever a server says."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from annotator.judges.llm.secrets import Secrets
+from annotator.text import without_url_secrets
+from tests.conftest import Done, annotations
+from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, scripted
+from tests.openai_server import TAGS, OpenAIServer, Reply
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+
+KEY = "sk-proj-Hidden/Key+0123456789abcdefXYZ"
+PASSWORD = "pA55-word.of-it"
+
+
+def escape(text: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+def echo(text: str) -> Reply:
+    quotes = [{"source": source, "text": quote} for source, quote in (QUESTION, IGNORED)]
+    found = {"code": "C1b", "quotes": quotes, "rationale": f"the key {text} is there"}
+    return Reply(answer=TAGS | {"findings": [found], "label": "C1b"})
+
+
+ECHOES = {
+    "an answer": echo(KEY),
+    "a password": echo(PASSWORD),
+    "a header's value": echo("value-of-header-1"),
+    "a refusal": Reply(refusal=f"I refuse {KEY}"),
+    "an error": Reply(status=401, error={"message": f"Incorrect API key: {KEY}", "code": KEY}),
+    "an escaped error": Reply(status=400, body=f'{{"error": {{"message": "{escape(KEY)}"}}}}'),
+    "a page": Reply(status=403, body=f"<html>{KEY}</html>", headers={"Content-Type": "text/html"}),
+    "another encoding": Reply(status=400, body=json.dumps({"error": KEY}).encode("utf-16")),
+    "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
+    "a name": replace(RIGHT, more={"model": KEY}),
+    "no JSON": Reply(text=f"no JSON but {KEY}"),
+}
+
+
+@pytest.mark.parametrize("reply", ECHOES.values(), ids=ECHOES)
+def test_what_a_server_echoes_is_written_and_shown_nowhere(
+    annotate_cli: Cli,
+    runs: Runs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reply: Reply,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("MINE", "value-of-header-1")
+    with OpenAIServer(scripted(reply)) as server:
+        url = server.url.replace("http://", f"http://me:{PASSWORD}@")
+        body = json.dumps({"metadata": {"api_key": KEY}})
+        args = (runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url)
+        more = ("--mode", "json_schema", "--attempts", "1", "--reasks", "1", "--extra-body", body)
+        done = annotate_cli(*args, *more, "--header", "X=MINE", "--out", "out")
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and "logs" not in file.parts]
+    texts = [done.out, done.err, *(file.read_bytes().decode("latin1") for file in files)]
+    for secret in (KEY, KEY[:24], escape(KEY), PASSWORD, "value-of-header-1"):
+        assert not [text for text in texts if secret in text]
+    for file in (tmp_path / "out").glob("*"):
+        assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--api-key-env", KEY),
+        ("--api-key-env", "abcdef0123456789abcdef"),
+        ("--header", f"Authorization: Bearer {KEY}"),
+        ("--header", f"Authorization: Bearer {KEY}=x"),
+        ("--base-url", f"htp://me:{KEY}@host/v1"),
+        ("--base-url", f"me:{KEY}@host/v1"),
+        ("--base-url", f"https://h:x/v1?key={KEY}"),
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, given: tuple[str, str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    url = () if given[0] == "--base-url" else ("--base-url", "https://judge.example/v1")
+    done = annotate_cli(runs(1), "--rubric", "comm_errors", "--model", "m", *url, *given)
+    assert done.code == 2
+    assert KEY not in done.err
+    assert "abcdef0123456789abcdef" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://me:p?w@host/v1", "see https://..."),
+        ("https://host/v1?key=a@b", "https://..."),
+        ("https://me:pw@h:1/v1?x=1#y", "https://h:1/v1"),
+        ("socks5://u:p@h:1", "socks5://h:1"),
+        ("u:p@h:80", "h:80"),
+        ("mail a@b.co", "mail a@b.co"),
+    ],
+)
+def test_a_url_is_shown_without_what_is_secret(text: str, shown: str) -> None:
+    assert without_url_secrets(text) == shown
+
+
+def test_common_words_are_no_secrets() -> None:
+    for key in ("none", "ollama", "lm-studio", "short", "word"):
+        assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
+
+
+def test_another_model_than_asked_for_is_counted_and_told(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    names = {"m-2026-01-31": "", "vendor/m": "", "cheap": "'m' was asked for"}
+    for name, told in names.items():
+        with OpenAIServer(scripted(replace(RIGHT, more={"model": name}))) as server:
+            args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+            more = ("--mode", "json_schema", "--no-cache", "--out", name.replace("/", "-"))
+            done = annotate_cli(*args, *more)
+        assert (done.code, "was asked for" in done.err) == (0, bool(told)), done.err
+        manifest = json.loads((tmp_path / name.replace("/", "-") / "run.json").read_text())
+        assert manifest["learned"]["answered_by"] == {name: 2}
+
+
+def test_a_server_that_counts_one_token_does_not_escape_the_budget(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+        args = (runs(30), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+        more = ("--price-in", "10", "--price-out", "10", "--mode", "json_schema")
+        limits = ("--max-cost", "0.5", "--context", "99999", "--out", "out")
+        done = annotate_cli(*args, *more, *limits)
+    assert done.code == 3, done.err
+    assert len(server.seen) <= 3
+    assert all(one.usage.cost_usd is None for one in annotations(tmp_path / "out").values())
