@@ -57,7 +57,7 @@ def command(
     labels = [label for file in files for label in read_foreign_labels(file)]
     ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
-    write_file(out, render_rows(result.rows))
+    write_file(out, render_rows(result.rows), private=True)
     say(f"{out}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
         say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")
