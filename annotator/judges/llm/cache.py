@@ -191,7 +191,7 @@ def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
         raise ValueError("an answer in it is not what was kept")
     if "cost_usd" not in fields or not fields.keys() <= Usage.__dataclass_fields__.keys():
         raise ValueError("what an answer in it cost is not what was kept")
-    return _USAGE.validate_python(fields, strict=True)
+    return _USAGE.validate_json(dumps(fields), strict=True)
 
 
 def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
@@ -251,7 +251,7 @@ def contents(file: Path) -> list[Held]:
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
             names = Held.__dataclass_fields__
             held = [dict(zip(names, row, strict=True)) for row in rows]
-            return TypeAdapter(list[Held]).validate_python(held, strict=True)
+            return TypeAdapter(list[Held]).validate_python(held)
     except (OSError, *_DAMAGED) as error:
         raise AnnotatorError(f"{file}: not an answer cache: {one_line(str(error))}") from error
 
