@@ -5,21 +5,18 @@ lines. Whatever happens on the way (a full disk, Ctrl-C, ``kill -9``), what was 
 """
 
 import errno
-import fcntl
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
+from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
 from annotator.text import one_line, storable
 
 _Stamp = tuple[int, int, int]
-_LONGEST_NAME = 240  # bytes: file systems take 255, and a folder made beside adds eight
 
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
@@ -61,10 +58,10 @@ class NewFile:
     step, at the end of the ``with`` block (or by :meth:`keep`). It has the permissions of the file
     whose place it takes; where that is a link, the link stays.
 
-    An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves
-    (``.NAME.part``) is written over when the file is written again; who writes the same file at the
-    same time waits, or is told ``busy``. ``exclusive``: a file that is there already is not
-    replaced. ``private``: a file that was not there is readable by its owner only.
+    An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves is taken away
+    by the next that writes in the folder; who writes the same file at the same time waits, or is
+    told ``busy``. ``exclusive``: a file that is there already is not replaced. ``private``: a file
+    that was not there is readable by its owner only.
 
     Raises:
         AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
@@ -87,14 +84,14 @@ class NewFile:
         self._target = _resolve(path)
         before = self._target.exists()
         self._advice = advice or ("what was there is unchanged" if before else "")
-        self._part = _beside(self._target, ".part")
+        self._part = beside(self._target, "part")
         self._lock: BinaryIO | None = None
         self._out: BinaryIO
         with explain_errors(path, self._advice):
             if before and not os.access(self._target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             try:
-                lock = _open_locked(self._part, wait=not busy)
+                lock = open_locked(self._part, wait=not busy)
             except BlockingIOError as error:
                 raise AnnotatorError(busy) from error
             self._lock = self._out = lock
@@ -172,22 +169,22 @@ class NewFile:
 def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
     """Give a path to make a folder at, which then becomes ``path``.
 
-    What is at ``path`` is replaced only if ``ours`` says that this tool made it. An error leaves
-    nothing beside; a process killed while it writes leaves a folder ``.NAME-...``.
+    What is at ``path`` is replaced only if ``ours`` says that this tool made it. Nothing is left
+    beside, as with :class:`NewFile`; a process killed at the moment at which the old folder is away
+    and the new one not there leaves the old one to be put back in the same way. What is made beside
+    the path that is given goes at the end.
 
     Raises:
         AnnotatorError: it cannot be written, or ``path`` is something else already.
     """
     if path.exists() and not ours(path):
-        raise AnnotatorError(f"{path} is there already and is something else; name another --out")
+        raise AnnotatorError(f"{path} is there already and is something else; name another")
     target = path.resolve()
-    with (
-        explain_errors(path),
-        TemporaryDirectory(prefix=_beside(target, "-").name, dir=target.parent) as aside,
-    ):
-        part, before = Path(aside) / "part", Path(aside) / "before"
+    with explain_errors(path), ScratchFolder(target) as aside:
+        part, before = Path(aside) / "part", Path(aside) / BEFORE / target.name
         yield part
         _sync_tree(part)
+        before.parent.mkdir()
         try:
             if target.exists():
                 target.rename(before)
@@ -209,8 +206,8 @@ class LineLog:
     ``durable``: what returned is on the disk, and a log that another program has changed meanwhile
     is refused; else lines are on the disk after :meth:`sync`, and only a crash of the machine, not
     one of the process, loses those since. ``busy``: what is said where another process has the log;
-    without it, this one waits for its turn. ``private``: as of :class:`NewFile`.
-    ``size``: of the log, in bytes.
+    without it, this one waits for its turn. ``private``: as of :class:`NewFile`. ``size``: of the
+    log, in bytes.
 
     Raises:
         AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
@@ -230,11 +227,11 @@ class LineLog:
         self._advice = advice
         self._durable = durable
         self._target = _resolve(file)
-        self.lock_file = _beside(self._target, ".lock")
+        self.lock_file = beside(self._target, "lock")
         self._fd = -1
         with explain_errors(file, advice):
             try:
-                self._lock: BinaryIO | None = _open_locked(self.lock_file, wait=not busy)
+                self._lock: BinaryIO | None = open_locked(self.lock_file, wait=not busy)
             except BlockingIOError as error:
                 raise AnnotatorError(busy) from error
             try:
@@ -395,36 +392,6 @@ def _resolve(path: Path) -> Path:
         if target.exists() and not target.is_file():
             raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
     return target
-
-
-def _beside(target: Path, suffix: str) -> Path:
-    """Return the hidden name beside a file, or one made of its hash where that is too long."""
-    name = f".{target.name}{suffix}"
-    if len(os.fsencode(name)) > _LONGEST_NAME:
-        name = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()}{suffix}"
-    return target.with_name(name)
-
-
-def _open_locked(file: Path, *, wait: bool) -> BinaryIO:
-    """Open a file, make it if it is not there, and lock it until it is closed.
-
-    Raises:
-        BlockingIOError: another process has it, and this one does not ``wait``.
-        OSError: it cannot be opened.
-    """
-    while True:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        lock = os.fdopen(fd, "r+b", buffering=0)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Who had it before may have taken it away between the two calls.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), file.lstat()):
-                    return lock
-        except BaseException:
-            lock.close()
-            raise
-        lock.close()
 
 
 def _make_like(old: Path, new: int) -> None:

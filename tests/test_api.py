@@ -65,7 +65,7 @@ def test_a_run_is_that_of_the_command_line(annotate_cli, tmp_path, held):
     assert list(map(strip, saved.annotations())) == list(map(strip, run.annotations()))
     assert list(map(str, an.count(saved))) == list(map(str, an.count(run)))
     assert len(run.to_pandas()) == len(run.to_dataset()) == 34
-    with pytest.raises(an.AnnotatorError, match="not empty"):
+    with pytest.raises(an.AnnotatorError, match="something else"):
         run.save(tmp_path / "saved")
 
 

@@ -1,5 +1,6 @@
 """What is written is there whole or not at all: full disks, Ctrl-C, kill -9, two at a time."""
 
+import errno
 import os
 import resource
 import signal
@@ -127,10 +128,43 @@ def test_a_process_killed_in_a_large_write_leaves_the_good_file(tmp_path, by):
         )
         assert done.returncode == -by
         assert file.read_bytes() == b"old"
-    beside = {one.name for one in tmp_path.iterdir()} - {"file"}
-    assert beside == ({".file.part"} if by == signal.SIGKILL else set())
-    write_file(file, "new")
-    assert contents(tmp_path) == {"file": b"new"}
+    assert len(list(tmp_path.iterdir())) == (2 if by == signal.SIGKILL else 1)
+    write_file(tmp_path / "other", "new")
+    assert contents(tmp_path) == {"file": b"old", "other": b"new"}
+
+
+def test_what_is_left_beside_is_swept_and_what_is_in_use_is_not(tmp_path, monkeypatch):
+    used = tmp_path / "used"
+    left = {".a.annotate-part", ".a.annotate-lock", ".b.annotate-x1/cache/f", ".mine.part"}
+    for name in left | {".data.annotate-x2/before/data/old"}:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("left")
+    with NewFile(used) as out:
+        out.write(b"new")
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, tmp_path / "file", "0"], cwd=ROOT, check=False
+        )
+        assert done.returncode == 0
+        assert {one.name for one in tmp_path.iterdir()} == {
+            *("file", ".used.annotate-part", ".mine.part", "data")
+        }
+    assert used.read_text() == "new"
+    assert (tmp_path / "data" / "old").read_text() == "left"  # its place was empty
+
+
+def test_a_file_system_without_locks_is_written(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    write_file(tmp_path / "file", "new")
+    with LineLog(tmp_path / "log", busy="taken", private=True) as log:
+        log.append(b"line\n")
+        log.rewrite([b"other\n"])
+    with replace_folder(tmp_path / "folder", lambda _: True) as part:
+        part.mkdir()
+    assert contents(tmp_path) == {"file": b"new", "log": b"other\n"}
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
 
 
 def test_who_writes_at_the_same_time_waits(tmp_path):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from annotator.annotations import Annotation, Usage
 from annotator.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
+from annotator.locks import ScratchFolder
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.distribute import Distribution
 from annotator.runs.engines import Engine, open_engine
@@ -186,7 +186,7 @@ async def aannotate(
     kept = [] if _kept is None else _kept
     if folder:
         return await _execute(plan, built, manifest, folder, resume, callbacks, open_run, kept)
-    with TemporaryDirectory(prefix="annotator-") as name:
+    with ScratchFolder() as name:
         return await _execute(plan, built, manifest, Path(name), False, callbacks, _hold, kept)
 
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
-from annotator.text import one_line
+from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample
@@ -201,14 +202,19 @@ def count_strata(candidates: Iterable[Candidate]) -> Counter[str]:
     return Counter(candidate.stratum for candidate in candidates)
 
 
-def write_design(file: Path, design: Design) -> None:
-    """Write a design.
+def write_design(file: Path, design: Design) -> bool:
+    """Write a design; return whether it is new: the same one may be there already, of a sheet that
+    was not written for want of room, say.
 
     Raises:
-        AnnotatorError: the file is there already, or cannot be written.
+        AnnotatorError: another file is there already, or it cannot be written.
     """
-    text = json.dumps(asdict(design), ensure_ascii=False, indent=1)
-    write_file(file, f"{text}\n", exclusive=True)
+    text = f"{json.dumps(asdict(design), ensure_ascii=False, indent=1)}\n"
+    with suppress(OSError):
+        if file.read_bytes() == storable(text).encode():
+            return False
+    write_file(file, text, exclusive=True)
+    return True
 
 
 def read_design(file: Path) -> Design:

@@ -147,11 +147,12 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     design = replace(design, sources=where, format=format)
     sheet = make_rows(chosen, twice, design, split)
     beside = design_file(out)
-    write_design(beside, design)  # first: a sheet without its design is worth nothing
+    new = write_design(beside, design)  # first: a sheet without its design is worth nothing
     try:
         write_sheet(out, sheet)
     except BaseException:  # Ctrl-C too
-        beside.unlink()
+        if new:
+            beside.unlink()
         raise
     tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
     return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)

@@ -8,7 +8,7 @@ are looks at the labels themselves, at any of them: not at a file of the same na
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -51,34 +51,51 @@ def hash_labels(labels: Iterable[Label]) -> list[str]:
     )
 
 
-def note_look(ledgers: Sequence[Path], entry: Mapping[str, Any]) -> dict[str, Any]:
+def note_look(
+    ledgers: Sequence[Path],
+    entry: Mapping[str, Any],
+    notice: Callable[[str], object] = lambda _: None,
+) -> dict[str, Any]:
     """Write a look into every ledger and return it with its number.
 
     ``entry`` has at least ``rubric``, ``split`` and ``judge_sha256``, and ``labels`` as
     :func:`hash_labels`. ``look`` counts the looks of this rubric and split in any of the ledgers at
     any of these labels, this one included; those of older ledgers, which do not say at which, are
-    counted. ``judges``: the different judges in them.
+    counted. ``judges``: the different judges in them. ``notice`` is told of one whose last line
+    was torn; that look was never shown to anybody.
 
     Raises:
         AnnotatorError: a ledger cannot be read or written, or holds a line that is no look.
     """
     with ExitStack() as opened:
         before: dict[str, dict[str, Any]] = {}
-        logs: list[tuple[LineLog, bytes]] = []
+        logs = []
         for ledger in ledgers:
             # Looks at the same moment wait for each other, and have their own numbers.
-            log = opened.enter_context(LineLog(ledger))
-            logs.append((log, log.read()))
-            for look in _parse_looks(logs[-1][1], ledger):
+            logs.append(log := opened.enter_context(LineLog(ledger)))
+            _mend_end(log, notice)
+            for look in _parse_looks(log.read(), ledger):
                 if _is_at(look, entry):
                     before[str(look.get("id") or look)] = look
         judges = {look.get("judge_sha256") for look in before.values()} | {entry["judge_sha256"]}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
-        for log, data in logs:
-            # An editor may have taken the last line's end off.
-            begin = b"" if not data or data.endswith(b"\n") else b"\n"
-            log.append(begin + json.dumps(noted).encode() + b"\n")
+        for log in logs:
+            log.append(json.dumps(noted).encode() + b"\n")
     return noted
+
+
+def _mend_end(log: LineLog, notice: Callable[[str], object]) -> None:
+    """End the last line of a ledger, or take it out where it was torn."""
+    if not (last := log.torn):
+        return
+    if _parse_look(last) is None:
+        log.cut_torn()
+        notice(
+            f"{log.file}: its last line was cut off while it was written, {len(last)} bytes;"
+            " taken out"
+        )
+    else:  # an editor may have taken its end off
+        log.append(b"\n")
 
 
 def _is_at(look: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
@@ -94,13 +111,18 @@ def _is_at(look: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
 def _parse_looks(data: bytes, ledger: Path) -> list[dict[str, Any]]:
     looks = []
     for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
-        try:
-            look = json.loads(line)
-        except (ValueError, RecursionError):
-            look = None
-        if not isinstance(look, dict):
+        look = _parse_look(line)
+        if look is None:
             raise AnnotatorError(
                 f"{ledger}, line {n}: no look of the ledger; mend the line, or move the file away"
             )
         looks.append(look)
     return looks
+
+
+def _parse_look(line: bytes) -> dict[str, Any] | None:
+    try:
+        look = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return look if isinstance(look, dict) else None

@@ -368,16 +368,18 @@ def _note_look(
         "labels_sha256": labels.sha256,
     }
     ledgers = [request.ledger] if request.ledger else ledgers_of(request.labels.paths)
+    notes: list[str] = []
     try:
-        noted = note_look(ledgers, entry | {"labels": hash_labels(in_use.values())})
+        noted = note_look(ledgers, entry | {"labels": hash_labels(in_use.values())}, notes.append)
         look = Look(**{name: value for name, value in noted.items() if name != "labels"})
     except AnnotatorError as error:
-        return None, [f"This look was not noted: {error}"]
+        return None, [*notes, f"This look was not noted: {error}"]
     if not request.final or look.judges == 1:
-        return look, []
+        return look, notes
     return look, [
+        *notes,
         f"{look.judges} judges were held against these test labels: was one of them chosen for"
-        " doing well here?"
+        " doing well here?",
     ]
 
 

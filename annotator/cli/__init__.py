@@ -105,6 +105,10 @@ def main() -> NoReturn:
         label = "Interrupted" if isinstance(error, Interrupted) else "Error"
         click.echo(f"{label}: {one_line(str(error), 2000)}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:  # of a place that nobody thought of
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"Error: {one_line(f'{where}{error.strerror or error}', 2000)}", err=True)
+        sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted.", err=True)
         sys.exit(130)

@@ -63,7 +63,7 @@ def command(
             say(f"{file}: columns not used: {one_line(', '.join(unused), 300)}")
     ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
-    write_file(out, render_rows(result.rows))
+    write_file(out, render_rows(result.rows), private=True)
     say(f"{out}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
         say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")

@@ -65,7 +65,7 @@ class LabelStore:
         self._name = one_line(str(file))
         self._count = 0  # lines in the file
         busy = "another process labels into this file; close it, or label into another file"
-        self._lines = LineLog(file, busy=f"{self._name}: {busy}")
+        self._lines = LineLog(file, busy=f"{self._name}: {busy}", private=True)
         try:
             self._load()
         except BaseException:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from annotator.annotations import Annotation, value_of
@@ -41,9 +40,9 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
     """
     import datasets
 
-    with replace_folder(folder, _is_dataset) as part, _quiet(), TemporaryDirectory() as cache:
+    with replace_folder(folder, _is_dataset) as part, _quiet():
         try:
-            made = _generate_dataset(runs, cache)
+            made = _generate_dataset(runs, part.with_name("cache"))
             made.save_to_disk(part, num_shards=None if len(made) else 1)
         except datasets.exceptions.DatasetGenerationError as error:
             raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
@@ -62,7 +61,7 @@ def hold_dataset(runs: Sequence[Run]) -> Any:
     return datasets.Dataset.from_dict(columns, _features())
 
 
-def _generate_dataset(runs: Sequence[Run], cache: str) -> Any:
+def _generate_dataset(runs: Sequence[Run], cache: Path) -> Any:
     """Return the same, on the disk below ``cache``, which has to be empty."""
     import datasets
 
@@ -71,7 +70,7 @@ def _generate_dataset(runs: Sequence[Run], cache: str) -> Any:
         return datasets.Dataset.from_dict({name: [] for name in features}, features)
     with _quiet():
         return datasets.Dataset.from_generator(
-            rows_of, features, cache_dir=cache, gen_kwargs={"runs": tuple(runs)}
+            rows_of, features, cache_dir=str(cache), gen_kwargs={"runs": tuple(runs)}
         )
 
 

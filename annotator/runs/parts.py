@@ -48,7 +48,7 @@ def write_part(folder: Path, part: Part) -> None:
         "kind": part.kind,
     }
     lines = [json.dumps(head), *(annotation.to_json() for annotation in part.annotations)]
-    write_file(folder / PART, "".join(f"{line}\n" for line in lines))
+    write_file(folder / PART, "".join(f"{line}\n" for line in lines), private=True)
 
 
 def read_part(folder: Path) -> Part:

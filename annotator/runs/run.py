@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from annotator.annotations import Annotation, annotations_file, read_annotations
 from annotator.errors import AnnotatorError
-from annotator.files import explain_errors, write_file
+from annotator.files import explain_errors, replace_folder, write_file
 from annotator.rubrics import Scheme
 from annotator.runs.manifest import Manifest, read_manifest
 
@@ -104,14 +104,14 @@ class Run:
             AnnotatorError: something is there already, or it cannot be written.
         """
         folder = Path(path)
-        with explain_errors(f"in {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise AnnotatorError(f"{folder} is not empty; name another folder")
-        lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
-        write_file(folder / "annotations.jsonl", lines, exclusive=True, private=True)
-        manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        write_file(folder / "run.json", f"{manifest}\n", private=True)
+        with explain_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        with replace_folder(folder, _is_empty) as part:
+            part.mkdir()
+            lines = "".join(f"{annotation.to_json()}\n" for annotation in self.annotations())
+            write_file(part / "annotations.jsonl", lines, private=True)
+            manifest = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
+            write_file(part / "run.json", f"{manifest}\n", private=True)
         return open_run(folder)
 
     def _read(self) -> Iterator[Annotation]:
@@ -169,6 +169,10 @@ class Check:
                 f"{self._run}: the finished run recorded {recorded} annotations,"
                 f" {len(self._seen)} are left"
             )
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def is_run(path: Path | str) -> bool:

@@ -87,13 +87,13 @@ def merge_shards(folder: Path) -> Run:
     for _ in run.annotations():  # held against the run and each other, before anything is written
         pass
     file = folder / "annotations.jsonl"
-    with NewFile(file) as out, explain_errors(file):
+    with NewFile(file, private=True) as out, explain_errors(file):
         for part in run.parts:
             with annotations_file(part).open("rb") as lines:
                 out.writelines(line for line in lines if line.endswith(b"\n"))
     _keep_answers(run)
     manifest = json.dumps(run.manifest.as_dict(), ensure_ascii=False, indent=2)
-    write_file(folder / "run.json", f"{manifest}\n")
+    write_file(folder / "run.json", f"{manifest}\n", private=True)
     return Run(run.manifest, folder)
 
 

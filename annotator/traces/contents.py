@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from annotator.errors import UnreadableTrace
+from annotator.files import explain_errors
+from annotator.locks import ScratchFolder
 from annotator.text import decode
 from annotator.traces import hub
 from annotator.traces.document import open_file, parse
@@ -104,7 +106,7 @@ class JsonLines:
     path: str
     name: str
     seekable: bool = True
-    keeps: Any = field(default=None, compare=False)  # what goes when it does: a temporary file
+    keeps: Any = field(default=None, compare=False)  # what goes when it does: a scratch folder
 
     def records(self, number: int = 1, offset: int = 0) -> Iterator[Record]:
         """Yield its lines that are not empty, one in memory at a time, from line ``number`` at byte
@@ -216,17 +218,18 @@ def make_seekable(path: str, stamp: tuple[int, int] | None) -> JsonLines:
         return contents
     if isinstance(contents, Document):
         raise UnreadableTrace(f"{Path(path).name}: one document, no records")
-    copy = tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="ascii")  # noqa: SIM115
+    scratch = ScratchFolder()
+    copy = Path(scratch.name) / "records.jsonl"
     name, line = Path(path).name, 1
-    for number, _, load in contents.records():
-        try:
-            value = json.dumps(load(), default=_as_json)
-        except UnreadableTrace:
-            value = "{"  # it is not read here either, and says so on the line that it has
-        copy.write("\n" * (number - line) + value)
-        line = number
-    copy.flush()
-    return JsonLines(copy.name, name, keeps=copy)
+    with explain_errors(copy), copy.open("w", encoding="ascii") as out:
+        for number, _, load in contents.records():
+            try:
+                value = json.dumps(load(), default=_as_json)
+            except UnreadableTrace:
+                value = "{"  # it is not read here either, and says so on the line that it has
+            out.write("\n" * (number - line) + value)
+            line = number
+    return JsonLines(str(copy), name, keeps=scratch)
 
 
 def _as_json(value: Any) -> Any:

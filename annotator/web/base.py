@@ -6,13 +6,13 @@ against 5 MB and 48 MB. The arrays count faster (.01 s against .27 s at 100,000)
 """
 
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from annotator.errors import AnnotatorError
+from annotator.locks import ScratchFolder
 
 _TABLES = """
 create table rows (
@@ -34,7 +34,7 @@ class Base:
 
     def __init__(self) -> None:
         try:
-            self._folder = tempfile.TemporaryDirectory(prefix="annotator-")
+            self._folder = ScratchFolder()
             self._file = Path(self._folder.name) / "index.sqlite"
             self.writer = self._connected()
             self.writer.execute("pragma journal_mode = wal")

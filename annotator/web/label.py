@@ -33,6 +33,7 @@ from annotator.web.payload import (
 from annotator.web.server import Refused, html, json, serve, whole
 
 _SCRIPTS = ("draft.js", "panel.js", "label.js")
+_NOTE = 10_000  # characters of a note; the page takes no more either
 
 
 class _Sent(BaseModel):
@@ -76,7 +77,7 @@ class _Decided(_Sent):
     primary: str | None = None
     secondary: list[str] = []
     evidence: list[_Selection] = []
-    note: str = ""
+    note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None
 

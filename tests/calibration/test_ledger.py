@@ -118,19 +118,18 @@ def test_looks_at_the_same_time_have_numbers_of_their_own(tmp_path):
     assert note_look([tmp_path / "l"], ENTRY)["look"] == 41  # and all of them are kept
 
 
-def test_a_line_cut_off_is_said_and_the_calibration_made_all_the_same(
-    annotate_cli, tmp_path, rubric, file
-):
+def test_a_line_cut_off_is_taken_out_and_said(annotate_cli, tmp_path, rubric, file):
     run = judge(tmp_path, rubric, "one")
     annotate_cli("calibrate", run, "--labels", file)
     ledger = ledgers_of([file])[0]
-    ledger.write_text(ledger.read_text() + '{"rubric": "fau')
+    whole = ledger.read_text()
+    ledger.write_text(whole + '{"rubric": "fau')
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
-    assert "This look was not noted" in done.out
-    assert "line 2" in done.out
-    assert calibration(run / "calibration.json")["look"] is None
-    assert ledger.read_text().endswith('{"rubric": "fau')  # nothing is glued to it
+    assert "its last line was cut off while it was written, 15 bytes; taken out" in done.out
+    assert calibration(run / "calibration.json")["look"]["look"] == 2
+    assert ledger.read_text().startswith(whole)
+    assert ledger.read_text().count("\n") == 2
 
 
 @pytest.mark.parametrize("damage", ["{", "5", "[]", "null", "[" * 100_000])

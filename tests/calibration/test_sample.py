@@ -336,6 +336,16 @@ def test_a_second_person_gets_a_part(annotate_cli, tmp_path, run):
     assert [row["order"] for row in rows] == list(range(1, 73))
 
 
+def test_a_sheet_that_was_stopped_after_its_design_can_be_drawn_again(annotate_cli, tmp_path, run):
+    annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
+    sheet = (tmp_path / "s.csv").read_bytes()
+    (tmp_path / "s.csv").unlink()
+    other = annotate_cli("sample", run, "-n", 41, "--out", "s.csv")
+    assert "s.csv.design.json is there already" in other.err
+    assert annotate_cli("sample", run, "-n", 40, "--out", "s.csv").code == 0
+    assert (tmp_path / "s.csv").read_bytes() == sheet
+
+
 def test_a_sheet_is_never_overwritten(annotate_cli, tmp_path, run):
     annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
     before = (tmp_path / "s.csv").read_bytes(), (tmp_path / "s.csv.design.json").read_bytes()

@@ -26,6 +26,7 @@ from tests.runs.test_run import start, statuses, wait_for_lines
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
 
+PRICES = ("--price-in", "1", "--price-out", "1")
 ARGS = ("logs", "--rubric", "comm_errors")
 REFUSAL = Reply(refusal="I will not.")
 WRONG = finding("C1b", ("message:1", "made up from nothing"))
@@ -98,6 +99,13 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "no place for it": lambda file: (file.unlink(), file.parent.rmdir(), file.parent.touch()),
     "another program's": damage("alter table answers rename column reply to r"),
     "answers that are none": damage("update answers set reply = '{'"),
+    "an answer with other letters": damage(
+        """update answers set reply = replace(reply, 'C1', 'C2')"""
+    ),
+    "another price": damage("""update answers set usage = replace(usage, '0.0', '9.0')"""),
+    "a number for an answer": damage("update answers set reply = 5, trace = 7"),
+    "bytes for an answer": damage("update answers set reply = x'ff00', run = x'ff'"),
+    "nested without end": damage(f"update answers set reply = '{'[' * 99_999}'"),
     "usage that is none": damage("""update answers set usage = '{"tokens": 1}'"""),
 }
 
@@ -201,7 +209,7 @@ class TestTheFile:
             args = (*ARGS, *llm(server, "--mode", "tools"))
             annotate_cli(*args, "--out", "one")
             spoil(answer_cache)
-            done = annotate_cli(*args, "--out", "two")
+            done = annotate_cli(*args, "--out", "two", "--max-cost", "9", *PRICES)
             assert server.calls == 4
         assert (done.code, statuses(Path("two"))) == (0, {"labelled": 2}), done.err
         assert f"answer cache {answer_cache}" in done.err

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import shutil
 import socket
+import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -273,8 +274,20 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
         b'{"n": 99, "revision": 0}',
         b'{"n": 0, "primary": 3}',
         b'{"n": -1}',
+        b"[" * 1_000_000,
+        b'{"n": 1' + b"0" * 5000 + b', "revision": 0}',
+        b'{"n": 0, "revision": 0, "primary": "C1a", "note": "\\ud800"}',
+        b'{"n": 0, "revision": 0, "primary": "C1a", "note": "' + b"x" * 10_001 + b'"}',
     ):
         assert post(decide, wrong, Origin=origin, **kind) in (400, 404)
+    assert (
+        "413"
+        in said(
+            address,
+            f"POST /{address.split('/')[3]}/api/decide HTTP/1.1\r\nOrigin: {origin}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {65 << 20}",
+        ).decode()
+    )
     unknown = json.dumps({"n": 0, "revision": 0, "primary": "C9"}).encode()
     assert post(decide, unknown, Origin=origin, **kind) == 409
     quote = {"quote": "made up", "source": "message:1", "start": 0, "end": 7}
@@ -282,7 +295,12 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
     assert post(decide, made_up, Origin=origin, **kind) == 409
     assert (tmp_path / "labels.jsonl").read_bytes() == b""
     assert post(decide, body, Origin=origin, **kind) == 200
-    assert json.loads((tmp_path / "labels.jsonl").read_text())["primary"] == "C1a"
+    note = "\u202e</script>\x00\u2028" + "x" * 9_000
+    hostile = {"n": 0, "revision": 1, "primary": "C1a", "note": note}
+    assert post(decide, json.dumps(hostile).encode(), Origin=origin, **kind) == 200
+    [line] = (tmp_path / "labels.jsonl").read_text().split("\n")[:-1]
+    assert (json.loads(line)["primary"], json.loads(line)["note"]) == ("C1a", note)
+    assert stat.S_IMODE((tmp_path / "labels.jsonl").stat().st_mode) == 0o600
 
 
 @pytest.fixture

@@ -1,25 +1,33 @@
 """Answers kept on this machine, so that the same question is never paid twice."""
 
+import hashlib
 import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field, TypeAdapter
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
+from annotator.text import one_line
 
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
 _NO_MODE = f"key not like '{MODE}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
+# What a file can lead to that is not what we wrote.
+_DAMAGED = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+_USAGE = TypeAdapter(Usage)
+_Seconds = Annotated[float, Field(ge=0, le=253_402_300_799)]  # to the end of the year 9999
 _PATIENCE = 2.0  # seconds to wait for a lock
 
 _TABLE = """
@@ -100,12 +108,12 @@ class AnswerCache:
             ).fetchone()
             if row is None:
                 return self._behind.get(key, trace) if self._behind else None
-            reply = Reply.from_json(row[0]) if row[0] else None
-            usage = Usage(**loads(row[1]))
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # not what we wrote
+            text, used, run, asked_for = map(str, row)
+            reply = Reply.from_json(text) if text else None
+            usage = _read_usage(used, key, text)
+        except _DAMAGED as error:
             self._failed(error)
             return None
-        run, asked_for = row[2:]
         if run == self._run and run and trace and not asked_for:  # it came in a batch
             self._write("update answers set trace = ? where key = ?", [(trace, key)])
             asked_for = trace
@@ -114,7 +122,9 @@ class AnswerCache:
 
     def put(self, key: str, model: str, reply: Reply, usage: Usage, trace: str) -> None:
         """Keep an answer; ``trace`` is "" if it is not known which one will use it first."""
-        row = (key, model, reply.to_json(), dumps(asdict(usage)), self._run, trace, time.time())
+        text, used = reply.to_json(), asdict(usage)
+        used["check"] = _check(key, text, used)
+        row = (key, model, text, dumps(used), self._run, trace, time.time())
         self._write("insert or replace into answers values (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -137,24 +147,30 @@ class AnswerCache:
         """
         if self._base is None:
             return []
-        rows = self._base.execute("select usage, trace from answers where run = ?", (self._run,))
-        return [
-            loads(usage)["cost_usd"] or 0.0
-            for usage, name in rows
-            if not is_recorded(*reversed(name.partition("\n")[::2]))
-        ]
+        asked = "select usage, trace from answers where run = ?"
+        try:
+            return [
+                _read_usage(str(usage)).cost_usd or 0.0
+                for usage, name in self._base.execute(asked, (self._run,))
+                if not is_recorded(*reversed(str(name).partition("\n")[::2]))
+            ]
+        except _DAMAGED as error:
+            self._failed(error)
+            return []
 
     def absorb(self, file: Path) -> None:
-        """Take in the answers of another file that are not here."""
+        """Take in the answers of another file that are not here; of one that is damaged, none: they
+        are asked for again.
+        """
         if self._base is None or not file.exists():
             return
-        try:
+        with suppress(sqlite3.Error):
             self._base.execute("attach database ? as other", (str(file),))
-            with self._base:
-                self._base.execute("insert or ignore into answers select * from other.answers")
-            self._base.execute("detach database other")
-        except sqlite3.Error as error:
-            self._failed(error)
+            try:
+                with self._base:
+                    self._base.execute("insert or ignore into answers select * from other.answers")
+            finally:
+                self._base.execute("detach database other")
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if self._base is None or not rows:
@@ -166,7 +182,7 @@ class AnswerCache:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        self.problem = f"the answer cache {self.file} cannot be used: {error}"
+        self.problem = f"the answer cache {self.file} cannot be used: {one_line(str(error))}"
         if "locked" in str(error) and not self._vital:
             return  # by another process, and not for ever: this one answer is not looked up or kept
         self.close()
@@ -180,6 +196,27 @@ class AnswerCache:
         if self._base is not None:
             self._base.close()
             self._base = None
+
+
+def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
+    """Return what an answer cost. The ``reply`` to its question is held against the check that was
+    kept with it; older versions kept none.
+
+    Raises:
+        ValueError, TypeError: it is not what was kept.
+    """
+    fields = loads(text)
+    check = fields.pop("check", None)
+    if check and reply and check != _check(key, reply, fields):
+        raise ValueError("an answer in it is not what was kept")
+    if "cost_usd" not in fields or not fields.keys() <= Usage.__dataclass_fields__.keys():
+        raise ValueError("what an answer in it cost is not what was kept")
+    return _USAGE.validate_json(dumps(fields), strict=True)
+
+
+def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
+    """Return what tells a reply and its cost from what a damaged disk makes of them."""
+    return hashlib.blake2b(dumps([key, reply, usage]).encode(), digest_size=8).hexdigest()
 
 
 def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
@@ -217,8 +254,8 @@ class Held:
 
     model: str
     answers: int
-    oldest: float
-    newest: float
+    oldest: _Seconds
+    newest: _Seconds
 
 
 def contents(file: Path) -> list[Held]:
@@ -233,9 +270,11 @@ def contents(file: Path) -> list[Held]:
         with closing(_open(file)) as base:
             where = f"from answers where {_NO_MODE} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
-            return [Held(*row) for row in rows]
-    except (OSError, sqlite3.Error) as error:
-        raise AnnotatorError(f"{file}: not an answer cache: {error}") from error
+            names = Held.__dataclass_fields__
+            held = [dict(zip(names, row, strict=True)) for row in rows]
+            return TypeAdapter(list[Held]).validate_python(held)
+    except (OSError, *_DAMAGED) as error:
+        raise AnnotatorError(f"{file}: not an answer cache: {one_line(str(error))}") from error
 
 
 def clear(file: Path, model: str | None = None) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
@@ -71,9 +73,11 @@ class Reply:
 
     @classmethod
     def from_json(cls, text: str) -> "Reply":
-        """Return the reply in a text that :meth:`to_json` wrote."""
-        value = json.loads(text)
-        return cls(**value | {"calls": tuple(tuple(call) for call in value["calls"])})
+        """Return the reply in a text that :meth:`to_json` wrote. Raises ValueError for another."""
+        return _REPLY.validate_json(text, strict=True)
+
+
+_REPLY = TypeAdapter(Reply)
 
 
 class CallFailed(AnnotatorError):

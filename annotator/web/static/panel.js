@@ -84,7 +84,7 @@
   }
 
   function note({ draft }, on) {
-    const field = h("textarea", { id: "note", rows: 2, "data-focus": "note", input: () => on.note(field.value), blur: on.noted });
+    const field = h("textarea", { id: "note", rows: 2, maxlength: 10000, "data-focus": "note", input: () => on.note(field.value), blur: on.noted });
     field.value = draft.note;
     return h("label.field", h("span", h("kbd", "m"), "Note"), field);
   }

@@ -1,0 +1,104 @@
+"""What is the process's own: signals, and streams that are closed or take nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, ROOT
+from tests.judges.test_llm import RIGHT
+from tests.openai_server import OpenAIServer
+from tests.runs.test_run import first, llm, start, wait_for_lines
+
+RUN = ("run", str(EXAMPLES), "--rubric", "comm_errors", "--out", "out")
+COMMANDS = (("--help",), ("rubric", "list"), ("cache", "info"), RUN, (*RUN[:-1], "o2", "--json"))
+
+
+def close(*numbers: int):
+    return lambda: [os.close(number) for number in numbers]
+
+
+# How the streams are -> what is done with them before the start, and what a command ends with.
+STREAMS = {
+    "stdin closed": (close(0), {}, (0,)),
+    "stdout closed": (close(1), {}, (0,)),
+    "stderr closed": (close(2), {}, (0,)),
+    "all closed": (close(0, 1, 2), {}, (0,)),
+    "stdout full": (None, {"stdout": "/dev/full"}, (2,)),
+    "stderr full": (None, {"stderr": "/dev/full"}, (0,)),
+    "stdout unread": (None, {"stdout": "unread"}, (0, 1)),  # click's own help: 1
+    "both unread": (None, {"stdout": "unread", "stderr": "unread"}, (0, 1)),
+}
+
+
+@pytest.mark.parametrize(("prepare", "streams", "codes"), STREAMS.values(), ids=STREAMS)
+def test_streams_that_take_nothing_stop_no_command(tmp_path, prepare, streams, codes):
+    for arguments in COMMANDS:
+        pipes = {}
+        for name in ("stdout", "stderr"):
+            pipes[name] = subprocess.PIPE
+            if streams.get(name) == "unread":
+                reader, pipes[name] = os.pipe()
+                os.close(reader)
+            elif name in streams:
+                pipes[name] = os.open(streams[name], os.O_WRONLY)
+        done = subprocess.run(
+            [sys.executable, "-m", "annotator", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "ANNOTATOR_CACHE": str(tmp_path / "c")},
+            preexec_fn=prepare,
+            check=False,
+            **pipes,
+        )
+        for number in pipes.values():
+            if number != subprocess.PIPE:
+                os.close(number)
+        assert done.returncode in codes, (arguments, done)
+        printed = (done.stdout or b"") + (done.stderr or b"")
+        assert b"Traceback" not in printed
+        assert b"Exception ignored" not in printed
+    for out in ("out", "o2"):  # and all was judged
+        lines = (tmp_path / out / "annotations.jsonl").read_bytes().count(b"\n")
+        assert lines == 17, out
+    assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("ignored", [(), (signal.SIGINT,), (signal.SIGHUP,)], ids=str)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, number, ignored):
+    """A shell's background jobs ignore SIGINT, and those of nohup SIGHUP."""
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.responder = first(12, server)
+        args = (str(runs(20)), "--rubric", "comm_errors", "--out", "out", *llm(server))
+        process = start(
+            *args,
+            cwd=tmp_path,
+            preexec_fn=lambda: [signal.signal(one, signal.SIG_IGN) for one in ignored],
+        )
+        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 5)
+        if number in ignored:
+            process.send_signal(number)
+            number = signal.SIGTERM
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        assert "annotations are kept; go on with" in err
+        assert "Traceback" not in err
+        assert not [one for one in (tmp_path / "out").iterdir() if one.name.startswith(".")]
+        server.responder = lambda _: RIGHT
+        assert annotate_cli(*args, "--resume").code == 0
+
+
+def test_a_server_ends_quietly(tmp_path: Path):
+    command = ("label", str(EXAMPLES), "--rubric", "comm_errors", "--labels", "l.jsonl")
+    process = start(*command, "--annotator", "ann", "--port", "0", cwd=tmp_path)
+    assert process.stdout
+    assert "http://" in process.stdout.readline()
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode in (0, 130), err
+    assert "Traceback" not in err
+    assert [one.name for one in tmp_path.iterdir()] == ["l.jsonl"]
