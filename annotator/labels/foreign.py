@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
+from annotator.regular import read_regular
 from annotator.rubrics import NONE, Rubric
 from annotator.traces.document import parse, text_of
 
@@ -96,7 +97,7 @@ def read_foreign_labels(file: Path) -> list[ForeignLabel]:
         AnnotatorError: it cannot be read, or is nothing of the kinds that are known.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotatorError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     lines = text.splitlines() if file.suffix.lower() in (".jsonl", ".ndjson") else [text]

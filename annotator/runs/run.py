@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from annotator.annotations import Annotation, annotations_file, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
+from annotator.regular import lines_of, open_regular
 from annotator.rubrics import Scheme
 from annotator.runs.manifest import Manifest, read_manifest
 
@@ -118,8 +119,8 @@ class Run:
             return
         file = annotations_file(self.folder)
         try:
-            with file.open("rb") as lines:
-                for _, _, annotation in read_lines(lines, file):
+            with open_regular(file) as lines:
+                for _, _, annotation in read_lines(lines_of(lines), file):
                     yield annotation
         except OSError as error:
             raise AnnotatorError(f"{file}: {error.strerror or error}") from error

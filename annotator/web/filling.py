@@ -12,6 +12,7 @@ from typing import Any
 from annotator.annotations import Annotation, annotations_file, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
+from annotator.regular import open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
 from annotator.web.base import Base
@@ -70,7 +71,8 @@ def open_files(runs: Sequence[Run], opened: ExitStack) -> list[RunFile]:
             raise AnnotatorError("a run in memory has no pages: save it first")
         path = annotations_file(run.folder)
         try:
-            descriptor = os.open(path, os.O_RDONLY)
+            with open_regular(path) as file:
+                descriptor = os.dup(file.fileno())
             opened.callback(os.close, descriptor)
             size = os.fstat(descriptor).st_size
         except OSError as error:

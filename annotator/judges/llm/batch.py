@@ -18,6 +18,7 @@ from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, read_reply, too_long
 from annotator.judges.llm.settings import Options, api_key
+from annotator.regular import lines_of, open_regular, read_regular
 from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"
@@ -119,8 +120,8 @@ def read_results(file: Path) -> Iterator[Result]:
         AnnotatorError: the file cannot be read, or a line is no result (with its number).
     """
     try:
-        with file.open("rb") as lines:
-            for n, line in enumerate(lines, 1):
+        with open_regular(file) as lines:
+            for n, line in enumerate(lines_of(lines), 1):
                 if not line.strip():
                     continue
                 try:
@@ -235,7 +236,7 @@ class BatchOutbox:
         with explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         try:
-            state = json.loads((folder / _STATE).read_bytes())
+            state = json.loads(read_regular(folder / _STATE))
             self._jobs = [Job(**job) for job in state["jobs"]]
             # What was given up is asked again by a resumed run.
             missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
@@ -401,7 +402,7 @@ class BatchOutbox:
         self._save()
 
     def _unanswered(self, job: Job) -> Iterator[str]:
-        with self._questions(job).open("rb") as lines:
+        with open_regular(self._questions(job)) as lines:
             for line in lines:
                 key = str(json.loads(line)["custom_id"])
                 kept = self._cache.get(key, "")
