@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from annotator.errors import AnnotatorError
+from annotator.regular import lines_of, open_regular
 from annotator.text import storable
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
@@ -319,8 +320,8 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
     """
     file = annotations_file(path)
     try:
-        with file.open("rb") as lines:
-            for _, _, annotation in read_lines(lines, file):
+        with open_regular(file) as lines:
+            for _, _, annotation in read_lines(lines_of(lines), file):
                 yield annotation
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error

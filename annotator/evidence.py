@@ -15,7 +15,7 @@ from itertools import permutations
 
 from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.rubrics import Code, Rubric
-from annotator.text import one_line
+from annotator.text import View, one_line, see
 from annotator.traces import ORIGINS, Origin, Source, Trace
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
@@ -25,7 +25,7 @@ _NEAR_QUOTE = 200  # the first characters of a quote, for
 _MOST_HINTS = 2  # of the quotes of one claim: it takes milliseconds
 
 # What may stand between two words or marks besides what the quote has there.
-_BLANK = r"(?:[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]|\\[nrt])"
+_BLANK = r"(?:\s|\\[nrt])"
 # Marks around words, as in Markdown: not the stars of `a ** b` or `a *= b`.
 _EMPHASIS = (
     r"(?:`|(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
@@ -84,27 +84,46 @@ def spans_in(quote: str, source: Source) -> list[Span]:
 
     A quote of more than 1,000 characters is found only as it stands.
     """
-    quote = quote.strip()
-    if not _WORD.search(quote):
+    quote, view = quote.strip(), see(source.text)
+    plain = see(quote).text.strip()
+    if not _WORD.search(plain):
         return []
-    spans = _exact(quote, source)
-    composed, decomposed = (unicodedata.normalize(form, quote) for form in ("NFC", "NFD"))
-    for spelling in dict.fromkeys((quote, composed, decomposed)):
-        spans = spans or _tolerant(spelling, source)
-    if not spans and (untagged := _without_speaker(quote, source.agent)):
-        spans = [replace(span, match="typography") for span in _exact(untagged, source)]
-        spans = spans or _tolerant(untagged, source)
-    return [span for span in spans if _identifies(span, source.text)]
+    if spans := [span for span in _exact(quote, source, view) if _identifies(span, view)]:
+        return spans
+    breaks = tuple(view.seen(offset) for offset in source.breaks)
+    read = replace(source, text=view.text, breaks=breaks)
+    spans = [] if plain == quote and not view.changed else _exact(plain, read, see(view.text))
+    composed, decomposed = (unicodedata.normalize(form, plain) for form in ("NFC", "NFD"))
+    for spelling in dict.fromkeys((plain, composed, decomposed)):
+        spans = spans or _tolerant(spelling, read)
+    if not spans and (untagged := _without_speaker(plain, source.agent)):
+        spans = _exact(untagged, read, see(view.text)) or _tolerant(untagged, read)
+    return list(filter(None, (_place(span, source, view) for span in spans)))
 
 
-def _exact(quote: str, source: Source) -> list[Span]:
+def _place(span: Span, source: Source, view: View) -> Span | None:
+    """Return a passage of the visible text as one of the source, if it identifies anything."""
+    start, end = view.locate(span.start, span.end)
+    if any(start <= offset < end for offset in source.breaks):
+        return None
+    passage = source.text[start:end]
+    placed = replace(span, start=start, end=end, quote=passage, match="typography")
+    return placed if _identifies(placed, view) else None
+
+
+def _exact(quote: str, source: Source, view: View) -> list[Span]:
+    """Return where a quote stands as it is. Where words end is told by what is visible."""
     text = source.text
     spans: list[Span] = []
     at = text.find(quote)
     while at >= 0 and len(spans) < _MOST_SPANS:
-        start, end = _whole_words(text, at, at + len(quote))
-        cut = (start, end) != (at, at + len(quote))
-        enough = not cut or len(text[start:end].split()) >= _WHOLE
+        start, end = at, at + len(quote)
+        first, last = view.seen(start), view.seen(end)
+        part = _whole_words(view.text, first, last)
+        cut = part != _strip(view.text, first, last)
+        enough = not cut or len(view.text[slice(*part)].split()) >= _WHOLE
+        if cut and enough:
+            start, end = view.locate(*part)
         crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
         if enough and crossed is None:
             match: Match = "typography" if cut else "exact"
@@ -124,8 +143,13 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     if _inside_word(text, end):
         while last > first and _inside_word(text, last):
             last -= 1
-    lead = len(text[first:last]) - len(text[first:last].lstrip())
-    return first + lead, first + len(text[first:last].rstrip())
+    return _strip(text, first, last)
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a passage without the blanks at its ends."""
+    lead = len(text[start:end]) - len(text[start:end].lstrip())
+    return start + lead, start + len(text[start:end].rstrip())
 
 
 def _inside_word(text: str, at: int) -> bool:
@@ -141,6 +165,8 @@ def _inside_word(text: str, at: int) -> bool:
     far, next_ = text[max(0, at - 2) : at - 1], text[at + 1 : at + 2]
     if before in "nrt" and far == "\\":
         return False
+    if text[max(0, at - 3) : at - 1] in ("\\n", "\\r", "\\t"):
+        far = ""
     for mark, left, right in ((after, before, next_), (before, far, after)):
         if mark in "'’-" and left.isalpha() and right.isalpha():
             return True
@@ -160,15 +186,18 @@ def _crosses(source: Source, start: int, end: int) -> bool:
     return any(start <= at < end for at in source.breaks)
 
 
-def _identifies(span: Span, text: str) -> bool:
+def _identifies(span: Span, view: View) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
-    words = _WORD.findall(span.quote)
-    if len(words) >= 2 or len(words[0]) >= 12 or len(_UNSPACED.findall(span.quote)) >= 4:
+    text, start, end = view.text, view.seen(span.start), view.seen(span.end)
+    words = _WORD.findall(text, start, end)
+    if not words:  # in the middle of a code for colours, say
+        return False
+    if len(words) >= 2 or len(words[0]) >= 12 or len(_UNSPACED.findall(text, start, end)) >= 4:
         return True
-    line_start = text.rfind("\n", 0, span.start) + 1
-    line_end = text.find("\n", span.end)
-    before = _WORD.search(text, line_start, span.start)
-    after = _WORD.search(text, span.end, line_end if line_end >= 0 else len(text))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    before = _WORD.search(text, line_start, start)
+    after = _WORD.search(text, end, line_end if line_end >= 0 else len(text))
     return not before and not after
 
 
@@ -261,7 +290,7 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
     if not speaker:
         return None
-    number, name = r"(?:(?:message\s*)?\d+\W+)?", re.escape(speaker)
+    number, name = r"(?:(?:message\s*)?\d+\W+)?", re.escape(see(speaker).text)
     tag = rf"[\W_]*{number}{name}(?:\s*(?:->|=>|→|\bto\b)\s*[\w-]+)?[\s*_)\]]*:[\s*_]*"
     match = re.match(tag, quote[:200], re.IGNORECASE)
     return quote[match.end() :] if match else None
@@ -374,9 +403,11 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
             return {}
         where = (source.id, start, end, evidence.quote)
         span = Span(*where, evidence.match, source.origin, source.agent)
-        cut = _whole_words(source.text, start, end) != (start, end)
+        view = see(source.text)
+        words = view.seen(start), view.seen(end)
+        cut = _whole_words(view.text, *words) != _strip(view.text, *words)
         taken = any(_overlap(span, other) for other in spans.values())
-        if cut or taken or not _identifies(span, source.text):
+        if cut or taken or not _identifies(span, view):
             return {}
         passage = replace(source, text=evidence.quote, breaks=())
         if replace(span, start=0, end=end - start) not in spans_in(quote.text, passage):

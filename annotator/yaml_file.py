@@ -1,19 +1,17 @@
 """YAML that users write: rubrics, judges, prices, maps. A file may come from a stranger."""
 
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from annotator.errors import AnnotatorError
+from annotator.regular import read_regular
 
-_MOST_BYTES = 1_000_000
+_MOST_BYTES = 1 << 20
 _MOST_DEEP = 50
 _MOST_NODES = 100_000  # with what aliases stand for
 _BASE = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not block
 
 
 class _Loader(_BASE):  # type: ignore[misc, valid-type]
@@ -39,7 +37,7 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
             a key twice, or is nested or repeats itself by aliases beyond any sense.
     """
     try:
-        data = _read(path)
+        data = read_regular(path, _MOST_BYTES)
     except OSError as error:
         raise AnnotatorError(f"{path}: {error.strerror or error}") from error
     try:
@@ -47,20 +45,6 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
         return yaml.load(data, _Loader), data  # noqa: S506 - a safe loader
     except Exception as error:  # constructors raise whatever a wrong value leads to
         raise AnnotatorError(f"{path}: not valid YAML: {_describe(error)}") from error
-
-
-def _read(path: Path) -> bytes:
-    file = os.open(path, _FLAGS)
-    try:
-        info = os.fstat(file)
-        if not stat.S_ISREG(info.st_mode):
-            raise AnnotatorError(f"{path}: not a regular file")
-        data = os.read(file, _MOST_BYTES + 1)
-    finally:
-        os.close(file)
-    if len(data) > _MOST_BYTES:
-        raise AnnotatorError(f"{path}: larger than {_MOST_BYTES // 1_000_000} MB")
-    return data
 
 
 def _check_size(data: bytes) -> None:

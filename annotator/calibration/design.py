@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
+from annotator.regular import read_regular
 from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
@@ -224,7 +225,7 @@ def read_design(file: Path) -> Design:
         AnnotatorError: it cannot be read, or is no design.
     """
     try:
-        design = TypeAdapter(Design).validate_json(file.read_bytes())
+        design = TypeAdapter(Design).validate_json(read_regular(file))
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except ValidationError as error:
@@ -264,7 +265,7 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     file = design_file(sheet)
     name = one_line(str(file))
     try:
-        value = parse(file.read_bytes().decode(), name)
+        value = parse(read_regular(file).decode(), name)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -16,6 +16,7 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog
 from annotator.labels import Label
+from annotator.regular import read_regular
 
 LEDGER = ".looks.jsonl"
 
@@ -35,7 +36,7 @@ def labels_sha256(labels: Sequence[Path], digests: Mapping[Path, bytes] | None =
         files = sorted(filter(_is_hashed, path.rglob("*"))) if path.is_dir() else [path]
         for file in files:
             before = (digests or {}).get(file)
-            digest.update(before or hashlib.sha256(file.read_bytes()).digest())
+            digest.update(before or hashlib.sha256(read_regular(file)).digest())
     return digest.hexdigest()
 
 

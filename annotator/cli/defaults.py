@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from annotator.errors import AnnotatorError
+from annotator.regular import read_regular
 from annotator.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "header", "api-key-env", "prices", "out"}
@@ -75,7 +76,7 @@ def _load(file: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(file).decode())
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.model import Fact, name_of
 from annotator.facts.patches import meetings_between
-from annotator.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.facts.prose import ParsedMessage, Sentence, read_prose, span_of, words
 from annotator.facts.trace_facts import TraceFacts
 from annotator.patches.diff import same_path
 from annotator.text import one_line
@@ -260,7 +260,7 @@ def _make_fact(
 ) -> Fact:
     span = span_of(message, sentence)
     says = f"{name_of(message.sender)} says in message {message.n}, {what}: "
-    says += f'"{one_line(facts.text(span), 160)}"'
+    says += f'"{facts.show(span)}"'
     return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})
 
 
@@ -274,7 +274,7 @@ def _refute(facts: TraceFacts, message: ParsedMessage, fact: Fact) -> Iterator[F
     claim, agent = fact.about["claim"], fact.agents[0]
     if claim == "independent" and facts.trace.outcome.merge != "conflicts":
         return
-    text = facts.text(fact.spans[0])
+    text = read_prose(facts.text(fact.spans[0])).text
     files = [path.name for path in paths_in(text) if not _HANDED_IN.search(path.name)]
     names = _code_named(text)
     for meeting in meetings_between(facts, agent, facts.partners(message, text)):

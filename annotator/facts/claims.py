@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from annotator.facts.model import Fact, name_of
-from annotator.facts.prose import ParsedMessage, Sentence, span_of, words
+from annotator.facts.prose import ParsedMessage, Sentence, show, span_of, words
 from annotator.facts.trace_facts import TraceFacts
-from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
     "completion_claim": "an agent says that its work is done or in place",
@@ -130,5 +129,5 @@ def takes_back(sentence: Sentence) -> bool:
 def _fact(kind: str, message: ParsedMessage, sentence: Sentence, what: str, **about: bool) -> Fact:
     span = span_of(message, sentence)
     says = f"{name_of(message.sender)} says in message {message.n} that {what}: "
-    says += f'"{one_line(message.text[span.start : span.end], 160)}"'
+    says += f'"{show(message.original.text[span.start : span.end])}"'
     return Fact(kind, says, (message.sender,), (span,), {"message": message.n, **about})

@@ -61,9 +61,9 @@ def _telling_lines(patch: Patch) -> dict[str, tuple[Line, Hunk]]:
 def _code_lines(facts: TraceFacts) -> set[str]:
     """Return the lines of code in messages, without white space: written by agreement."""
     code: Iterable[str] = (
-        message.text[start:stop]
+        message.passage(start, stop)
         for message in facts.messages
         for part, start, stop in message.parts
-        if part == "code"
+        if part == "code" and start < stop
     )
     return {"".join(line.split()) for text in code for line in text.split("\n")}

@@ -119,7 +119,7 @@ def _find_agreements(facts: TraceFacts) -> Iterator[tuple[_Order, Fact]]:
         span = span_of(message, sentence)
         says = (
             f"{name_of(message.sender)} says in message {message.n} that {name_of(first)} "
-            f'goes first, and that is agreed: "{one_line(facts.text(span), 160)}"'
+            f'goes first, and that is agreed: "{facts.show(span)}"'
         )
         spans = (span, span_of(echo.message, echo.sentence)) if echo else (span,)
         about = {"message": message.n, "first": first, "agreed_in": accepts[message.n]}

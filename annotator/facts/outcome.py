@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from annotator.facts.model import Fact, FactSpan
 from annotator.facts.trace_facts import TraceFacts
-from annotator.text import one_line
+from annotator.text import one_line, see
 from annotator.traces import Feature, Trace
 
 KINDS: Mapping[str, str] = {
@@ -20,6 +20,7 @@ MOST_OUTPUT = 400_000  # characters at the end of one test output that are read
 LONGEST_LINE = 400  # characters of a line that are shown
 
 _WORDS = re.compile(r"\w+")
+_LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
 
 
 def draw(facts: TraceFacts) -> Iterator[Fact]:
@@ -92,7 +93,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         at = text.find("\n", len(text) - MOST_OUTPUT) + 1
         if not at:
             return
-    for line in text[at:].split("\n"):
+    for line in _LINE_END.split(text[at:]):
         yield at, line
         at += len(line) + 1
 
@@ -101,7 +102,7 @@ def _best_line(text: str, start: int) -> tuple[FactSpan, ...]:
     """Return the line that says most about a failure: a failed test before a bare error."""
     best: tuple[int, FactSpan] | None = None
     for at, line in _lines(text):
-        rank = _rank(line)
+        rank = _rank(see(line).text)
         if (
             rank is not None
             and (best is None or rank < best[0])

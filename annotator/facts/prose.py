@@ -3,6 +3,9 @@
 A message may be a form (``type: DRAFT``, ``files: ...``, ``code: ...``, ``note: ...``): its code is
 nobody's statement, and its lists name things without saying anything of them. Fenced blocks are
 code as well, and lines that begin with ">" repeat what another has said.
+
+Read is what a reader sees, in one typography (:func:`read_prose`): what the check of quotes lets
+pass changes no fact either.
 """
 
 import re
@@ -13,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from annotator.facts.model import FactSpan
 from annotator.facts.question_patterns import question_at
+from annotator.text import View, one_line, rewrite, see
 from annotator.traces import Message, Trace
 
 MOST_TEXT = 20_000
@@ -39,7 +43,21 @@ _FIELD = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LISTED = re.compile(r"[^\n]*(?:\n(?:[ \t]+|[-*+][ \t])[^\n]*)*")
-_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```+[^`\n]*$", re.MULTILINE)
+_BREAKS = r"\x0b\x0c\x85\u2028\u2029"
+_TYPOGRAPHY = re.compile(
+    # Looked at first, as most characters are none of these.
+    rf"(?=[*~\\_\t\r{_BREAKS}\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+    r"‘’‚‛′“”„‟″‐‑‒−]| \s)(?:"
+    r"(?P<emphasis>(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
+    r"|(?<=[\w\"'”’`)\].,;:!?])(?:\*{1,3}|~~)(?![\w*~])|\\(?=[^\w\s]))"
+    r"|(?<!\w)(?P<open>_)[A-Za-z][^_\n]{0,80}(?P<close>_)(?!\w)"
+    rf"|(?P<blank>(?<=\S)(?:[^\S\n\r{_BREAKS}]{{2,}}|[^\S \n\r{_BREAKS}])(?=\S))"
+    rf"|(?P<line>\r(?!\n)|[{_BREAKS}])"
+    r"|(?P<single>[‘’‚‛′])|(?P<double>[“”„‟″])|(?P<dash>[‐‑‒−])"
+    r"|(?P<escaped>(?<![\w:])\\[nr]|\\[nr](?![a-z])))"
+)
+_PLAIN = {"emphasis": "", "blank": " ", "line": "\n", "single": "'", "double": '"', "dash": "-"}
 _CODE_FIELDS = frozenset(["code", "diff", "patch"])
 _LIST_FIELDS = frozenset(
     ["type", "file", "files", "my_files", "your_files", "region", "regions", "lines"]
@@ -54,7 +72,8 @@ Part = Literal["prose", "list", "code"]
 
 
 class Sentence(NamedTuple):
-    """A sentence or line of a message: ``message.text[start:end] == text``, never blank.
+    """A sentence or line of a message as it is read: ``message.text[start:end] == text``, never
+    blank.
 
     ``low`` is the text in lower case, of the same length (as it stands where that is not possible),
     ``words`` its words of letters in lower case ("I'll" is "i" and "ll"); ``asks`` is where a
@@ -73,7 +92,7 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
     """Return what the first ``stop`` characters of a message consist of, in order.
 
     Only a message that begins with a ``type:`` line is read as a form. A fence that is not closed
-    makes code of the rest.
+    is none: what follows it is read.
     """
     parts: list[tuple[Part, int, int]] = []
     if not _FORM.match(text):
@@ -101,11 +120,15 @@ def _parts(text: str, stop: int) -> list[tuple[Part, int, int]]:
 def _without_fences(
     text: str, part: Part, start: int, stop: int
 ) -> Iterator[tuple[Part, int, int]]:
-    inside, at = False, start
+    at, opening = start, None
     for mark in _FENCE.finditer(text, start, stop):
-        yield ("code" if inside else part), at, mark.start()
-        inside, at = not inside, mark.start()
-    yield ("code" if inside else part), at, stop
+        if opening is None:
+            opening = mark
+        else:
+            yield part, at, opening.start()
+            yield "code", opening.start(), mark.start()
+            at, opening = mark.start(), None
+    yield part, at, stop
 
 
 def _between(start: int, stop: int, breaks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
@@ -145,6 +168,7 @@ class ParsedMessage:
     """
 
     original: Message
+    view: View
     kind: str
     stop: int
     parts: tuple[tuple[Part, int, int], ...]
@@ -162,8 +186,30 @@ class ParsedMessage:
 
     @property
     def text(self) -> str:
-        """The whole text."""
-        return self.original.text
+        """The whole text, as it is read."""
+        return self.view.text
+
+    def passage(self, start: int, end: int) -> str:
+        """Return a passage of what is read as it was written."""
+        return self.original.text[slice(*self.view.locate(start, end))]
+
+
+def read_prose(text: str) -> View:
+    """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
+    view = see(text)
+    escaped = "\n" not in view.text  # then a line end may be written as one
+
+    def edits() -> Iterator[tuple[int, int, str]]:
+        for mark in _TYPOGRAPHY.finditer(view.text):
+            if mark["open"]:
+                yield *mark.span("open"), ""
+                yield *mark.span("close"), ""
+            elif not mark["escaped"]:
+                yield *mark.span(), _PLAIN[mark.lastgroup or ""]
+            elif escaped:
+                yield *mark.span(), "\n"
+
+    return rewrite(view.text, edits(), view)
 
 
 def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
@@ -171,14 +217,15 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
 
     No sentence is blank, cuts a word or crosses a break.
     """
-    text = message.text
+    view = read_prose(message.text)
+    text, breaks = view.text, tuple(map(view.seen, message.breaks))
     stop = len(text)
     if stop > most:  # a passage that ends inside a word would be no quote
         stop = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most), 0)
     pieces = tuple(
         (part, left, right)
         for part, start, end in _parts(text, stop)
-        for left, right in _between(start, end, message.breaks)
+        for left, right in _between(start, end, breaks)
         if left < right
     )
     sentences = tuple(
@@ -187,7 +234,7 @@ def parse_message(message: Message, most: int = MOST_TEXT) -> ParsedMessage:
         if part == "prose"
         for sentence in _split_sentences(text, start, end)
     )
-    return ParsedMessage(message, message.declared_type, stop, pieces, sentences)
+    return ParsedMessage(message, view, message.declared_type, stop, pieces, sentences)
 
 
 def parse_messages(trace: Trace) -> list[ParsedMessage]:
@@ -220,12 +267,21 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
         end = start + len(passage.strip())
         if not points_at(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
-    return FactSpan(f"message:{message.n}", sentence.start + start, sentence.start + end)
+    start, end = message.view.locate(sentence.start + start, sentence.start + end)
+    text = message.original.text  # an underscore that was emphasis belongs to the word beside it
+    start -= len(text[:start]) - len(text[:start].rstrip("_"))
+    end += len(text[end:]) - len(text[end:].lstrip("_"))
+    return FactSpan(f"message:{message.n}", start, end)
 
 
 def words(text: str) -> frozenset[str]:
     """Return the words of a list that is written as one text."""
     return frozenset(text.split())
+
+
+def show(text: str) -> str:
+    """Return a passage as a fact says it: in one line of at most 160 characters."""
+    return one_line(see(text).text, 160)
 
 
 def points_at(text: str) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from annotator.facts.model import Fact, FactSpan, name_of
 from annotator.facts.prose import ParsedMessage, points_at, span_of
 from annotator.facts.trace_facts import TraceFacts
-from annotator.text import one_line
 
 KINDS: Mapping[str, str] = {
     "question": "an agent asks a question or for information or a decision",
@@ -39,7 +38,7 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         if sentence.asks is None:
             continue
         span = span_of(message, sentence, sentence.asks)
-        text = one_line(facts.text(span), 160)
+        text = facts.show(span)
         partners = facts.addressees(message)
         about = {"message": message.n, "partners": list(partners)}
         agents = (message.sender, *partners)

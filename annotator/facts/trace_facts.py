@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Protocol
 
 from annotator.facts.model import Fact, FactSpan
-from annotator.facts.prose import ParsedMessage, Sentence, parse_messages, points_at
+from annotator.facts.prose import ParsedMessage, Sentence, parse_messages, points_at, show
 from annotator.traces import Trace
 
 
@@ -48,6 +48,10 @@ class TraceFacts:
     def text(self, span: FactSpan) -> str:
         """Return a passage."""
         return self._texts.get(span.source, "")[span.start : span.end]
+
+    def show(self, span: FactSpan) -> str:
+        """Return a passage as a fact says it."""
+        return show(self.text(span))
 
     def _others(self, message: ParsedMessage) -> list[str]:
         return [agent for agent in self.trace.agents if agent != message.sender]

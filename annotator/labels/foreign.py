@@ -16,6 +16,7 @@ from typing import Any
 from annotator.errors import AnnotatorError
 from annotator.labels.model import ForeignLabel
 from annotator.labels.spreadsheet import read_sheet
+from annotator.regular import read_regular
 from annotator.rubrics import NONE, Rubric
 from annotator.traces.document import parse, text_of
 
@@ -91,7 +92,7 @@ def read_foreign_labels(
         AnnotatorError: it cannot be read, or is nothing of the kinds that are known.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotatorError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if file.suffix.lower() in (".csv", ".tsv"):

@@ -11,6 +11,7 @@ from annotator.labels.checking import Problems, RowCheck, is_number, parse_numbe
 from annotator.labels.model import LabelRow
 from annotator.labels.reading import rows_in
 from annotator.labels.tables import columns_of
+from annotator.regular import open_regular
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 from annotator.traces.document import parse
@@ -43,7 +44,7 @@ def is_sheet(file: Path) -> bool:
             return set(_NEEDED) <= set(columns_of(file))
         if suffix not in _JSON:
             return False
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             first = next((line for line in lines if line.strip()), b"")
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name

@@ -13,6 +13,7 @@ from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, table_rows
+from annotator.regular import read_regular
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import kind, parse
@@ -64,7 +65,7 @@ class LabelFiles:
 
     def _parse(self, path: Path) -> Iterator[Content]:
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
         except OSError as error:
             yield f"{_file_name(path)}: {error.strerror or error}"
         else:
@@ -223,7 +224,7 @@ def _files_below(folder: Path) -> Sequence[Path | str]:
 def rows_in(path: Path, scheme: Scheme, problems: Problems) -> Iterator[LabelRow]:
     """Yield the rows of one file of any format. What cannot be read is recorded."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         problems.add(f"{_file_name(path)}: {error.strerror or error}")
         return

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import PaidJudge
+from annotator.regular import read_regular
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 from annotator.traces import Shard, readers
@@ -143,7 +144,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     file = folder / "run.json"
     try:
-        return Manifest.model_validate(json.loads(file.read_bytes()))
+        return Manifest.model_validate(json.loads(read_regular(file)))
     except FileNotFoundError as error:
         raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any
 from annotator.annotations import Annotation, Usage, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
+from annotator.regular import open_regular
 
 _PARTS = "parts"
 PART = "part.jsonl"
@@ -55,7 +56,7 @@ def read_part(folder: Path) -> Part:
     """Return a part. Raises :class:`AnnotatorError` if it is not there or damaged."""
     file = folder / PART
     try:
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             head = json.loads(next(lines, b"") or b"{}")
             annotations = [annotation for _, _, annotation in read_lines(lines, file)]
             overhead = Usage(**head["overhead"])

@@ -10,6 +10,7 @@ from typing import Any
 from annotator.annotations import STATUSES, Usage, annotations_file
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile, explain_errors, write_file
+from annotator.regular import open_regular
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences
@@ -89,7 +90,7 @@ def merge_shards(folder: Path) -> Run:
     file = folder / "annotations.jsonl"
     with NewFile(file, private=True) as out, explain_errors(file):
         for part in run.parts:
-            with annotations_file(part).open("rb") as lines:
+            with open_regular(annotations_file(part)) as lines:
                 out.writelines(line for line in lines if line.endswith(b"\n"))
     _keep_answers(run)
     manifest = json.dumps(run.manifest.as_dict(), ensure_ascii=False, indent=2)

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, cast
 from annotator.errors import UnreadableTrace
 from annotator.files import explain_errors
 from annotator.locks import ScratchFolder
+from annotator.regular import lines_of, most_bytes, read_whole
 from annotator.text import decode
 from annotator.traces import hub
 from annotator.traces.document import open_file, parse
@@ -40,9 +41,6 @@ _COMPRESSED = (".gz", ".zst")
 _LINES = (".jsonl", ".ndjson")
 _HEAD = 4096
 _ZSTD = 93  # a method of compression in archives
-MOST_BYTES = 1 << 29
-"""The largest JSON document, and the longest line, that is read: both are in memory as a whole."""
-_TOO_LARGE = "more than 512 MB, which is not read: split it, or write JSON lines"
 _ROWS = 64  # rows of a table in memory at a time
 
 Record = tuple[int, int, Callable[[], Any]]
@@ -50,21 +48,9 @@ Record = tuple[int, int, Callable[[], Any]]
 its document or raises :class:`UnreadableTrace`."""
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a file; raises UnreadableTrace for one that is too long to be held."""
-    while line := file.readline(MOST_BYTES + 1):
-        if len(line) > MOST_BYTES:
-            raise UnreadableTrace(f"{name}: a line of {_TOO_LARGE}")
-        yield line
-
-
-def _text_lines(file: BinaryIO, encoding: str | None, name: str) -> Iterator[str]:
-    """Yield the lines of a file that is decoded as it is read, as :func:`_lines`."""
-    lines = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n")
-    while line := lines.readline(MOST_BYTES + 1):
-        if len(line) > MOST_BYTES:
-            raise UnreadableTrace(f"{name}: a line of {_TOO_LARGE}")
-        yield line
+def _text_lines(file: BinaryIO, encoding: str | None) -> Iterator[str]:
+    """Yield the lines of a file that is decoded as it is read."""
+    return lines_of(io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="\n"))
 
 
 def itself(value: Any) -> Any:
@@ -92,9 +78,7 @@ class Document:
         """Return it; raises UnreadableTrace."""
         name = Path(self.path).name
         with _open(self.path) as (file, encoding):
-            data = file.read(MOST_BYTES + 1)
-            if len(data) > MOST_BYTES:
-                raise UnreadableTrace(f"{name}: one JSON document of {_TOO_LARGE}")
+            data = read_whole(file)
             text = data.decode(encoding, errors="replace") if encoding else decode(data)
             return parse(text, name)
 
@@ -124,13 +108,13 @@ class JsonLines:
     def _texts(self, number: int, offset: int) -> Iterator[tuple[int, int, str]]:
         with _open(self.path) as (file, encoding):
             if not self.seekable:
-                lines = _text_lines(file, encoding, self.name)
+                lines = _text_lines(file, encoding)
                 for n, text in islice(enumerate(lines, 1), number - 1, None):
                     if text.strip():
                         yield n, 0, text
                 return
             file.seek(offset)
-            for n, data in enumerate(_lines(file, self.name), number):
+            for n, data in enumerate(lines_of(file), number):
                 text = decode(data) if n == 1 else data.decode("utf-8", errors="replace")
                 if text.strip():
                     yield n, offset, text
@@ -181,7 +165,7 @@ def open_contents(path: str) -> Contents:
             mark = "\t" if suffix == ".tsv" else ","
             return Rows(name, lambda: _csv_rows(path, mark))
         file.seek(0)
-        texts = (line for line in _text_lines(file, encoding, name) if line.strip())
+        texts = (line for line in _text_lines(file, encoding) if line.strip())
         first, second = next(texts, ""), next(texts, "")
     if not first:
         raise UnreadableTrace(f"{name}: empty file")
@@ -353,6 +337,8 @@ def _read_member(archive: Any, name: str) -> bytes:
     Python reads from 3.14 on.
     """
     info = archive.getinfo(name)
+    if info.file_size > most_bytes():
+        raise UnreadableTrace(f"{name}: larger than {most_bytes() >> 20} MB (ANNOTATOR_MAX_MB)")
     if info.compress_type != _ZSTD:
         return bytes(archive.read(info))
     import pyarrow as pa

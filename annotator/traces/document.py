@@ -1,6 +1,5 @@
 """JSON from strangers: read with errors that say what is wrong and where."""
 
-import errno
 import json
 import os
 import stat
@@ -11,38 +10,27 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json
 
 from annotator.errors import UnreadableTrace
+from annotator.regular import open_regular, read_regular
 from annotator.text import decode, storable
 
 _LATEST = 1e11  # seconds since 1970: the year 5138
-# Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_bytes(folder: str, name: str, most: int = 0) -> bytes:
     """Return the bytes of a regular file in a folder, or the first of them, if ``most`` is given.
 
     Raises:
-        UnreadableTrace: the file is missing, not regular (a pipe would block), or not allowed.
+        UnreadableTrace: the file is missing, not regular (a pipe would block), not allowed, or too
+            large to be held.
     """
+    path = f"{folder}/{name}"
     try:
-        file = os.open(f"{folder}/{name}", _FLAGS)
-        try:
-            info = os.fstat(file)
-            if not stat.S_ISREG(info.st_mode):
-                raise UnreadableTrace(f"{name}: not a regular file")
-            size = most or info.st_size + 4096
-            data = os.read(file, size)
-            if most or len(data) == info.st_size:  # all of it: no second look for the end
-                return data
-            while more := os.read(file, size):
-                data += more
-            return data
-        finally:
-            os.close(file)
+        if not most:
+            return read_regular(path)
+        with open_regular(path) as file:
+            return file.read(most)
     except OSError as error:
-        socket = error.errno == errno.ENXIO
-        reason = "not a regular file" if socket else error.strerror or error
-        raise UnreadableTrace(f"{name}: {reason}") from error
+        raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
 
 
 def open_file(path: str) -> BinaryIO:
@@ -51,16 +39,10 @@ def open_file(path: str) -> BinaryIO:
     Raises:
         UnreadableTrace: as :func:`read_bytes`.
     """
-    name = Path(path).name
     try:
-        file = os.open(path, _FLAGS)
-        if stat.S_ISREG(os.fstat(file).st_mode):
-            return os.fdopen(file, "rb")
-        os.close(file)
+        return open_regular(path)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # a socket
-            raise UnreadableTrace(f"{name}: {error.strerror or error}") from error
-    raise UnreadableTrace(f"{name}: not a regular file")
+        raise UnreadableTrace(f"{Path(path).name}: {error.strerror or error}") from error
 
 
 def first_of(text: str, key: str) -> Any:

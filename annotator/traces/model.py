@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from annotator.text import see
+
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
 """Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they
 handed in; ``outcome``: what the merge and the tests reported; ``steps``: what an agent wrote in its
@@ -41,7 +43,7 @@ class Message:
     @property
     def declared_type(self) -> str:
         """The type it gives itself, in lower case: its kind, or a first line ``type: X``; or ""."""
-        first = self.text[:100].lstrip().partition("\n")[0]
+        first = see(self.text[:200]).text[:100].lstrip().partition("\n")[0]
         field, _, value = first.partition(":")
         type_line = value if field.strip().lower() == "type" else ""
         return (self.kind or type_line).strip().lower()

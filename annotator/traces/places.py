@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line, storable
 from annotator.traces.contents import SAVED, is_looked_into
 from annotator.traces.formats import readers
+
+_LINKED = "a link to a folder; name it to have it read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +80,91 @@ def places(
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))
         if root.is_dir():
-            yield from _walk(root, root, format)
+            yield from _walk(root, root, format, _Seen())
         else:
             yield _file(root, beside or root.parent, format, by_itself=True)
         return
     if not glob.has_magic(source):
         raise AnnotatorError(f"no such file or folder: {source}")
-    matches = sorted(glob.glob(source, recursive=True))
-    if not matches:
-        raise AnnotatorError(f"no file matches {source}")
     root = _root_of_glob(source)
+    closed: list[OSError] = []
+    matches = sorted(_matches(source, closed))
+    if not matches and not closed:
+        raise AnnotatorError(f"no file matches {source}")
+    yield from _report_closed(closed, root)
+    seen = _Seen()
     for match in matches:
-        path = Path(os.path.abspath(match))
-        if path.is_dir():
-            yield from _walk(path, root, format)
+        path = Path(match)
+        if not path.is_dir():
+            yield from seen.once(replace(_file(path, root, format), bad_link=_link(path, root)))
+        elif path.is_symlink() and glob.has_magic(Path(source).name):
+            yield Ignored(match, _LINKED)
         else:
-            yield _file(path, root, format)
+            yield from _walk(path, root, format, seen)
+
+
+class _Seen:
+    """The files and folders met, by device and inode: none is read twice, whatever its names."""
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[int, int], str] = {}
+
+    def first(self, path: str) -> str | None:
+        """Return the path by which something was met before, None if it was not."""
+        try:
+            info = os.stat(path)  # noqa: PTH116 - as often as there are files
+        except OSError:
+            return None
+        key = info.st_dev, info.st_ino
+        before = self._paths.get(key)
+        self._paths.setdefault(key, path)
+        return before
+
+    def once(self, place: Place) -> Iterator[Place | Ignored]:
+        """Yield a place, or say whose other name it is; nothing if it was met by this name."""
+        before = None if place.bad_link else self.first(place.path)
+        if before is None:
+            yield place
+        elif before != place.path:
+            yield Ignored(place.path, f"the same file as {before}")
+
+
+def _matches(pattern: str, closed: list[OSError]) -> Iterator[str]:
+    """Yield the paths that a glob matches, each once. No link to a folder is followed but one that
+    is named in full; a last ``**`` is its folder. Folders that cannot be listed are ``closed``.
+    """
+    top, *parts = Path(os.path.abspath(pattern)).parts
+    waiting = [(top, tuple(parts))]
+    seen = set()
+    while waiting:
+        path, rest = place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if not rest or rest == ("**",):
+            if os.path.isdir(path) or not pattern.endswith(os.sep):  # noqa: PTH112
+                yield path
+            continue
+        head, after = rest[0], rest[1:]
+        if not glob.has_magic(head):
+            if os.path.lexists(child := str(Path(path, head))):
+                waiting.append((child, after))
+            continue
+        try:
+            names = _names(path)
+        except NotADirectoryError:
+            continue
+        except OSError as error:
+            closed.append(error)
+            continue
+        below = {name: at for name, at in names.folders.items() if name not in names.links}
+        if head == "**":
+            waiting.append((path, after))
+            waiting += [(at, rest) for name, at in below.items() if name[0] != "."]
+        else:
+            for name in below if after else names.files.union(names.folders):
+                if fnmatchcase(name, head) and (name[0] != "." or head[0] == "."):
+                    waiting.append((str(Path(path, name)), after))
 
 
 def _root_of_glob(pattern: str) -> Path:
@@ -194,13 +266,17 @@ def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
     )
 
 
-def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | Ignored]:
-    """Yield what lies below ``top``; ids are paths below ``root``."""
+def _walk(
+    top: Path, root: Path, format: str, seen: _Seen
+) -> Iterator[Place | Unreadable | Ignored]:
+    """Yield what lies below ``top`` and was not ``seen``; ids are paths below ``root``."""
     closed: list[OSError] = []
     others: Counter[str] = Counter()
     waiting = [str(top)]
     while waiting:
         folder = waiting.pop()
+        if seen.first(folder):
+            continue
         try:
             names = _names(folder)
         except OSError as error:
@@ -210,7 +286,7 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
         below = []
         for name in sorted(names.folders):
             if name in names.links:
-                yield Ignored(names.folders[name], "a link to a folder; name it to have it read")
+                yield Ignored(names.folders[name], _LINKED)
             else:
                 below.append(names.folders[name])
         if {"run.json", "annotations.jsonl"} <= names.files:
@@ -225,7 +301,8 @@ def _walk(top: Path, root: Path, format: str) -> Iterator[Place | Unreadable | I
             for name in sorted(names.files):
                 if is_looked_into(name):
                     path = Path(folder, name)
-                    yield replace(_document(path, root), bad_link=_link(path, top))
+                    place = replace(_document(path, root), bad_link=_link(path, top))
+                    yield from seen.once(place)
                 else:
                     others[Path(name).suffix.lower() or name] += 1
     yield from _report_closed(closed, root)

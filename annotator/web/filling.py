@@ -12,6 +12,7 @@ from typing import Any
 from annotator.annotations import Annotation, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
+from annotator.regular import open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
 from annotator.web.base import Base
@@ -98,7 +99,8 @@ def open_runs(runs: Sequence[Run], opened: ExitStack) -> list[OpenRun]:
 
 def _open(path: Path, opened: ExitStack) -> OpenFile:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open_regular(path) as file:
+            descriptor = os.dup(file.fileno())
         opened.callback(os.close, descriptor)
         return OpenFile(path, descriptor, os.fstat(descriptor).st_size)
     except OSError as error:

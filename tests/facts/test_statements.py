@@ -1,5 +1,7 @@
 """What agents state, sentence by sentence, and what of it the patches refute."""
 
+import re
+
 import pytest
 
 from annotator.facts.registry import draw_facts
@@ -293,6 +295,32 @@ SENTENCES = {**ASSURANCES, **CLAIMS, **ORDERS, **QUESTIONS}
 def test_what_a_sentence_states(text):
     assert said_in(text) == SENTENCES[text]
     assert said_in(text.replace("'", "’")) == SENTENCES[text]
+
+
+# What a reader does not see, and typography: what the check of quotes lets pass.
+DRESSED = {
+    "zero-width": lambda text: re.sub(r"(?<=\w)(?=\w)", "\u200b", text),
+    "soft hyphens": lambda text: re.sub(r"(?<=\w)(?=\w)", "\u00ad", text),
+    "controls": lambda text: text.replace(" ", "\x00 \x1b[1m"),
+    "a mark of the order of bytes": lambda text: f"\ufeff{text}",
+    "no-break space": lambda text: text.replace(" ", "\u00a0"),
+    "two spaces": lambda text: text.replace(" ", "  "),
+    "tabs": lambda text: text.replace(" ", "\t"),
+    "no-break hyphens": lambda text: text.replace("-", "\u2011"),
+    "full-width": lambda text: text.translate({n: n + 0xFEE0 for n in range(33, 127)}),
+    "bold": lambda text: re.sub(r"(?<![\w`'./()-])([a-z]+)(?![\w`'./()-])", r"**\1**", text),
+    "italics": lambda text: re.sub(r"(?<![\w`'./()-])([a-z]+)(?![\w`'./()-])", r"_\1_", text),
+    "a fence that is not closed": lambda text: f"```\n{text}",
+    "code in a line": lambda text: f"```tide```\n{text}",
+    "NEL": lambda text: f"The tide is high.\x85{text}\x85The ebb is low.",
+    "line ends as escapes": lambda text: f"The tide is high.\\n{text}\\nThe ebb is low.",
+}
+
+
+@pytest.mark.parametrize("dress", DRESSED.values(), ids=DRESSED)
+def test_what_is_not_seen_and_typography_change_no_statement(dress):
+    for text, says in SENTENCES.items():
+        assert said_in(dress(text)) == says, text
 
 
 @pytest.mark.parametrize("text", [text for text, says in SENTENCES.items() if says])

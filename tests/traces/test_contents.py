@@ -243,9 +243,10 @@ def test_memory_does_not_grow_with_records_that_lie_apart(write):
 
 
 def test_what_is_too_large_to_be_held_is_unreadable_in_words(write, unreadable, monkeypatch):
-    monkeypatch.setattr("annotator.traces.contents.MOST_BYTES", 1000)
-    assert "more than 512 MB" in unreadable(write("a", **{"a.json": PRETTY + " " * 1000})).reason
-    long = json.dumps({"messages": [{"role": "a", "content": "x" * 2000}]})
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    large = unreadable(write("a", **{"a.json": PRETTY + " " * 1_100_000})).reason
+    assert large == "a.json: one document of more than 1 MB, which is not read (ANNOTATOR_MAX_MB)"
+    long = json.dumps({"messages": [{"role": "a", "content": "x" * 1_100_000}]})
     assert "a line of more" in unreadable(write("b", **{"b.jsonl": f"{long}\n{long}\n"})).reason
 
 

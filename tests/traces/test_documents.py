@@ -677,3 +677,22 @@ def test_hub_that_cannot_be_loaded(hub, found, name):
 def test_the_first_field_that_holds_a_text_is_the_text(write, trace, message, text):
     folder = write("in", **{"a.json": [{"from": "alice"} | message, {"from": "bob", "text": "x"}]})
     assert trace(folder).messages[0].text == text
+
+
+# --- links and globs
+
+
+def test_no_glob_follows_a_link_or_reads_a_file_twice(write, found):
+    folder = write("in/sub", **{"a.json": TALK}).parent
+    (folder / "sub" / "up").symlink_to(folder)
+    (folder / "sub" / "again").symlink_to(folder)
+    (folder / "sub" / "b.json").hardlink_to(folder / "sub" / "a.json")
+    (folder / "sub" / "c.json").symlink_to("a.json")
+    for pattern in ("**", "**/*.json", "*/*", "**/**", "sub/*", "s*/a.json", "**/up/**/a.json"):
+        places = found(folder / pattern)
+        traces = [place for place in places if isinstance(place, Trace)]
+        assert len(traces) == 1, pattern
+        assert all(isinstance(place, Trace | Ignored) for place in places)
+    reasons = {place.reason for place in found(folder) if isinstance(place, Ignored)}
+    same = f"the same file as {folder}/sub/a.json"
+    assert reasons == {same, "a link to a folder; name it to have it read"}

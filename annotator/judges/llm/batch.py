@@ -22,6 +22,7 @@ from annotator.judges.llm.reply import LONGEST_RESPONSE, CallFailed, Unanswered
 from annotator.judges.llm.results import Intake, SentRequest
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
+from annotator.regular import open_regular, read_regular
 from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"
@@ -162,7 +163,7 @@ class BatchOutbox:
         with explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         try:
-            state = json.loads((folder / _STATE).read_bytes())
+            state = json.loads(read_regular(folder / _STATE))
             self._jobs = [Job(**job) for job in state["jobs"]]
             # What was given up is asked again by a resumed run.
             missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
@@ -399,7 +400,7 @@ class BatchOutbox:
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:
         """Return what the questions of a batch were expected to use."""
         sent = {}
-        with self._questions(job).open("rb") as lines:
+        with open_regular(self._questions(job)) as lines:
             for line in lines:
                 asked = json.loads(line)
                 request = SentRequest.of(asked["body"], len(line), self._options, self._price)

@@ -16,6 +16,7 @@ from annotator.judges.llm.reply import LONGEST_RESPONSE, Reply, read_reply, too_
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.truncation import least_tokens
+from annotator.regular import open_regular
 from annotator.text import one_line
 
 _NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -48,7 +49,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[Result]:
         AnnotatorError: the file cannot be read, or a line is no result (with its number).
     """
     try:
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             n = 0
             while line := lines.readline(LONGEST_RESPONSE + 1):
                 n += 1
