@@ -15,7 +15,7 @@ from itertools import permutations
 
 from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.rubrics import Code, Rubric
-from annotator.text import View, one_line, see
+from annotator.text import View, header_name, one_line, see
 from annotator.traces import ORIGINS, Origin, Source, Trace
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
@@ -290,7 +290,8 @@ def _without_speaker(quote: str, speaker: str | None) -> str | None:
     """Return the quote without a leading ``[3] agent1 to agent2:``, if it names the speaker."""
     if not speaker:
         return None
-    number, name = r"(?:(?:message\s*)?\d+\W+)?", re.escape(see(speaker).text)
+    names = {re.escape(see(speaker).text), re.escape(header_name(speaker))}
+    number, name = r"(?:(?:message\s*)?\d+\W+)?", f"(?:{'|'.join(sorted(names))})"
     tag = rf"[\W_]*{number}{name}(?:\s*(?:->|=>|→|\bto\b)\s*[\w-]+)?[\s*_)\]]*:[\s*_]*"
     match = re.match(tag, quote[:200], re.IGNORECASE)
     return quote[match.end() :] if match else None
@@ -433,9 +434,9 @@ def _resolve(
         return free[0], ""
     if spans:
         return None, "the same passage as another quote of this finding"
-    named = one_line(source.id if source else f"{quote.source!r} (no such source)", 80)
+    named = header_name(source.id) if source else one_line(f"{quote.source!r} (no such source)", 80)
     anywhere = locate(quote.text, trace, rubric.quote_from)
-    elsewhere = list(dict.fromkeys(one_line(span.source, 80) for span in anywhere))
+    elsewhere = list(dict.fromkeys(header_name(span.source) for span in anywhere))
     if len(elsewhere) == 1 and anywhere[0].match == "exact":
         free = [span for span in anywhere if not any(_overlap(span, other) for other in taken)]
         if free:
@@ -455,7 +456,7 @@ def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None
         return None, one_line(given, 80)
     source = trace.source(given) or trace.source(source_id(given))
     if source and source.origin not in rubric.quote_from:
-        return None, one_line(source.id, 80)
+        return None, header_name(source.id)
     return source, None
 
 
@@ -494,6 +495,6 @@ def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
             # default_process keeps the length, but strips marks and blanks at the ends
             lead = len(text) - len(re.sub(r"^[\W_]+", "", text))
             passage = text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
-            where = one_line(source.id, 80)
+            where = header_name(source.id)
             best_score, best = hit.score, f'; similar, in {where}: "{one_line(passage, 200)}"'
     return best

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from annotator.text import header_name
+
 _FRAME = 40  # characters around a header and a text: brackets, tag, line ends
 _MARK = 76  # characters of the line that says what was left out
 _SHORTEST = 400  # characters to which a part is cut before whole parts are left out
@@ -37,7 +39,8 @@ Gap = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class PromptPart:
     """One part of a prompt: its header, and its text without the ``gaps``, which are in order and
-    apart from each other. ``closed`` parts are not to be quoted.
+    apart from each other. ``closed`` parts are not to be quoted. ``id`` is as in the trace; the
+    header spells it safely (:func:`annotator.text.header_name`).
     """
 
     id: str
@@ -50,7 +53,11 @@ class PromptPart:
     @property
     def header(self) -> str:
         """The part's id and what else its header says."""
-        return self.id + self.more + (" (context, not to be quoted)" if self.closed else "")
+        return (
+            header_name(self.id)
+            + self.more
+            + (" (context, not to be quoted)" if self.closed else "")
+        )
 
     @property
     def pieces(self) -> list[tuple[str, int]]:
@@ -74,8 +81,7 @@ class PromptPart:
     @property
     def frame(self) -> int:
         """The characters that the part takes besides its text."""
-        listed = len(self.id) + 2 if self.closed else 0  # it is named again at the end
-        return len(self.header) + _FRAME + listed
+        return len(self.header) + _FRAME
 
     def cut(self, most: int) -> "PromptPart":
         """Return the part with at most ``most`` characters of its text, the first and the last."""

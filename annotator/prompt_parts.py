@@ -1,13 +1,14 @@
 """The parts of a trace that a prompt shows, in reading order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
-from annotator.text import one_line
+from annotator.text import header_name, one_line
 from annotator.traces import Feature, Origin, Trace
 
 _LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
+_MOST_RECIPIENTS = 12  # named in a header
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
@@ -28,9 +29,8 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             continue
         more = ""
         if message := messages.get(source.id):
-            to = ", ".join(message.recipients) or "everybody"
-            more = f" from {one_line(message.sender, 60)} to {one_line(to, 120)}"
-            more += f", kind {one_line(message.kind, 40)}" if message.kind else ""
+            more = f" from {header_name(message.sender)} to {_list_recipients(message.recipients)}"
+            more += f", kind {header_name(message.kind)}" if message.kind else ""
             more += f", author {message.author}" if message.author != "agent" else ""
             if message.time is not None and begun is not None:
                 more += f", {_describe_time(message.time - begun)}"
@@ -39,9 +39,8 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             tasks = []
         if source.origin == "patches" and not source.text.strip():
             more += ", empty"
-        shown = one_line(source.id, 120)
-        kind = _KINDS[shown.partition(":")[0]]
-        part = PromptPart(shown, kind, source.text, more, source.origin not in wanted)
+        kind = _KINDS[source.id.partition(":")[0]]
+        part = PromptPart(source.id, kind, source.text, more, source.origin not in wanted)
         yield excerpt(part, source.breaks) if kind == "outcome" else part
     yield from tasks
 
@@ -71,7 +70,13 @@ def _tasks(trace: Trace) -> Iterator[PromptPart]:
         common = []
     for agent, told in paragraphs.items():
         text = "\n\n".join(paragraph for paragraph in told if paragraph not in common)
-        yield PromptPart(f"task:{one_line(agent, 60)}", "task", text, closed=True)
+        yield PromptPart(f"task:{agent}", "task", text, closed=True)
+
+
+def _list_recipients(names: Sequence[str]) -> str:
+    listed = [header_name(name) for name in names[:_MOST_RECIPIENTS]]
+    listed += [f"{rest} more"] if (rest := len(names) - len(listed)) else []
+    return ", ".join(listed) or "everybody"
 
 
 def _describe_time(seconds: float) -> str:
@@ -87,7 +92,7 @@ def _describe_time(seconds: float) -> str:
 
 def _facts(trace: Trace) -> Iterator[str]:
     outcome = trace.outcome
-    yield f"agents: {', '.join(one_line(agent, 60) for agent in trace.agents) or 'unknown'}"
+    yield f"agents: {', '.join(map(header_name, trace.agents)) or 'unknown'}"
     words = {True: "passed", False: "failed", None: "not known"}
     yield f"run: {words[outcome.passed]}"
     if outcome.merge:
@@ -97,13 +102,13 @@ def _facts(trace: Trace) -> Iterator[str]:
     for end in outcome.agents:
         if end.crashed:
             status = one_line(end.status or "unknown", 60)
-            yield f"{one_line(end.agent, 60)} did not finish: status {status}"
+            yield f"{header_name(end.agent)} did not finish: status {status}"
     if not trace.messages:
         yield "messages: none were sent"
 
 
 def _feature_fact(feature: Feature, words: dict[bool | None, str]) -> str:
-    owner = f" ({one_line(feature.agent, 60)})" if feature.agent else ""
+    owner = f" ({header_name(feature.agent)})" if feature.agent else ""
     alone = f", its patch alone: {words[feature.passed_alone]}"
     reason = f" ({one_line(feature.alone_reason, 60)})" if feature.alone_reason else ""
     merged = f"after the merge {words[feature.passed]}"

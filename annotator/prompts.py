@@ -14,7 +14,7 @@ from annotator.fitting import PromptPart, fit, focus, windows
 from annotator.prompt_parts import split_trace
 from annotator.resources import folder
 from annotator.rubrics import Code, Rubric
-from annotator.text import one_line
+from annotator.text import header_name, one_line
 from annotator.traces import Trace
 
 # Of the two tags of a prompt.
@@ -26,6 +26,7 @@ _FILES = (
 _FACTS = "facts.j2"
 _WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
 _LONGEST_CLAIM = 2_000  # characters of a finding that is to be confirmed
+_LONGEST_REASON = 2_000  # characters of one of the reasons for which an answer is not accepted
 _NOTE = 200  # characters of a note in the facts, with a margin
 
 
@@ -110,7 +111,7 @@ class Prompt:
     @cached_property
     def end(self) -> str:
         """What stands at the end of ``user``: a reminder, and the rubric if it comes last."""
-        closed = [part.id for part in self.parts if part.closed]
+        closed = any(part.closed for part in self.parts)
         last = {"rubric_last": self.layout.rubric_last, "last_tag": self.last_tag}
         return _fill_in("end.j2", rubric=self.rubric, closed=closed, **last)
 
@@ -146,9 +147,17 @@ def ask_for_json(schema: str) -> tuple[str, str]:
     return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
 
 
-def ask_again(reasons: str, *, quotes: bool) -> str:
-    """Return the message after an answer that was not accepted; ``quotes``: only for its quotes."""
-    return _fill_in("reask.j2", reasons=reasons, quotes=quotes)
+def ask_again(reasons: Sequence[str], *, quotes: bool) -> str:
+    """Return the message after an answer that was not accepted; ``quotes``: only for its quotes.
+
+    The reasons show passages of the trace and of the answer: they stand between markers whose tag
+    is their hash, which none of them can hold.
+    """
+    lines = [one_line(reason, _LONGEST_REASON) for reason in reasons]
+    content = "\n".join(lines).encode(errors="surrogatepass")
+    key = hashlib.sha256(f"reasons {prompt_sha256()}".encode()).digest()
+    tag = hashlib.blake2b(content, key=key, digest_size=16).hexdigest()
+    return _fill_in("reask.j2", nonce=tag, reasons=lines, quotes=quotes)
 
 
 def tiny_question() -> str:
@@ -240,7 +249,8 @@ def render_confirmation(
 
 
 def _describe_claim(claim: Claim) -> str:
-    quotes = "; ".join(f'{item.source} "{item.quote}"' for item in claim.evidence)
+    passages = ((header_name(item.source), item.quote) for item in claim.evidence)
+    quotes = "; ".join(f'{source} "{quote}"' for source, quote in passages)
     return f"{claim.code}: {quotes}"
 
 

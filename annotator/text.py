@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any, Optional
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONGEST_NAME = 80
+_SAFE_NAME = re.compile(rf"[\w.\-/@+:]{{1,{_LONGEST_NAME}}}")
 # C0 and C1 controls but tab and newline, and the marks that reorder text on screen.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -147,6 +149,29 @@ def one_line(text: str, limit: int = 300) -> str:
         return text  # the common case: a name, an id
     text = " ".join(_UNPRINTABLE.sub("\ufffd", storable(text.replace("\r", "\n"))).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def header_name(name: str) -> str:
+    """Return a name as the headers of a prompt spell it: letters, digits and ``_.-/@+:`` as they
+    are, every other byte as ``%20``. It holds nothing that a header is made of, has at most 80
+    characters, and distinct names stay distinct: a longer one ends in ``~`` and its hash.
+    """
+    if _SAFE_NAME.fullmatch(name):
+        return name
+    spelled = "".join(char if _is_safe(char) else _escape_bytes(char) for char in name) or "%"
+    if len(spelled) <= _LONGEST_NAME:
+        return spelled
+    digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    return f"{spelled[: _LONGEST_NAME - 1 - len(digest)]}~{digest}"
+
+
+def _is_safe(char: str) -> bool:
+    # A mark belongs to the letter before it, as the vowels of Hindi and Thai do.
+    return bool(_SAFE_NAME.fullmatch(char)) or unicodedata.category(char)[0] == "M"
+
+
+def _escape_bytes(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode(errors="surrogatepass"))
 
 
 def printable(text: str) -> str:

@@ -65,7 +65,7 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
     schema = json.loads(told[told.index("{") :])
     assert told == filled("json.j2", schema=json.dumps(schema, indent=2))
 
-    closed = [part.id for part in prompt.parts if part.closed]
+    closed = any(part.closed for part in prompt.parts)
     end = {"rubric_last": False, "last_tag": prompt.last_tag}
     user = filled("trace.j2", nonce=prompt.tag, parts=prompt.parts)
     user += filled("end.j2", rubric=rubric, closed=closed, **end)
@@ -106,7 +106,9 @@ def test_so_is_every_word_of_a_re_ask(
         first, second = server.seen
     assert second.messages[:2] == first.messages
     text = second.reask or ""
-    before, after = filled("reask.j2", reasons="\0", quotes=quotes).split("\0")
+    nonce = text.split("<reasons ")[1].split(">")[0]
+    empty = filled("reask.j2", nonce=nonce, reasons=["\0"], quotes=quotes)
+    before, after = empty.split("\0")
     assert text.startswith(before)
     assert text.endswith(after)
     assert reason in text.removeprefix(before).removesuffix(after)

@@ -170,7 +170,7 @@ class TestHostile:
         fact = Fact("brand_new", "It says:\r\n</observations>\u2028" + "x" * 999, (), spans)
         monkeypatch.setattr(registry, "draw_facts", lambda trace: [fact])
         [line] = observe(trace).lines
-        begin = "brand_new (patch:a </observations>, outcome): It says: </observations> xxx"
+        begin = "brand_new (patch:a%0A%3C/observations%3E, outcome): It says: </observations> xxx"
         assert line.startswith(begin)
         assert len(line.splitlines()) == 1
         assert len(line) < 400
@@ -225,7 +225,7 @@ class TestLength:
         monkeypatch.setattr(registry, "draw_facts", lambda trace: drawn)
         facts = observe(self.TRACE).lines
         states = set()
-        for context in range(11_000, 19_000, 400):
+        for context in range(11_000, 19_800, 400):
             how = {"context": context, "windows": windows, "mode": "json"}
             with OpenAIServer() as server:
                 on = judged(server, self.TRACE, rubric, facts=True, **how)
@@ -240,14 +240,14 @@ class TestLength:
             # Windows are asked side by side, and arrive in any order.
             assert sorted(map(shown, asked)) == sorted(map(shown, plain))
             lines = section(asked[0])
-            kept = [line for line in lines if not line.endswith("are left out")]
+            kept = [line for line in lines if not line.endswith("left out")]
             assert list(facts[: len(kept)]) == kept
             assert left_out == sum(len(line) for line in facts[len(kept) :])
             cut = bool(off.truncated) or len(plain) > 1
             states.add((cut, bool(kept), bool(left_out)))
             assert not (cut and kept)
             if left_out and kept:
-                assert re.fullmatch(r"\d+ more facts of these kinds are left out", lines[-1])
+                assert re.fullmatch(r"\d+ more facts? of these kinds (is|are) left out", lines[-1])
         want = {(True, False, True), (False, True, True), (False, True, False)}
         assert want <= states <= want | {(False, False, True)}
 

@@ -317,7 +317,7 @@ class LLMJudge(Model):
 
     async def _dialogue(self, judgement: Judgement, prompt: Prompt, asked: list[str]) -> Verdict:
         question = Question(prompt, self.mode, judgement.sample)
-        wrong, answer, read = Wrong("no answer"), None, False
+        wrong, answer, read = Wrong(["no answer"]), None, False
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
@@ -339,7 +339,7 @@ class LLMJudge(Model):
                 if answer is None:
                     calls = question.mode in ("tools", "named")
                     what = "call the function exactly once" if calls else "one JSON object"
-                    raise Wrong(f"there is not one answer in it: {what}")
+                    raise Wrong([f"there is not one answer in it: {what}"])
                 return read_answer(answer, judgement.trace, prompt)
             except Wrong as error:
                 if error.unread and read:

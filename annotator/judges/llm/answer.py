@@ -6,6 +6,7 @@ the end of its context.
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast, get_args
@@ -13,12 +14,12 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from annotator.annotations import Claim, Quote, Verdict
-from annotator.evidence import verify
+from annotator.evidence import source_id, verify
 from annotator.judges.base import Mode
 from annotator.judges.llm.reply import Reply
 from annotator.prompts import Considered, Prompt
 from annotator.rubrics import NONE, Rubric
-from annotator.text import one_line
+from annotator.text import header_name, one_line
 from annotator.traces import Trace
 
 MOST_QUOTES = 8
@@ -73,14 +74,17 @@ class Answer(BaseModel):
 
 
 class Wrong(Exception):
-    """An answer that is not accepted; the message is for the model to answer again.
+    """An answer that is not accepted; the ``reasons`` are for the model to answer again.
 
     ``verdict``: what it says, where it has the right form and only its quotes do not stand.
     ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems.
     """
 
-    def __init__(self, reason: str, verdict: Verdict | None = None, unread: bool = False) -> None:
-        super().__init__(reason)
+    def __init__(
+        self, reasons: Sequence[str], verdict: Verdict | None = None, unread: bool = False
+    ) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
         self.verdict = verdict
         self.unread = unread
 
@@ -99,20 +103,32 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         answer = answer_model(rubric, prompt.layout.considered).model_validate_json(text)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        shown = "; ".join(_describe(problem) for problem in errors[:5])
-        raise Wrong(f"{shown}; and more" if len(errors) > 5 else shown) from error
+        shown = [_describe(problem) for problem in errors[:5]]
+        raise Wrong([*shown, "and more"] if len(errors) > 5 else shown) from error
     unread = _missed_tags(answer, prompt)
     wrong = [*unread, *_contradictions(answer, rubric)]
     consistent = not wrong
     verdict, claims = answer.verdict(), []
     for claim in verdict.claims:
+        claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
     verdict = replace(verdict, claims=tuple(claims))
     if wrong:
-        raise Wrong("; ".join(wrong), verdict if consistent else None, unread=bool(unread))
+        raise Wrong(wrong, verdict if consistent else None, unread=bool(unread))
     return verdict
+
+
+def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iterator[Quote]:
+    """Yield the quotes, each with the id of the source whose name the headers spell as it does."""
+    for quote in quotes:
+        if not set("%~") & set(quote.source):
+            yield quote  # no header spells an id without them in another way
+            continue
+        ids = {header_name(source.id): source.id for source in trace.sources(rubric.quote_from)}
+        given = quote.source.strip()
+        yield replace(quote, source=ids.get(given) or ids.get(source_id(given), given))
 
 
 def _missed_tags(answer: Answer, prompt: Prompt) -> list[str]:

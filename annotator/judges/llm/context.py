@@ -26,7 +26,7 @@ from annotator.prompts import (
     render_windows,
 )
 from annotator.rubrics import Rubric
-from annotator.text import one_line
+from annotator.text import header_name, one_line
 from annotator.traces import Trace
 
 if TYPE_CHECKING:  # not needed where no facts are shown
@@ -48,6 +48,7 @@ MOST_LINES = 60
 MOST_CHARACTERS = 8_000
 AT_A_TIME = 8  # of one kind, before the other kinds have had their turn
 _LINE = 300  # characters of a sentence
+_MOST_SOURCES = 8  # named with one fact
 
 FIRST = (
     # What is said and what is done do not agree.
@@ -336,6 +337,7 @@ def _in_turn(facts: list["Fact"]) -> Iterator["Fact"]:
 
 def _line(fact: "Fact") -> str:
     """Return a fact on one line: no text of a trace in it can begin a line of the prompt."""
-    sources = ", ".join(dict.fromkeys(span.source for span in fact.spans))
-    where = f" ({one_line(sources, 120)})" if sources else ""
+    sources = list(dict.fromkeys(header_name(span.source) for span in fact.spans))
+    named = sources[:_MOST_SOURCES] + ["..."] * (len(sources) > _MOST_SOURCES)
+    where = f" ({', '.join(named)})" if sources else ""
     return f"{fact.kind}{where}: {one_line(fact.says, _LINE)}"

@@ -39,7 +39,7 @@ class Question:
 
     def again(self, reply: Reply, wrong: Wrong) -> "Question":
         """Return the question after a wrong answer."""
-        words = ask_again(str(wrong), quotes=wrong.verdict is not None)
+        words = ask_again(wrong.reasons, quotes=wrong.verdict is not None)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
 
     @property
