@@ -29,6 +29,9 @@ class Batches:
         self.held = False
         self.ends: list[str] = []
         self.words = "the file is not as it should be"
+        self.extra: list[dict[str, Any]] = []  # fields of one more result for the first item
+        self.fields: dict[str, Any] = {}  # that every look at a batch shows instead of its own
+        self.elsewhere = ""  # where a download is sent
         self.lost: Callable[[dict[str, Any]], bool] = lambda body: False
         self.looked = 0
         self.urls: list[str] = []  # of the uploads, and the headers of the last
@@ -64,6 +67,8 @@ class Batches:
         return web.json_response({"id": name, "object": "file", "status": "processed", **more})
 
     async def _content(self, http: web.Request) -> web.Response:
+        if self.elsewhere:
+            return web.Response(status=302, headers={"Location": self.elsewhere})
         return web.Response(body=self.files[http.match_info["id"]])
 
     async def _create(self, http: web.Request) -> web.Response:
@@ -102,7 +107,7 @@ class Batches:
                 batch["status"] = "in_progress"
             else:
                 self._end(batch, self.items[n], self.ends.pop(0) if self.ends else "completed")
-        return web.json_response(batch)
+        return web.json_response(batch | self.fields)
 
     def _end(self, batch: dict[str, Any], items: list[tuple[str, Any]], status: str) -> None:
         batch["status"] = status
@@ -125,6 +130,7 @@ class Batches:
             response = {"status_code": code, "request_id": "q", "body": answer}
             line = {"id": "r", "custom_id": key, "response": response, "error": None}
             (answers if code == 200 else errors).append(line)
+        answers += [{"custom_id": items[0][0], **fields} for fields in self.extra]
         for field, lines in (("output_file_id", answers), ("error_file_id", errors)):
             if lines:  # in another order than they were asked
                 data = "".join(json.dumps(line) + "\n" for line in reversed(lines))

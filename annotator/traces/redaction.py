@@ -59,10 +59,10 @@ def redact_text(text: str) -> str:
     return text
 
 
-def _cover(kind: str, found: re.Match[str]) -> str:
-    group = found.re.groups  # at most one
-    whole, start, end = found[0], found.start(group), found.end(group)
-    secret, at = found[group], found.start()
+def _cover(kind: str, match: re.Match[str]) -> str:
+    group = match.re.groups  # at most one
+    whole, start, end = match[0], match.start(group), match.end(group)
+    secret, at = match[group], match.start()
     word = f"[{kind}]"
     covered = word.ljust(len(secret), "*") if len(secret) >= len(word) else "*" * len(secret)
     lines = "".join(
@@ -85,15 +85,17 @@ def redact(trace: Trace) -> Trace:
 
     def read_steps() -> Steps:
         steps = trace.steps
-        own = {**_cover_names(steps), **names}
+        covers = {**_cover_names(steps), **names}
         return {
-            own.get(agent, agent): tuple(_map_texts(step, cover, ("author",)) for step in of_agent)
+            covers.get(agent, agent): tuple(
+                _map_texts(step, cover, ("author",)) for step in of_agent
+            )
             for agent, of_agent in steps.items()
         }
 
     def read_tasks() -> Mapping[str, str]:
-        own = {**_cover_names(trace.tasks), **names}
-        return {own.get(agent, agent): cover(text) for agent, text in trace.tasks.items()}
+        covers = {**_cover_names(trace.tasks), **names}
+        return {covers.get(agent, agent): cover(text) for agent, text in trace.tasks.items()}
 
     return replace(
         trace,

@@ -332,3 +332,74 @@ def test_what_failed_traces_have_cost_is_spent_too(
         done = annotate_cli(*args(server, *more, "--out", "out"))
         assert (done.code, len(server.batches.created)) == (3, 1)
     assert manifest(tmp_path / "out")["totals"]["cost_usd"] <= 4.2
+
+
+ANOTHER = {"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x"}}]}}}
+CONTRADICTIONS = {"another answer": ANOTHER, "an error": {"error": {"message": "it went wrong"}}}
+
+
+@pytest.mark.parametrize("extra", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_two_answers_to_one_request_are_none(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, extra: dict[str, Any]
+) -> None:
+    runs(3)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.extra = [extra]
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert len(server.batches.created) == 1
+    kept = [(one.status, one.error) for one in annotations(tmp_path / "out").values()]
+    assert (done.code, sorted(status for status, _ in kept)) == (1, ["failed", *["labelled"] * 2])
+    assert [error for _, error in kept if error] == [
+        "the results hold two different answers to this one request"
+    ]
+
+
+ENDLESS = {
+    "in progress for ever": ({"status": "in_progress"}, "have not ended in .* --batch-wait"),
+    "a word that nobody knows": ({"status": "warming\x1b[2Jup"}, "neither that it goes on"),
+    "no status": ({"status": None}, "neither that it goes on"),
+}
+
+
+@pytest.mark.parametrize(("fields", "words"), ENDLESS.values(), ids=ENDLESS)
+def test_a_batch_that_does_not_end_stops_the_run_in_time_and_can_be_taken_up(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, fields: dict[str, Any], words: str
+) -> None:
+    runs(2)
+    wait = "0.001" if "have not ended" in words else "0.1"
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.fields = fields
+        given = args(server, "--batch", "--batch-wait", wait, "--max-wait", "0.5", "--out", "out")
+        done = annotate_cli(*given)
+        assert (done.code, "--resume" in done.err) == (2, True), done.err
+        assert re.search(words.replace(" --", r" \(--"), done.err)
+        assert "\x1b" not in done.err
+        server.batches.fields = {}
+        again = annotate_cli(*given, "--resume", "--batch-wait", "1")
+        assert (again.code, len(server.batches.created)) == (0, 1), again.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"output_file_id": "../../v1/x"}, "an id that is none"),
+        ({"output_file_id": "a\x1b[2J"}, "an id that is none"),
+    ],
+)
+def test_an_id_that_can_be_none_is_not_called(
+    annotate_cli: Cli, runs: Runs, fields: dict[str, Any], words: str
+) -> None:
+    runs(1)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.fields = fields
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+    assert (done.code, words in done.err, "\x1b" in done.err) == (2, True, False), done.err
+
+
+def test_a_download_is_not_followed_elsewhere(annotate_cli: Cli, runs: Runs) -> None:
+    runs(1)
+    with OpenAIServer(lambda _: RIGHT) as other, OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.elsewhere = f"{other.url}/files/file-2/content"
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert (done.code, other.asked, other.seen) == (2, [], [])
+    assert "a key must not follow" in done.err
