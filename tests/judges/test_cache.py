@@ -99,7 +99,9 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "no place for it": lambda file: (file.unlink(), file.parent.rmdir(), file.parent.touch()),
     "another program's": damage("alter table answers rename column reply to r"),
     "answers that are none": damage("update answers set reply = '{'"),
-    "an answer with other letters": damage("""update answers set reply = replace(reply, 'C1', 'C2')"""),
+    "an answer with other letters": damage(
+        """update answers set reply = replace(reply, 'C1', 'C2')"""
+    ),
     "another price": damage("""update answers set usage = replace(usage, '0.0', '9.0')"""),
     "a number for an answer": damage("update answers set reply = 5, trace = 7"),
     "bytes for an answer": damage("update answers set reply = x'ff00', run = x'ff'"),
