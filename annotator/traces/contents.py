@@ -178,7 +178,20 @@ def _are_lines(first: str, second: str, named: bool) -> bool:
     """Whether a file whose first lines are these is JSON on lines; ``named``: its name says so."""
     if not second:
         return named
-    return _is_json(first) or _is_json(second, containers=True)
+    if _is_json(first):
+        return True
+    return _is_json(second, containers=True) and not _is_begun(first + second)
+
+
+def _is_begun(text: str) -> bool:
+    """Whether a text may be the beginning of one document, with its only item on line two."""
+    from pydantic_core import from_json
+
+    try:
+        from_json(text, allow_partial=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_json(text: str, *, containers: bool = False) -> bool:
@@ -310,6 +323,9 @@ def _csv_rows(path: str, mark: str) -> Iterator[Any]:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise UnreadableTrace(f"{name}: two columns are named {twice!r}")
             for row in table:
+                if None in row:  # a text with a mark in it and no quotes around it: half of it
+                    where = f"{name}, line {table.line_num}"
+                    raise UnreadableTrace(f"{where}: more cells than columns; quote the texts")
                 yield {key: parse_inner(cell) for key, cell in row.items() if key and cell != ""}
         except csv.Error as error:
             raise UnreadableTrace(f"{name}: not a table: {error}") from error

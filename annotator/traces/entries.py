@@ -281,15 +281,17 @@ def _in_document(
     except UnreadableTrace as error:
         yield Unreadable(place_id or fallback, path, str(error))
         return
-    if getattr(reader, "split", None) is None:
-        trace_id = place_id or identify(reader, document) or fallback
-        yield Entry(trace_id, path, spot, _reading(reader, document, trace_id, path, format))
-        return
+    whole = getattr(reader, "split", None) is None
     if not items:
         yield Ignored(path, f"{reader.name}: it holds no trace")
     for n, item in enumerate(items, 1):
-        trace_id = f"{place.name}:{identify(reader, item) or n}"
-        at = replace(spot, item=n)
+        try:
+            told = None if whole and place_id else identify(reader, item)
+        except UnreadableTrace as error:  # of a plug-in: it costs this trace and no other
+            yield Unreadable(fallback if whole else f"{place.name}:{n}", path, str(error))
+            continue
+        trace_id = place_id or told or fallback if whole else f"{place.name}:{told or n}"
+        at = spot if whole else replace(spot, item=n)
         yield Entry(trace_id, path, at, _reading(reader, item, trace_id, path, format))
 
 
@@ -328,15 +330,15 @@ def _groups(spot: Spot, reader: Any, format: str) -> Iterator[Entry | Unreadable
     place = spot.place
     places: dict[str, array[int]] = {}
     broken: list[tuple[int, str]] = []
-    whole: list[Record] = []
+    whole = array("Q")
     total = 0
     held = _hold(place.path, spot.stamp or _stamp(place), reader, format)
     for n, offset, load in _records_of(held):
         try:
             items = [load()] if isinstance(held, list) else _split(reader, load())
-            keys = {_group(reader, item) for item in items}
+            keys = dict.fromkeys(_group(reader, item) for item in items)  # in their order
             if None in keys and getattr(reader, "takes_records_apart", False):
-                whole.append((n, offset, load))
+                whole.extend((n, offset))
                 continue
         except UnreadableTrace as error:
             broken.append((n, str(error)))
@@ -346,8 +348,9 @@ def _groups(spot: Spot, reader: Any, format: str) -> Iterator[Entry | Unreadable
             raise UnreadableTrace(f"more than {_MOST_GROUPED} records in one file; split the file")
         for key in keys:
             places.setdefault(key or "", array("Q")).extend((n, offset))
-    for n, offset, load in whole:  # a trace by itself, among parts of others
-        yield from _in_document(load(), replace(spot, number=n, offset=offset), format)
+    for n, offset in zip(whole[::2], whole[1::2], strict=True):  # a trace by itself, among parts
+        document = held[n - 1] if isinstance(held, list) else held.at(n, offset)
+        yield from _in_document(document, replace(spot, number=n, offset=offset), format)
     named = [key for key in places if key]
     if "" in places and len(named) > 1:
         lost = count(len(places.pop("")) // 2, "record")

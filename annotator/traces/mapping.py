@@ -15,6 +15,7 @@ from annotator.traces.document import kind, mapping, text_of, time_of
 from annotator.traces.model import Author, Outcome, Trace
 from annotator.traces.records import (
     LABELS,
+    number_of,
     parse_inner,
     read_attributes,
     read_outcome,
@@ -175,8 +176,9 @@ class MapReader:
         if match is None:
             passed, _ = read_outcome({"passed": walk_path(record, rule)})
             return passed, rule
-        value = walk_path(record, match["path"])
-        wanted: Any = match["value"].strip("'\"")
+        value = number_of(walk_path(record, match["path"]))
+        wanted: Any = number_of(match["value"].strip("'\""))
+        value = float(value) if isinstance(wanted, float) and isinstance(value, bool) else value
         if match["sign"] in ("==", "!="):
             same = None if value is None else str(value).lower() == str(wanted).lower()
             return (same if match["sign"] == "==" or same is None else not same), rule

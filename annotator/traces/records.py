@@ -44,7 +44,8 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         value = record.get(key)
         if isinstance(value, bool):
             return value, key
-        if isinstance(value, int | float) and math.isfinite(value):
+        value = number_of(value)
+        if isinstance(value, float):
             if key == "reward":
                 return value >= 1, "reward >= 1"
             if value in (0, 1):
@@ -52,6 +53,17 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true", key
     return None, None
+
+
+def number_of(value: Any) -> Any:
+    """Return a number, also one in a text as tables hold it, to be compared; else what it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return value
+    return number if math.isfinite(number) else None
 
 
 def read_attributes(

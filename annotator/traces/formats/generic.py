@@ -6,7 +6,7 @@ from typing import Any
 from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.document import text_of
 from annotator.traces.model import Trace
-from annotator.traces.records import describe_outcome, read_attributes, record_id
+from annotator.traces.records import describe_outcome, read_attributes, read_outcome, record_id
 
 name = "generic"
 takes_records_apart = True  # a record among messages is a trace by itself
@@ -59,13 +59,16 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     given = fields if isinstance(fields, dict) else {}
     inner, problems = read_attributes(given, (), "attributes: ")
     ids = {name for name in ("id",) if record_id(record)}
-    taken = {key, *_PROMPTS, "attributes", "passed", *ids}
+    taken = {key, *_PROMPTS, "attributes", *ids}
     outer, more = read_attributes(record, taken)
     chat.problems += (*problems, *more)
-    attributes = {**outer, **inner}
-    if not isinstance(attributes.get("passed"), bool | None):
-        wrong = attributes.pop("passed")
+    if not isinstance(inner.get("passed"), bool | None):
+        wrong = inner.pop("passed")
         chat.problems.append(f"attributes: passed is {wrong!r}, not true or false")
+    wrong = outer.pop("passed", None)  # what it says stands in the outcome, if it says something
+    if wrong is not None and read_outcome({"passed": wrong})[0] is None:
+        chat.problems.append(f"passed is {wrong!r}, not true or false")
+    attributes = {**outer, **inner}
     outcome, attributes = describe_outcome({**record, **attributes}, attributes)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
 

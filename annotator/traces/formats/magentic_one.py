@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from annotator.errors import UnreadableTrace
+from annotator.traces.authors import read_word
 from annotator.traces.conversation import Conversation, Utterance, read_chat, read_parts
 from annotator.traces.document import kind, mapping, text_of
 from annotator.traces.model import Author, Trace
@@ -24,7 +25,6 @@ name = "magentic-one"
 
 _ROLE = re.compile(r"(?P<name>[^()]+?)\s*\((?:->\s*(?P<to>[^()]+)|(?P<kind>[^()]+))\)")
 _PROMPT = "You are given: (1) a task and advises from your manager"  # of AG2's CaptainAgent
-_TOOLS = {"ComputerTerminal", "Computer_terminal", "Terminal"}
 
 
 def matches(document: Any) -> bool:
@@ -77,13 +77,7 @@ def _read(fields: dict[str, Any]) -> Utterance:
     sender = match["name"] if match else role
     note = match["kind"] if match else None
     to = match["to"] if match else None
-    author: Author = "agent"
-    if role in ("human", "user"):
-        author = "human"
-    elif sender in _TOOLS:
-        author = "tool"
-    elif not role:
-        author = "unknown"
+    author: Author = read_word(sender) or ("agent" if sender else "unknown")
     parts = read_parts(fields.get("content"))
     recipients = (to,) if to else (sender,) if note else ()
     return Utterance(sender, author, parts.texts, recipients, None, note, omitted=parts.omitted)

@@ -148,7 +148,7 @@ def _messages(tree: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
     for key in keys:
         value = parse_inner(_first(tree, key))
         if isinstance(value, dict):
-            value = [value[n] for n in sorted(value, key=lambda n: (len(n), n))]
+            value = _in_order(value)
         for item in value if isinstance(value, list) else [value] if value else []:
             item = item["message"] if isinstance(item, dict) and "message" in item else item
             if key == "gen_ai.system_instructions":
@@ -164,16 +164,21 @@ def _flatten(message: Any) -> Any:
         return message
     calls = message.get("tool_calls")
     if isinstance(calls, dict):
-        calls = [calls[n] for n in sorted(calls)]
+        calls = _in_order(calls)
     if isinstance(calls, list):
         flat = [call.get("tool_call", call) if isinstance(call, dict) else call for call in calls]
         message = {**message, "tool_calls": flat}
     contents = message.get("contents")
     if isinstance(contents, dict):
-        parts = [contents[n] for n in sorted(contents)]
+        parts = _in_order(contents)
         inner = [part.get("message_content", part) for part in parts if isinstance(part, dict)]
         message = {**message, "content": inner}
     return message
+
+
+def _in_order(items: Mapping[str, Any]) -> list[Any]:
+    """Return what stands under numbers, 10 behind 9."""
+    return [items[n] for n in sorted(items, key=lambda n: (len(n), n))]
 
 
 def _nest(fields: Mapping[str, Any]) -> dict[str, Any]:

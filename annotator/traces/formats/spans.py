@@ -1,12 +1,13 @@
 """From spans to a conversation: what was said, in the order of time, each text once.
 
 A call of a model records all that was said before it. So of the messages that a call was sent only
-those are new which nobody said, or was told, before it in the trace; what it answered is always
-new. The answers of calls are the words of the nearest agent above them. Where no call of a model
-was recorded, the inputs and outputs of agents take their place.
+those are new which nobody said, or was told, as often before it in the trace; what it answered is
+always new. The answers of calls are the words of the nearest agent above them. Where no call of a
+model was recorded, the inputs and outputs of agents take their place.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -49,16 +50,18 @@ def converse(spans: Iterable[SpanRecord], format: str, trace_id: str, path: str)
     speakers = speakers or [span for span in ordered if span.role == "agent"]
     shown = {span.id for span in speakers}
     chat = Conversation()
-    texts: set[str] = set()
+    texts = Counter[str]()
     for moment, span, answers in _moments(ordered, shown):
         agent = _agent_above(span, by_id)
         items = span.answered if answers else span.told or _told_above(span, by_id)
+        here = Counter[str]()  # who says "yes" twice has said it twice
         for utterance in _read_all(items, agent, answers, span, moment):
             key = "\n".join(utterance.pieces).strip()
-            told_before = key in texts and (not answers or span.role == "tool")
+            here[key] += 1
+            told_before = here[key] <= texts[key] and (not answers or span.role == "tool")
             if told_before or (not key and not utterance.reasoning and not utterance.omitted):
                 continue
-            texts.add(key)
+            texts[key] += 1
             chat.add(utterance, "spans")
     if ordered and not chat.messages:
         raise UnreadableTrace(f"no message in its {count(len(ordered), 'span')}")
