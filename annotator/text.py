@@ -28,7 +28,7 @@ _UNSEEN = re.compile(rf"(\x1b\[[0-?]*[ -/]*[@-~]|[{_HIDDEN}]+)|[{_DISGUISED}]")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class VisibleText:
     """A text as it is read, and where each of its characters stands in what it was made of
     (``inner``: which is a view itself). Characters are left out or replaced, never added.
     """
@@ -36,7 +36,7 @@ class View:
     text: str
     _at: tuple[int, ...] = (0,)  # where, here and there, what is left out begins and ends to count
     _outer: tuple[int, ...] = (0,)
-    inner: Optional["View"] = None
+    inner: Optional["VisibleText"] = None
 
     @property
     def changed(self) -> bool:
@@ -60,7 +60,9 @@ class View:
         return self._outer[n] + at - self._at[n]
 
 
-def rewrite(text: str, edits: Iterable[tuple[int, int, str]], inner: View | None = None) -> View:
+def rewrite(
+    text: str, edits: Iterable[tuple[int, int, str]], inner: VisibleText | None = None
+) -> VisibleText:
     """Return a text with passages replaced by others that are no longer, in order."""
     pieces, before, after, last, length = [], [0], [0], 0, 0
     for start, end, new in edits:
@@ -70,14 +72,14 @@ def rewrite(text: str, edits: Iterable[tuple[int, int, str]], inner: View | None
         if len(new) != end - start:
             before.append(length)
             after.append(end)
-    return View("".join((*pieces, text[last:])), tuple(before), tuple(after), inner)
+    return VisibleText("".join((*pieces, text[last:])), tuple(before), tuple(after), inner)
 
 
 @lru_cache(maxsize=64)
-def see(text: str) -> View:
+def see(text: str) -> VisibleText:
     """Return a text without what a reader does not see in it, and letters in their usual form."""
     if _ODD.search(text) is None:
-        return View(text)
+        return VisibleText(text)
     return rewrite(
         text,
         (
