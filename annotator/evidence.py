@@ -15,8 +15,9 @@ from itertools import permutations
 
 from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.rubrics import Code, Rubric
-from annotator.text import VisibleText, one_line, see
+from annotator.text import one_line
 from annotator.traces import ORIGINS, Origin, Source, Trace
+from annotator.visible import VisibleText, see
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
 _LONGEST = 1_000  # longer quotes must stand exactly

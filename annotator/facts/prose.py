@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 
 from annotator.facts.model import FactSpan
 from annotator.facts.question_patterns import question_at
-from annotator.text import VisibleText, one_line, rewrite, see
+from annotator.text import one_line
 from annotator.traces import Message, Trace
+from annotator.visible import VisibleText, rewrite, see
 
 MOST_TEXT = 20_000
 """Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
