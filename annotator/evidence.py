@@ -15,8 +15,9 @@ from itertools import permutations
 
 from annotator.annotations import Claim, Evidence, Finding, Match, Quote, Rejected, Verdict
 from annotator.rubrics import Code, Rubric
-from annotator.text import View, header_name, one_line, see
+from annotator.text import header_name, one_line
 from annotator.traces import ORIGINS, Origin, Source, Trace
+from annotator.visible import VisibleText, see
 
 _MOST_SPANS = 100  # occurrences of one quote in one source that are looked at
 _LONGEST = 1_000  # longer quotes must stand exactly
@@ -101,7 +102,7 @@ def spans_in(quote: str, source: Source) -> list[Span]:
     return list(filter(None, (_place(span, source, view) for span in spans)))
 
 
-def _place(span: Span, source: Source, view: View) -> Span | None:
+def _place(span: Span, source: Source, view: VisibleText) -> Span | None:
     """Return a passage of the visible text as one of the source, if it identifies anything."""
     start, end = view.locate(span.start, span.end)
     if any(start <= offset < end for offset in source.breaks):
@@ -111,7 +112,7 @@ def _place(span: Span, source: Source, view: View) -> Span | None:
     return placed if _identifies(placed, view) else None
 
 
-def _exact(quote: str, source: Source, view: View) -> list[Span]:
+def _exact(quote: str, source: Source, view: VisibleText) -> list[Span]:
     """Return where a quote stands as it is. Where words end is told by what is visible."""
     text = source.text
     spans: list[Span] = []
@@ -186,7 +187,7 @@ def _crosses(source: Source, start: int, end: int) -> bool:
     return any(start <= at < end for at in source.breaks)
 
 
-def _identifies(span: Span, view: View) -> bool:
+def _identifies(span: Span, view: VisibleText) -> bool:
     """Whether a passage is enough to point at: two words, a long one, or a whole line."""
     text, start, end = view.text, view.seen(span.start), view.seen(span.end)
     words = _WORD.findall(text, start, end)

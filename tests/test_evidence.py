@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from annotator.annotations import Claim, Evidence, Quote, Verdict
 from annotator.evidence import check, locate, source_id, verify
 from annotator.rubrics import Rubric
-from annotator.text import see
 from annotator.traces import AgentEnd, Feature, Message, Outcome, Step, Trace
+from annotator.visible import see
 
 
 @contextlib.contextmanager

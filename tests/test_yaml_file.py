@@ -1,10 +1,17 @@
 """YAML of strangers: read, or refused in words; never a traceback, a crash or an endless read."""
 
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
+from annotator.annotations import read_annotations
+from annotator.calibration.design import read_design
+from annotator.calibration.model import read_calibrations
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.batch import read_results
+from annotator.labels.foreign import read_foreign_labels
 from annotator.yaml_file import read_yaml
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
@@ -51,3 +58,26 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("a: &a {x: 1}\nb: [*a, *a]\n")
     assert read_yaml(file)[0] == {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}]}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_yaml,
+        read_design,
+        lambda file: read_calibrations([file]),
+        lambda file: list(read_results(file)),
+        lambda file: list(read_annotations(file)),
+        read_foreign_labels,
+    ],
+)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_what_is_no_regular_file_is_refused_wherever_a_file_is_named(
+    tmp_path, monkeypatch, read, kind
+):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        with pytest.raises(AnnotatorError, match="not a regular file"):
+            read(Path("/dev/zero" if kind == "device" else kind))

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 
 from annotator.facts.model import Fact, FactSpan
 from annotator.facts.trace_facts import TraceFacts
-from annotator.text import one_line, see
+from annotator.text import one_line
 from annotator.traces import Feature, Trace
+from annotator.visible import see
 
 KINDS: Mapping[str, str] = {
     "merge_result": "what merging the patches gave",

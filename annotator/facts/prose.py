@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 
 from annotator.facts.model import FactSpan
 from annotator.facts.question_patterns import question_at
-from annotator.text import View, one_line, rewrite, see
+from annotator.text import one_line
 from annotator.traces import Message, Trace
+from annotator.visible import VisibleText, rewrite, see
 
 MOST_TEXT = 20_000
 """Characters of one message that are looked at; the rest is said in a ``not_read`` fact."""
@@ -168,7 +169,7 @@ class ParsedMessage:
     """
 
     original: Message
-    view: View
+    view: VisibleText
     kind: str
     stop: int
     parts: tuple[tuple[Part, int, int], ...]
@@ -194,7 +195,7 @@ class ParsedMessage:
         return self.original.text[slice(*self.view.locate(start, end))]
 
 
-def read_prose(text: str) -> View:
+def read_prose(text: str) -> VisibleText:
     """Return a text as a reader sees it, with plain marks, single blanks and no emphasis."""
     view = see(text)
     escaped = "\n" not in view.text  # then a line end may be written as one
@@ -268,10 +269,13 @@ def span_of(message: ParsedMessage, sentence: Sentence, at: int = 0) -> FactSpan
         if not points_at(sentence.text[start:end]):
             start, end = 0, len(sentence.text)
     start, end = message.view.locate(sentence.start + start, sentence.start + end)
-    text = message.original.text  # an underscore that was emphasis belongs to the word beside it
-    start -= len(text[:start]) - len(text[:start].rstrip("_"))
-    end += len(text[end:]) - len(text[end:].lstrip("_"))
-    return FactSpan(f"message:{message.n}", start, end)
+    seen = see(message.original.text)
+    start, end, text = seen.seen(start), seen.seen(end), seen.text
+    while text[start - 1 : start] == "_":  # emphasis, which belongs to the word beside it
+        start -= 1
+    while text[end : end + 1] == "_":
+        end += 1
+    return FactSpan(f"message:{message.n}", *seen.locate(start, end))
 
 
 def words(text: str) -> frozenset[str]:

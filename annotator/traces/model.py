@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from annotator.text import see
+from annotator.visible import see
 
 Origin = Literal["messages", "patches", "outcome", "steps", "tools"]
 """Who a text comes from. ``messages``: what agents said to each other; ``patches``: the code they

@@ -80,7 +80,7 @@ def places(
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))
         if root.is_dir():
-            yield from _walk(root, root, format, _Seen())
+            yield from _walk(root, root, format, _PlacesMet())
         else:
             yield _file(root, beside or root.parent, format, by_itself=True)
         return
@@ -92,7 +92,7 @@ def places(
     if not matches and not closed:
         raise AnnotatorError(f"no file matches {source}")
     yield from _report_closed(closed, root)
-    seen = _Seen()
+    seen = _PlacesMet()
     for match in matches:
         path = Path(match)
         if not path.is_dir():
@@ -103,7 +103,7 @@ def places(
             yield from _walk(path, root, format, seen)
 
 
-class _Seen:
+class _PlacesMet:
     """The files and folders met, by device and inode: none is read twice, whatever its names."""
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ def _folder_reader(folder: str, files: frozenset[str], format: str) -> Any:
 
 
 def _walk(
-    top: Path, root: Path, format: str, seen: _Seen
+    top: Path, root: Path, format: str, seen: _PlacesMet
 ) -> Iterator[Place | Unreadable | Ignored]:
     """Yield what lies below ``top`` and was not ``seen``; ids are paths below ``root``."""
     closed: list[OSError] = []
