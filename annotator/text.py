@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
