@@ -104,6 +104,7 @@ async def aannotate(
     concurrency: int = 8,
     rejected: IfRejected = "undecided",
     least_read: float = DEFAULT_STANDARDS.least_read,
+    canaries: int = 0,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -126,6 +127,8 @@ async def aannotate(
         concurrency: the most calls in flight.
         rejected: what a trace is whose findings were all rejected: ``undecided`` or ``none``.
         least_read: a trace of which a smaller share was read is undecided.
+        canaries: judge so many runs whose label is known beside the traces, some of them hostile;
+            how many were right stands in ``run.manifest.canaries``, and they are in nothing else.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -141,7 +144,9 @@ async def aannotate(
     folder = Path(out) if out else None
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
-    plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
+    plan, built = _make_plan(
+        traces, rubric, judge, *options, standards=standards, canaries=canaries
+    )
     manifest = new_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
@@ -170,6 +175,7 @@ def forecast(
     format: str = "auto",
     limit: int | None = None,
     only: Only = "rubric",
+    canaries: int = 0,
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return how many calls, tokens and dollars :func:`annotate` is expected to take; nothing is
@@ -180,7 +186,9 @@ def forecast(
     """
     folder = Path(resume) if resume else None
     options = (format, limit, only, 8)
-    plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
+    plan, built = _make_plan(
+        traces, rubric, judge, *options, folder, offline=True, canaries=canaries
+    )
     built.preview()
     try:
         return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
@@ -252,6 +260,7 @@ def _make_plan(
     resumed: Path | None,
     offline: bool = False,
     standards: Standards = DEFAULT_STANDARDS,
+    canaries: int = 0,
 ) -> tuple[Plan, BuiltJudge]:
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -265,7 +274,8 @@ def _make_plan(
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
         built.judge.recall(read_manifest(resumed).learned)
-    return Plan(traces, rubrics, built.judge, limit, only, concurrency, standards), built
+    judging = (built.judge, limit, only, concurrency, standards, canaries)
+    return Plan(traces, rubrics, *judging), built
 
 
 async def _execute(

@@ -85,6 +85,13 @@ _FAILURES = 10  # listed for each rubric
     help="A trace of which the judge read a smaller share is undecided.",
 )
 @click.option(
+    "--canary",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Judge N invented runs beside the traces whose label is known, most of them hostile, and"
+    " say how many were right. They are in no table and no count of traces.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
@@ -112,6 +119,7 @@ def command(
     concurrency: int,
     rejected: api.IfRejected,
     least_read: float,
+    canary: int | None,
     dry_run: bool,
     pilot: int | None,
     pilot_seed: int | None,
@@ -135,6 +143,8 @@ def command(
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
     if pilot and not dry_run:
         raise click.UsageError("--pilot needs --dry-run: without it the run is for real anyway")
+    if pilot and canary:
+        raise click.UsageError("--canary has no place in a --pilot, which records nothing")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
@@ -147,7 +157,7 @@ def command(
             asked |= {"seed": pilot_seed, "concurrency": concurrency}
             expected = api.pilot(traces, rubrics, built, pilot, **asked)
         else:
-            expected = api.forecast(traces, rubrics, built, **asked)
+            expected = api.forecast(traces, rubrics, built, **asked, canaries=canary or 0)
         _print_forecast(expected, as_json)
         return
     folder = out or _new_folder(rubrics)
@@ -175,6 +185,7 @@ def command(
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
+                canaries=canary or 0,
                 command=shlex.join(["annotate", *sys.argv[1:]]),
                 on_start=start,
                 on_progress=progress.show,

@@ -63,6 +63,7 @@ class Manifest(BaseModel):
 
     ``sources`` are absolute; ``overhead`` is what the judge used for no trace in particular and
     ``learned`` what it found out; ``totals`` count annotations by status and what they used.
+    ``canaries``: how many of them were judged rightly (:func:`annotator.runs.canaries.sum_up`).
     ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before there were any
     counted everything.
     """
@@ -94,6 +95,7 @@ class Manifest(BaseModel):
     traces: int | None = None
     ignored: int | None = None
     problems: tuple[str, ...] = ()
+    canaries: Mapping[str, Any] = {}
 
     @cached_property
     def judge_sha256(self) -> str:
