@@ -94,7 +94,7 @@ def sum_up(annotations: Iterable[Annotation]) -> dict[str, Any]:
     could not be judged, is not right.
     """
     expected = {canary.name: canary for canary in list_canaries()}
-    last = {(found.trace_id, found.rubric): found for found in annotations}
+    last = {(annotation.trace_id, annotation.rubric): annotation for annotation in annotations}
     result: dict[str, Any] = {"judged": 0, "right": 0, "hostile": 0, "hostile_right": 0}
     wrong = []
     for (trace_id, rubric), annotation in last.items():

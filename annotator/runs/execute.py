@@ -145,7 +145,8 @@ async def execute(plan: Plan, run: RunDirectory, recorded: Callable[[Annotation]
         run.append(annotation)
         recorded(annotation)
 
-    canaries = iter([(one.of_run(run.id).trace, rubric) for one, rubric in plan.chosen_canaries()])
+    chosen = plan.chosen_canaries()
+    canaries = iter([(canary.of_run(run.id).trace, rubric) for canary, rubric in chosen])
 
     async def judge_canaries(most: int | None = None) -> None:
         for trace, rubric in islice(canaries, most):
