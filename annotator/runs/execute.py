@@ -13,6 +13,7 @@ from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
+from annotator.runs.canaries import Canary, choose_canaries, describe_canaries, sum_up
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line
@@ -29,10 +30,11 @@ Only = Literal["rubric", "failed", "all"]
 class Plan:
     """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
+    ``canaries``: as many runs whose label is known are judged beside them by each rubric.
 
     Raises:
-        AnnotatorError: the judge cannot judge by one of the rubrics, or a number or ``only`` is
-            none that can be meant.
+        AnnotatorError: there are not so many canaries for a rubric, the judge cannot judge by one
+            of the rubrics, or a number or ``only`` is none that can be meant.
     """
 
     traces: Traces
@@ -42,6 +44,7 @@ class Plan:
     only: Only = "rubric"
     concurrency: int = 8
     standards: Standards = DEFAULT_STANDARDS
+    canaries: int = 0
 
     def __post_init__(self) -> None:
         if self.only not in get_args(Only):
@@ -52,6 +55,18 @@ class Plan:
                 raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
         for rubric in self.rubrics:
             self.judge.codes(rubric)
+        self.chosen_canaries()
+
+    def chosen_canaries(self) -> list[tuple[Canary, Rubric]]:
+        """Return the canaries that are judged, each with a rubric."""
+        if not self.canaries:
+            return []
+        each = [choose_canaries(rubric, self.canaries) for rubric in self.rubrics]
+        return [
+            (canary, rubric)
+            for rubric, canaries in zip(self.rubrics, each, strict=True)
+            for canary in canaries
+        ]
 
 
 @dataclass(slots=True)
@@ -120,7 +135,7 @@ async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], N
     room = asyncio.Semaphore(plan.concurrency)
     spent: list[BudgetReached] = []
 
-    async def judge(trace: Trace, rubric: Rubric) -> None:
+    async def judge(trace: Trace, rubric: Rubric, record: Callable[[Annotation], None]) -> None:
         try:
             annotation = await annotate(trace, rubric, plan.judge, plan.standards)
         except Pending:
@@ -143,6 +158,15 @@ async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], N
         run.append(annotation)
         recorded(annotation)
 
+    chosen = plan.chosen_canaries()
+    canaries = iter([(canary.of_run(run.id).trace, rubric) for canary, rubric in chosen])
+
+    async def judge_canaries(most: int | None = None) -> None:
+        for trace, rubric in islice(canaries, most):
+            if not spent and not run.is_done(trace.id, rubric.id):
+                await room.acquire()
+                tasks.create_task(judge(trace, rubric, run.append_canary))
+
     try:
         await plan.judge.open(plan.rubrics)
         run.spent(plan.judge.overhead, plan.judge.learned)
@@ -157,10 +181,12 @@ async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], N
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
                 seen.add(item)
+                await judge_canaries(1)  # among the others, as long as there are any
                 for rubric in list_unjudged(item, plan, run.is_done, record):
                     await room.acquire()
                     assert isinstance(item, Trace)  # noqa: S101 - else nothing is to be judged
-                    tasks.create_task(judge(item, rubric))
+                    tasks.create_task(judge(item, rubric, record))
+            await judge_canaries()
     except BaseExceptionGroup as group:
         raise first_error(group, AnnotatorError) from group
     finally:
@@ -244,12 +270,16 @@ async def carry_out(
             seen = await execute_in_batches(plan, run, recorded, built.settle)
         if built.outbox:
             built.outbox.keep()
+        canaries = sum_up(run.canaries())
         ended = {
             "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
             "ignored": seen.ignored,
             "problems": list(islice(seen.kinds, 100)),
+            **({"canaries": canaries} if canaries["judged"] else {}),
         }
+        for line in describe_canaries(canaries):
+            notice(line)
         return seen
     except BudgetReached:
         keep = True
@@ -316,6 +346,8 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                     expected.reason = expected.reason or str(error)
         if expected.usage.calls > before:
             expected.asked.append(item.id)
+    for canary, rubric in plan.chosen_canaries():
+        expected.usage += plan.judge.expects(canary.trace, rubric)
     return expected
 
 

@@ -68,6 +68,7 @@ class Manifest(BaseModel):
     nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
     there were any counted everything. ``shard``: the share of the traces that it judges, as
     ``3-of-16``; ``shards``: the ids of the runs that it was put together of.
+    ``canaries``: how many of them were judged rightly (:func:`annotator.runs.canaries.sum_up`).
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -100,6 +101,7 @@ class Manifest(BaseModel):
     problems: tuple[str, ...] = ()
     shard: str | None = None
     shards: tuple[str, ...] = ()
+    canaries: Mapping[str, Any] = {}
 
     @cached_property
     def judge_sha256(self) -> str:

@@ -19,6 +19,7 @@ from annotator.runs.parts import PART, list_parts, read_part
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
+_CANARIES = "canaries.jsonl"
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 # What a resumed run must have in common with the run that it resumes.
@@ -49,6 +50,8 @@ class RunDirectory:
         self._aside = Usage()  # of failures that wait to be judged again
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
+        self._canaries = Usage()
+        self._canary_log: LineLog | None = None
         self._log = log
         self._done: set[bytes] = set()
 
@@ -110,6 +113,8 @@ class RunDirectory:
                     run._learn(annotation.usage)
             for annotation in read_annotations(folder):
                 run._remember(annotation)
+            for annotation in run.canaries():
+                run._remember_canary(annotation)
             run.save()
             opened.pop_all()
         return run
@@ -131,10 +136,35 @@ class RunDirectory:
         self._log.append(annotation.to_json().encode() + b"\n")
         self._remember(annotation)
 
+    def append_canary(self, annotation: Annotation) -> None:
+        """Write the annotation of a canary, into a file of its own: nothing that counts the run's
+        traces sees it. One that failed is judged again by a resumed run; what it cost is counted.
+
+        Raises:
+            AnnotatorError: as :meth:`append`.
+        """
+        if self._canary_log is None:
+            self._canary_log = _open_log(self.folder, _CANARIES)
+            self._canary_log.cut_torn()
+        self._canary_log.append(annotation.to_json().encode() + b"\n")
+        self._remember_canary(annotation)
+        self._done.add(_key(annotation.trace_id, annotation.rubric))
+
+    def canaries(self) -> Iterator[Annotation]:
+        """Yield what was said of canaries, in the order in which it was said."""
+        if (self.folder / _CANARIES).exists():
+            yield from read_annotations(self.folder / _CANARIES)
+
+    def _remember_canary(self, annotation: Annotation) -> None:
+        if annotation.status != "failed":
+            self._done.add(_key(annotation.trace_id, annotation.rubric))
+        self._canaries += annotation.usage
+        self._learn(annotation.usage)
+
     @property
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
-        return self._judged + self._before + self._overhead
+        return self._judged + self._before + self._overhead + self._canaries
 
     def describe_usage(self) -> str:
         """Return what the run used, in one line, or "" if it called no model."""
@@ -154,7 +184,7 @@ class RunDirectory:
         """What the run has cost, as far as it is known; a call whose cost is not known counts as
         the dearest one.
         """
-        others = (self._before, self._overhead, self._aside)
+        others = (self._before, self._overhead, self._aside, self._canaries)
         unpriced = self._unpriced + sum(usage.unreported_calls for usage in others)
         priced = self._priced + sum(usage.cost_usd or 0.0 for usage in others)
         return priced + unpriced * self.dearest
@@ -215,6 +245,8 @@ class RunDirectory:
             if not keep and changes.get("status") != "finished" and not self.usage.calls:
                 self._remove()
         finally:
+            if self._canary_log:
+                self._canary_log.close()
             self._log.close()
 
     def _remove(self) -> None:
@@ -333,9 +365,9 @@ def _difference(before: Any, after: Any) -> str:
     return f"was {json.dumps(before)}, is now {json.dumps(after)}"
 
 
-def _open_log(folder: Path) -> LineLog:
+def _open_log(folder: Path, name: str = _ANNOTATIONS) -> LineLog:
     busy = f"{folder}: another process is writing this run"
-    return LineLog(folder / _ANNOTATIONS, busy=busy, durable=False, private=True, advice=_MENDED)
+    return LineLog(folder / name, busy=busy, durable=False, private=True, advice=_MENDED)
 
 
 def _collect_parts(folder: Path, log: LineLog) -> Usage:
