@@ -116,7 +116,14 @@ class Recording(Protocol):
         """Whether a trace has its annotation by a rubric."""
 
     def append(self, annotation: Annotation) -> None:
-        """Recording one."""
+        """Record one."""
+
+    def append_canary(self, annotation: Annotation) -> None:
+        """Record one of a canary, apart from the others."""
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
 
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Note what the judge spent on no trace in particular, and what it learned."""
