@@ -10,7 +10,8 @@ from annotator.annotations import read_annotations
 from annotator.calibration.design import read_design
 from annotator.calibration.model import read_calibrations
 from annotator.errors import AnnotatorError
-from annotator.judges.llm.batch import read_results
+from annotator.judges.llm.results import read_results
+from annotator.judges.llm.secrets import Secrets
 from annotator.labels.foreign import read_foreign_labels
 from annotator.yaml_file import read_yaml
 
@@ -66,7 +67,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         read_yaml,
         read_design,
         lambda file: read_calibrations([file]),
-        lambda file: list(read_results(file)),
+        lambda file: list(read_results(file, Secrets(()))),
         lambda file: list(read_annotations(file)),
         read_foreign_labels,
     ],
