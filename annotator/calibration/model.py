@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
+from annotator.remote import localize
 from annotator.rubrics import NONE, HasCodes, Scheme
 from annotator.runs.manifest import now
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
@@ -273,7 +274,9 @@ def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
 
 def _read_file(file: Path) -> tuple[Calibration, ...]:
     try:
-        content = TypeAdapter(CalibrationFile).validate_json(file.read_bytes(), strict=True)
+        content = TypeAdapter(CalibrationFile).validate_json(
+            localize(file).read_bytes(), strict=True
+        )
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except ValidationError as error:

@@ -17,6 +17,7 @@ from annotator.calibration.draw import (
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
+from annotator.remote import is_hub, localize
 from annotator.reports.tables import plan as plans
 
 
@@ -178,8 +179,11 @@ def command(
 
 def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
     """Return the run that is named; sources of traces as they are."""
-    is_run = len(sources) == 1 and (Path(sources[0]) / "run.json").is_file()
-    return api.open_run(sources[0]) if is_run else sources
+    if len(sources) == 1 and not is_hub(sources[0]):
+        folder = localize(sources[0], ("run.json",))
+        if (folder / "run.json").is_file() or any(folder.glob("shards/*/run.json")):
+            return api.open_run(sources[0])
+    return sources
 
 
 def _more(text: str) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from annotator.labels import label_studio, potato
 from annotator.labels.checking import Problems, check_label, check_unlabelled, describe, is_labelled
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, table_rows
+from annotator.remote import find_url, name_place
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import kind, parse
@@ -180,7 +181,7 @@ class _RubricReading:
 
 
 def _file_name(path: Path) -> str:
-    return one_line(str(path))
+    return one_line(name_place(path))
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
@@ -195,6 +196,8 @@ def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
                 yield path
             elif path.exists():
                 yield f"{_file_name(path)}: not a regular file; save the labels to one"
+            elif find_url(path):
+                yield f"{_file_name(path)}: labels are read on this machine: copy them here"
             else:
                 yield f"{_file_name(path)}: no such file or folder"
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import PaidJudge
+from annotator.remote import find_url, is_hub
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 from annotator.traces import Shard, readers
@@ -203,4 +204,5 @@ def new_manifest(
 
 def absolute(source: str) -> str:
     """Return a source as it is known from any folder."""
-    return source if source.startswith("hf://") else storable(os.path.abspath(source))
+    url = source if is_hub(source) else find_url(source)
+    return storable(url or os.path.abspath(source))

@@ -10,6 +10,7 @@ from typing import Any
 from annotator.annotations import STATUSES, Usage, annotations_file
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile, explain_errors, write_file
+from annotator.remote import refuse_url
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences
@@ -75,6 +76,7 @@ def merge_shards(folder: Path) -> Run:
         AnnotatorError: a shard is missing or not finished, two have judged the same trace, they do
             not go together, or the run cannot be written.
     """
+    refuse_url(folder, "shards are merged on this machine: copy the run here")
     if (folder / "run.json").exists() and not read_manifest(folder).shards:
         raise AnnotatorError(f"{folder}: not a run in shards: it is whole already")
     run = open_shards(folder)
