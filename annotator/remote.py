@@ -18,7 +18,7 @@ from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.extras import say_how
-from annotator.text import one_line, storable
+from annotator.text import one_line, storable, without_url_secrets
 
 # Of a path, too, where two slashes have become one.
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/(?:/+|(?!/))(.+)", re.DOTALL)
@@ -158,12 +158,21 @@ def _open(url: str) -> tuple[Any, str]:
         raise AnnotatorError(f"{one_line(url)}: name the path of the file or folder itself")
     with _explain(url, "read"):
         try:
-            system, path = fsspec.core.url_to_fs(url)
+            system, path = fsspec.core.url_to_fs(url, **_settle_retries(scheme))
         except ImportError as error:
             extra = _EXTRAS.get(scheme)
             how = say_how(extra) if extra else one_line(str(error))
             raise AnnotatorError(f"{one_line(url)}: a package is missing: {how}") from error
         return system, path
+
+
+def _settle_retries(scheme: str) -> dict[str, Any]:
+    """Return settings with which a host that does not answer is given up within seconds: s3fs tries
+    again what botocore has tried again.
+    """
+    if scheme not in ("s3", "s3a") or "AWS_MAX_ATTEMPTS" in os.environ:
+        return {}
+    return {"config_kwargs": {"retries": {"total_max_attempts": 2}}}
 
 
 class _explain:
@@ -180,12 +189,14 @@ class _explain:
         name = type(error).__name__
         reason = str(error) or name
         if isinstance(error, FileNotFoundError):
+            cause = error.__cause__  # of http, whatever went wrong
             reason = "no such bucket, object or folder"
+            reason = str(cause) if isinstance(cause, OSError) else reason
         elif "Credentials" in name:
             reason += "; set the store's keys in the environment (of s3:// AWS_PROFILE, or"
             reason += " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; FSSPEC_S3_ANON=true: none)"
-        url = one_line(self._url)
-        raise AnnotatorError(f"{url}: cannot be {self._done}: {one_line(reason)}") from error
+        url, reason = one_line(self._url), one_line(without_url_secrets(reason))
+        raise AnnotatorError(f"{url}: cannot be {self._done}: {reason}") from error
 
 
 def _fetch(url: str, copy: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:

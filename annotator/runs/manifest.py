@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import PaidJudge
-from annotator.remote import find_url, is_hub
+from annotator.remote import find_url, is_hub, name_place
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 from annotator.traces import Shard, readers
@@ -143,17 +143,17 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(json.loads(file.read_bytes()))
     except FileNotFoundError as error:
-        raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
+        raise AnnotatorError(f"{name_place(folder)}: not a run directory (no run.json)") from error
     except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise AnnotatorError(
-            f"{file}: not the manifest of a run: {where}: {first['msg']}"
+            f"{name_place(file)}: not the manifest of a run: {where}: {first['msg']}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
+        raise AnnotatorError(f"{name_place(file)}: not valid JSON: {error}") from error
 
 
 def new_manifest(

@@ -199,7 +199,7 @@ def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
     for path in paths:
         run = open_run(path)
         if run.id in runs:
-            raise AnnotatorError(f"{path}: this run was given twice")
+            raise AnnotatorError(f"{run}: this run was given twice")
         runs[run.id] = run
     return tuple(runs.values())
 

@@ -10,7 +10,7 @@ from typing import Any
 from annotator.annotations import STATUSES, Usage, annotations_file
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile, explain_errors, write_file
-from annotator.remote import refuse_url
+from annotator.remote import name_place, refuse_url
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences
@@ -52,7 +52,9 @@ def open_shards(folder: Path) -> Run:
     """
     places = _list_folders(folder)
     if not places:
-        raise AnnotatorError(f"{folder}: not a run directory (no run.json, and no shards)")
+        raise AnnotatorError(
+            f"{name_place(folder)}: not a run directory (no run.json, and no shards)"
+        )
     numbers = sorted({of for _, of in places})
     if len(numbers) > 1:
         raise AnnotatorError(
