@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from annotator.errors import AnnotatorError
 from annotator.regular import lines_of, open_regular
+from annotator.remote import name_place
 from annotator.text import storable
 
 Status = Literal["labelled", "none", "undecided", "skipped", "failed"]
@@ -324,7 +325,7 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
             for _, _, annotation in read_lines(lines_of(lines), file):
                 yield annotation
     except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
 
 
 def annotations_file(path: Path | str) -> Path:
@@ -345,5 +346,5 @@ def read_lines(lines: Iterable[bytes], file: Path) -> Iterator[tuple[int, bytes,
         try:
             annotation = Annotation.from_json(line)
         except ValueError as error:
-            raise AnnotatorError(f"{file}, line {n}: {error}") from error
+            raise AnnotatorError(f"{name_place(file)}, line {n}: {error}") from error
         yield n, line, annotation

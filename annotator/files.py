@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
 from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
+from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
 _Stamp = tuple[int, int, int]
@@ -61,7 +62,8 @@ class NewFile:
     An error, Ctrl-C among them, leaves nothing beside. What a killed process leaves is taken away
     by the next that writes in the folder; who writes the same file at the same time waits, or is
     told ``busy``. ``exclusive``: a file that is there already is not replaced. ``private``: a file
-    that was not there is readable by its owner only.
+    that was not there is readable by its owner only. At a URL, the
+    file is put in one step, from a temporary one on this machine.
 
     Raises:
         AnnotatorError: the file cannot be written (here, in the block or at its end), is there and
@@ -81,7 +83,9 @@ class NewFile:
         self._exclusive = exclusive
         if exclusive and os.path.lexists(path):
             raise _explain_taken(path)
-        self._target = _resolve(path)
+        self._url = find_url(path)
+        self._aside = ScratchFolder() if self._url else None
+        self._target = Path(self._aside.name, "file") if self._aside else _resolve(path)
         before = self._target.exists()
         self._advice = advice or ("what was there is unchanged" if before else "")
         self._part = beside(self._target, "part")
@@ -145,6 +149,9 @@ class NewFile:
         self._let_go()
 
     def _move(self) -> None:
+        if self._url:
+            put_file(self._part, self._url, exclusive=self._exclusive)
+            return
         if not self._exclusive:
             self._part.replace(self._target)
             return
@@ -163,6 +170,8 @@ class NewFile:
         with suppress(OSError):  # what does not fit is not wanted any more
             self._out.close()
         lock.close()
+        if self._aside:
+            self._aside.cleanup()
 
 
 @contextmanager
@@ -177,6 +186,7 @@ def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
     Raises:
         AnnotatorError: it cannot be written, or ``path`` is something else already.
     """
+    refuse_url(path, "a folder is written on this machine: name one and copy it")
     if path.exists() and not ours(path):
         raise AnnotatorError(f"{path} is there already and is something else; name another")
     target = path.resolve()
@@ -222,6 +232,7 @@ class LineLog:
         private: bool = False,
         advice: str = "",
     ) -> None:
+        refuse_url(file, "an object store takes no lines: name a file here and copy it when done")
         self.file = file
         self._mode = 0o600 if private else 0o666
         self._advice = advice

@@ -14,6 +14,7 @@ from annotator.errors import AnnotatorError, Interrupted, SettingsError
 from annotator.judges.base import Judge
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge, model_settings
 from annotator.locks import ScratchFolder
+from annotator.remote import refuse_url
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.distribute import Distribution
 from annotator.runs.engines import Engine, open_engine
@@ -155,6 +156,8 @@ async def aannotate(
     """
     if resume and not out:
         raise AnnotatorError("resume=True needs out, the run directory to go on with")
+    if out:
+        refuse_url(out, "a run is judged into a folder here, line by line; copy it when done")
     folder = Path(out) if out else None
     if canaries and (shard or engine or (workers or 1) > 1):
         raise SettingsError("--canary needs a run of one process: no --shard, --engine, --workers")

@@ -12,6 +12,7 @@ from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.regular import read_regular
+from annotator.remote import localize
 from annotator.rubrics import NONE, HasCodes, Scheme
 from annotator.runs.manifest import now
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
@@ -274,7 +275,9 @@ def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
 
 def _read_file(file: Path) -> tuple[Calibration, ...]:
     try:
-        content = TypeAdapter(CalibrationFile).validate_json(read_regular(file), strict=True)
+        content = TypeAdapter(CalibrationFile).validate_json(
+            read_regular(localize(file)), strict=True
+        )
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
     except ValidationError as error:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 from click_default_group import DefaultGroup
 
-from annotator import __version__
+from annotator import __version__, remote
 from annotator.cli.defaults import find_defaults
 from annotator.errors import AnnotatorError, Interrupted, LabelsError
 from annotator.text import one_line, suggest
@@ -91,6 +91,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line; every error is one line and an exit code, never a traceback."""
+    remote.on_fetch = lambda text: click.echo(text, err=True)
     try:
         cli.main(prog_name="annotate", standalone_mode=False)
         sys.exit(0)

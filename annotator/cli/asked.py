@@ -10,6 +10,7 @@ import click
 
 from annotator import api
 from annotator.cli.output import attributes, say_notice
+from annotator.remote import name_place
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Asked:
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
         options |= {"by": self.by, "cluster": self.cluster_by, "joint": self.joint}
         api.draw(*self.runs, out=out, plot=plot, **options, on_notice=say_notice)
-        say_notice(f"figure written to {one_line(str(out))}")
+        say_notice(f"figure written to {one_line(name_place(out))}")
 
     def shown(self) -> "Shown":
         """Return what pages show."""

@@ -10,6 +10,7 @@ from annotator import api
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
 from annotator.cli.output import Number, attributes, say
+from annotator.remote import name_place
 from annotator.reports.calibration import (
     render_annotators,
     render_calibration,
@@ -187,7 +188,7 @@ def command(
             say(render_details(part.calibration) + "\n")
         if listed:
             say(render_disagreements(part) + "\n")
-    click.echo(f"written to {file}", err=True)
+    click.echo(f"written to {name_place(file)}", err=True)
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _end(agreements, min_agreement, min_kappa)
 

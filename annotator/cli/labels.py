@@ -9,6 +9,7 @@ from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
+from annotator.remote import name_place
 from annotator.rubrics import NONE, load_rubric
 from annotator.text import one_line
 from annotator.traces import load_traces
@@ -64,7 +65,7 @@ def command(
     ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
     write_file(out, render_rows(result.rows), private=True)
-    say(f"{out}: {len(result.rows)} of {len(labels)} labels written")
+    say(f"{name_place(out)}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
         say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")
     for what, left in (

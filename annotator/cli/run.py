@@ -161,8 +161,8 @@ def command(
 ) -> None:
     """Judge every trace in TRACES by a rubric and print how often each code was found.
 
-    TRACES are folders, files, globs, or hf://org/name[:split]. Every annotation is written to the
-    run directory at once; a stopped run goes on with --resume.
+    TRACES are folders, files, globs, URLs (s3://...), or hf://org/name[:split]. Every annotation is
+    written to the run directory at once; a stopped run goes on with --resume.
 
     Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.

@@ -17,6 +17,7 @@ from annotator.calibration.draw import (
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say
+from annotator.remote import is_hub, name_place
 from annotator.reports.tables import plan as plans
 
 
@@ -169,16 +170,20 @@ def command(
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
-        f" {sheet.rows} rows in {sheet.file} ({sheet.rows - sheet.traces} for a second person)"
+        f" {sheet.rows} rows in {name_place(sheet.file)}"
+        f" ({sheet.rows - sheet.traces} for a second person)"
     )
-    say(f"the design, with the judge's codes, is in {sheet.design_file}: keep it from who labels")
+    say(
+        f"the design, with the judge's codes, is in {name_place(sheet.design_file)}:"
+        " keep it from who labels"
+    )
     if sheet.left_out:
         click.echo(f"{sheet.left_out} traces without a judgement are not drawn from", err=True)
 
 
 def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
     """Return the run that is named; sources of traces as they are."""
-    alone = len(sources) == 1 and api.is_run(sources[0])
+    alone = len(sources) == 1 and not is_hub(sources[0]) and api.is_run(sources[0])
     return api.open_run(sources[0]) if alone else sources
 
 

@@ -8,6 +8,7 @@ from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.output import attributes, say_notice
 from annotator.cli.tables import put
+from annotator.remote import name_place
 from annotator.reports.formats import FORMATS
 from annotator.text import one_line
 from annotator.traces import Unreadable, load_traces
@@ -57,6 +58,6 @@ def command(
     if figure:
         for line in summary.draw(figure):
             say_notice(line)
-        say_notice(f"figure written to {one_line(str(figure))}")
+        say_notice(f"figure written to {one_line(name_place(figure))}")
     if unreadable:
         raise SystemExit(1)

@@ -10,6 +10,7 @@ import click
 
 from annotator.cli.output import say
 from annotator.files import write_file
+from annotator.remote import name_place
 from annotator.reports.formats import render
 from annotator.reports.table import Table
 from annotator.text import one_line
@@ -30,7 +31,7 @@ def put(tables: Sequence[Table], format_: str = "table", place: Path | None = No
 
 def say_written(place: Path) -> None:
     """Say on stderr where a report is."""
-    click.echo(f"written to {one_line(str(place), 1000)}", err=True)
+    click.echo(f"written to {one_line(name_place(place), 1000)}", err=True)
 
 
 def _on_screen() -> bool:

@@ -66,7 +66,7 @@ class _Summary:
 def command(
     traces: tuple[str, ...], format_: str, listed: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show what TRACES (folders, files, globs, hf://org/name[:split]) hold, and every problem.
+    """Show what TRACES (folders, files, globs, URLs, hf://org/name[:split]) hold, and problems.
 
     All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
     """

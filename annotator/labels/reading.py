@@ -14,6 +14,7 @@ from annotator.labels.checking import Problems, check_label, check_unlabelled, d
 from annotator.labels.model import Label, LabelRow, Labels
 from annotator.labels.tables import LabelTable, parse_table, table_rows
 from annotator.regular import read_regular
+from annotator.remote import find_url, name_place
 from annotator.rubrics import Scheme
 from annotator.text import one_line
 from annotator.traces.document import kind, parse
@@ -181,7 +182,7 @@ class _RubricReading:
 
 
 def _file_name(path: Path) -> str:
-    return one_line(str(path))
+    return one_line(name_place(path))
 
 
 def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
@@ -196,6 +197,8 @@ def _find_files(paths: Iterable[Path]) -> Iterator[Path | str]:
                 yield path
             elif path.exists():
                 yield f"{_file_name(path)}: not a regular file; save the labels to one"
+            elif find_url(path):
+                yield f"{_file_name(path)}: labels are read on this machine: copy them here"
             else:
                 yield f"{_file_name(path)}: no such file or folder"
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from annotator.errors import AnnotatorError, RubricError
+from annotator.remote import find_url, localize
 from annotator.resources import folder
 from annotator.rubrics.model import Code, Rubric
 from annotator.text import suggest
@@ -32,7 +33,8 @@ def load_rubric(name_or_file: str) -> Rubric:
     Raises:
         RubricError: unknown name (with the nearest ones), unreadable file, or a wrong field.
     """
-    path = _find(name_or_file, Path())
+    # What a rubric extends is never fetched: a stranger's file could name any address.
+    path = localize(name_or_file) if find_url(name_or_file) else _find(name_or_file, Path())
     value, digest = _read(path, ())
     try:
         return Rubric.model_validate(value | {"sha256": digest})

@@ -17,6 +17,7 @@ from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.judges.base import PaidJudge
 from annotator.regular import read_regular
+from annotator.remote import find_url, is_hub, name_place
 from annotator.rubrics import Rubric, Scheme
 from annotator.text import storable, without_url_secrets
 from annotator.traces import Shard, readers
@@ -148,17 +149,17 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(json.loads(read_regular(file)))
     except FileNotFoundError as error:
-        raise AnnotatorError(f"{folder}: not a run directory (no run.json)") from error
+        raise AnnotatorError(f"{name_place(folder)}: not a run directory (no run.json)") from error
     except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise AnnotatorError(
-            f"{file}: not the manifest of a run: {where}: {first['msg']}"
+            f"{name_place(file)}: not the manifest of a run: {where}: {first['msg']}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise AnnotatorError(f"{file}: not valid JSON: {error}") from error
+        raise AnnotatorError(f"{name_place(file)}: not valid JSON: {error}") from error
 
 
 def new_manifest(
@@ -211,4 +212,5 @@ def new_manifest(
 
 def absolute(source: str) -> str:
     """Return a source as it is known from any folder."""
-    return source if source.startswith("hf://") else storable(os.path.abspath(source))
+    url = source if is_hub(source) else find_url(source)
+    return storable(url or os.path.abspath(source))

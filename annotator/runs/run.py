@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from annotator.annotations import Annotation, annotations_file, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, replace_folder, write_file
+from annotator.remote import localize, name_place, refuse_url
 from annotator.rubrics import Scheme
 from annotator.runs.manifest import Manifest, read_manifest
 
@@ -34,7 +35,7 @@ class Run:
     parts: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        return str(self.folder or IN_MEMORY)
+        return name_place(self.folder) if self.folder else IN_MEMORY
 
     @property
     def id(self) -> str:
@@ -103,6 +104,7 @@ class Run:
         Raises:
             AnnotatorError: something is there already, or it cannot be written.
         """
+        refuse_url(path, "a run is written on this machine: name a folder here and copy it")
         folder = Path(path)
         with explain_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -179,20 +181,23 @@ def is_run(path: Path | str) -> bool:
     """Whether a run is there, whole or in shards."""
     from annotator.runs.shards import is_in_shards
 
-    return (Path(path) / "run.json").is_file() or is_in_shards(Path(path))
+    folder = localize(path, ("run.json",))
+    return (folder / "run.json").is_file() or is_in_shards(folder)
 
 
 def open_run(path: Path | str) -> Run:
-    """Return the run in a directory, or in the shards below it that are there.
+    """Return the run in a directory, or at a URL (``s3://...``), or in the shards below it that are
+    there.
 
     Raises:
         AnnotatorError: there is none, or its ``run.json`` is not what this tool writes.
     """
     from annotator.runs.shards import is_in_shards, open_shards
 
-    if is_in_shards(Path(path)):
-        return open_shards(Path(path))
-    return Run(read_manifest(Path(path)), Path(path))
+    folder = localize(path, ("run.json", "annotations.jsonl"), again=True)
+    if is_in_shards(folder):
+        return open_shards(folder)
+    return Run(read_manifest(folder), folder)
 
 
 def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
@@ -206,7 +211,7 @@ def open_runs(paths: Iterable[Path | str]) -> tuple[Run, ...]:
     for path in paths:
         run = open_run(path)
         if run.id in runs:
-            raise AnnotatorError(f"{path}: this run was given twice")
+            raise AnnotatorError(f"{run}: this run was given twice")
         runs[run.id] = run
     return tuple(runs.values())
 
@@ -215,7 +220,9 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
     """Return a name for each run: its folder's, or as much of its path as tells it from others; of
     one in memory the beginning of its id.
     """
-    paths = [run.folder.resolve() if run.folder else Path(run.id[:12]) for run in runs]
+    paths = [
+        Path(name_place(run.folder.resolve())) if run.folder else Path(run.id[:12]) for run in runs
+    ]
     return [_name_path(path, [other for other in paths if other != path]) for path in paths]
 
 

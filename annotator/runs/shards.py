@@ -11,6 +11,7 @@ from annotator.annotations import STATUSES, Usage, annotations_file
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile, explain_errors, write_file
 from annotator.regular import open_regular
+from annotator.remote import name_place, refuse_url
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
 from annotator.runs.store import list_differences
@@ -52,7 +53,9 @@ def open_shards(folder: Path) -> Run:
     """
     places = _list_folders(folder)
     if not places:
-        raise AnnotatorError(f"{folder}: not a run directory (no run.json, and no shards)")
+        raise AnnotatorError(
+            f"{name_place(folder)}: not a run directory (no run.json, and no shards)"
+        )
     numbers = sorted({of for _, of in places})
     if len(numbers) > 1:
         raise AnnotatorError(
@@ -76,6 +79,7 @@ def merge_shards(folder: Path) -> Run:
         AnnotatorError: a shard is missing or not finished, two have judged the same trace, they do
             not go together, or the run cannot be written.
     """
+    refuse_url(folder, "shards are merged on this machine: copy the run here")
     if (folder / "run.json").exists() and not read_manifest(folder).shards:
         raise AnnotatorError(f"{folder}: not a run in shards: it is whole already")
     run = open_shards(folder)

@@ -12,6 +12,7 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.plugins import describe
+from annotator.remote import is_hub, name_place
 from annotator.text import count, storable
 from annotator.traces.contents import (
     HUB,
@@ -80,6 +81,7 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
     seen: set[int] = set()  # 64-bit hashes: 100,000 ids in a few megabytes
     for place in _places(sources, format):
         for entry in _in_place(place, format) if isinstance(place, Place) else (place,):
+            entry = _name_url(entry)
             if isinstance(entry, Ignored):
                 yield entry
                 continue
@@ -101,7 +103,7 @@ def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | 
         if not isinstance(place, Place) or place.bad_link:
             continue
         if place.reader:
-            yield place.path, place.reader.name, None
+            yield name_place(place.path), place.reader.name, None
             continue
         with suppress(UnreadableTrace):
             contents = open_contents(place.path)
@@ -113,7 +115,22 @@ def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | 
                 documents = [load() for _, _, load in islice(contents.records(), _PEEK)]
             pairs = [(document, _find(document, format)) for document in documents]
             for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
-                yield place.path, reader and reader.name, document
+                yield name_place(place.path), reader and reader.name, document
+
+
+def _name_url(item: Entry | Unreadable | Ignored) -> Entry | Unreadable | Ignored:
+    """Return what lies in the copy of a URL with a path that names the URL."""
+    path = name_place(item.path)
+    if path == item.path:
+        return item
+    if isinstance(item, Entry):
+        return replace(item, path=path, read=partial(_read_named, item.read))
+    return replace(item, path=path)
+
+
+def _read_named(read: Callable[[], Trace | Unreadable]) -> Trace | Unreadable:
+    item = read()
+    return replace(item, path=name_place(item.path))
 
 
 def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
@@ -125,6 +142,10 @@ def read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
     Raises:
         AnnotatorError: a data set of the hub cannot be loaded.
     """
+    return _read_named(partial(_read_again, spot, trace_id, format))
+
+
+def _read_again(spot: Spot, trace_id: str, format: str) -> Trace | Unreadable:
     path = f"{spot.place.path}:{spot.number}" if spot.number else spot.place.path
     try:
         if spot.stamp and _stamp(spot.place) != spot.stamp:
@@ -151,7 +172,7 @@ def _places(sources: Sequence[str], format: str) -> Iterator[Place | Unreadable 
     beside = common_folder(sources)
     visited: set[int] = set()
     for source in sources:
-        if source.startswith(HUB):
+        if is_hub(source):
             yield Place(source, None, source)
             continue
         for place in places(source, format, beside):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.remote import is_hub, list_refused, localize, name_place
 from annotator.text import one_line, storable
 from annotator.traces.contents import SAVED, is_looked_into
 from annotator.traces.formats import readers
@@ -62,7 +63,8 @@ class _Names(NamedTuple):
 
 def common_folder(sources: Sequence[str]) -> Path | None:
     """Return the folder that holds all files given by themselves; they are named below it."""
-    folders = [Path(os.path.abspath(source)).parent for source in sources if Path(source).is_file()]
+    paths = [localize(source) for source in sources if not is_hub(source)]
+    folders = [Path(os.path.abspath(path)).parent for path in paths if path.is_file()]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
@@ -76,7 +78,10 @@ def places(
     Raises:
         AnnotatorError: nothing has that name.
     """
-    path = Path(source)
+    path = localize(source)
+    for key, reason in list_refused(source).items():
+        yield Unreadable(storable(key), storable(key), reason)
+    source = str(path)
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))
         if root.is_dir():
@@ -322,7 +327,7 @@ def _report_closed(errors: list[OSError], root: Path) -> Iterator[Unreadable]:
 
 def _run_id(folder: str, root: Path) -> str:
     """Return the path below the last folder named ``logs``, else below the given folder."""
-    parts = folder.split(os.sep)  # noqa: PTH206 - a Path takes longer to make
+    parts = name_place(folder).split(os.sep)  # noqa: PTH206 - a Path takes longer to make
     if "logs" in parts[:-1]:
         last = max(n for n, part in enumerate(parts[:-1]) if part == "logs")
         return storable("/".join(parts[last + 1 :]))

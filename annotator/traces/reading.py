@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from annotator.errors import UnreadableTrace
+from annotator.remote import is_hub, localize
 from annotator.traces.contents import JsonLines, is_on_lines
 from annotator.traces.entries import Entry, entries
 from annotator.traces.model import Trace
@@ -16,7 +17,8 @@ TraceOrProblem = Trace | Unreadable | Ignored
 def read_traces(
     sources: Sequence[str], format: str = "auto", *, keep: Callable[[str], bool] | None = None
 ) -> Iterator[TraceOrProblem]:
-    """Yield every trace below ``sources`` (folders, files, globs, ``hf://org/name[:split]``).
+    """Yield every trace below ``sources``: folders, files, globs, their URLs (``s3://...``), or
+    ``hf://org/name[:split]``.
 
     One trace is in memory at a time. The order is that of the sources, then of the paths. A second
     trace with an id already seen is yielded as :class:`Unreadable`. Trace ids are: the path below
@@ -41,8 +43,11 @@ def read_traces(
 
 
 def exists(source: str) -> None:
-    """Raise :class:`AnnotatorError` if nothing has that name; hub names are not looked up."""
-    if not source.startswith("hf://"):
+    """Raise :class:`AnnotatorError` if nothing has that name; hub names are not looked up. What is
+    at a URL is fetched, where it has changed.
+    """
+    if not is_hub(source):
+        localize(source, again=True)
         next(places(source), None)
 
 
@@ -53,7 +58,7 @@ def count_traces(sources: Sequence[str], format: str = "auto") -> int:
     """
     total = 0
     for source in sources:
-        for place in () if source.startswith("hf://") else places(source, format):
+        for place in () if is_hub(source) else places(source, format):
             if isinstance(place, Place) and place.reader is None and is_on_lines(place.path):
                 with suppress(UnreadableTrace):
                     total += sum(1 for _ in JsonLines(place.path, "", seekable=False).records())

@@ -20,6 +20,7 @@ from annotator.labels.adjudication import (
 )
 from annotator.labels.queue import Item, is_sheet, read_sheet
 from annotator.labels.store import LabelStore
+from annotator.remote import is_hub, localize
 from annotator.rubrics import Rubric, load_rubric
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
@@ -85,9 +86,7 @@ def _runs(sources: Sequence[str]) -> str:
 
 def _sheet(sources: Sequence[str]) -> Path | None:
     sheets = [
-        Path(source)
-        for source in sources
-        if not source.startswith("hf://") and is_sheet(Path(source))
+        path for source in sources if not is_hub(source) and is_sheet(path := localize(source))
     ]
     if sheets and len(sources) > 1:
         raise AnnotatorError(f"{sheets[0]} is a sheet: give it alone, its traces with --traces")

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -18,6 +17,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
+from annotator.remote import cache_folder
 from annotator.text import one_line
 
 MODE = "mode "  # begins the key of what is known of an endpoint, and is no answer
@@ -49,12 +49,7 @@ def default_file() -> Path:
     """
     if given := os.environ.get("ANNOTATOR_CACHE"):
         return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME")
-    try:
-        folder = Path(home) if home else Path.home() / ".cache"
-    except RuntimeError:  # a user without a home
-        folder = Path(tempfile.gettempdir()) / f"annotator-{os.getuid()}"
-    return folder / "annotator" / "answers.sqlite"
+    return cache_folder() / "answers.sqlite"
 
 
 @dataclass(frozen=True, slots=True)

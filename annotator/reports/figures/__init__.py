@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from annotator.errors import AnnotatorError
 from annotator.extras import say_how
 from annotator.files import write_file
+from annotator.remote import find_url
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check(file: Path) -> None:
     """
     if file.suffix.lower() not in _SUFFIXES:
         raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")
-    if not file.parent.is_dir():
+    if not find_url(file) and not file.parent.is_dir():
         raise AnnotatorError(f"figure {file}: there is no folder {file.parent}")
     # It says on stderr where it keeps its list of fonts, which is nobody's business here.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
