@@ -13,6 +13,7 @@ from annotator.errors import AnnotatorError
 from annotator.judges.llm.results import read_results
 from annotator.judges.llm.secrets import Secrets
 from annotator.labels.foreign import read_foreign_labels
+from annotator.rubrics import load_rubric
 from annotator.yaml_file import read_yaml
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
@@ -69,7 +70,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         lambda file: read_calibrations([file]),
         lambda file: list(read_results(file, Secrets(()))),
         lambda file: list(read_annotations(file)),
-        read_foreign_labels,
+        lambda file: read_foreign_labels(file, load_rubric("mast")),
     ],
 )
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])

@@ -181,7 +181,7 @@ def is_run(path: Path | str) -> bool:
     """Whether a run is there, whole or in shards."""
     from annotator.runs.shards import is_in_shards
 
-    folder = localize(path, ("run.json",))
+    folder = localize(path, ("run.json",), again=True)
     return (folder / "run.json").is_file() or is_in_shards(folder)
 
 

@@ -176,7 +176,8 @@ def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
 
 def test_what_is_there_is_not_replaced_by_a_sheet(run: str, cli: Any) -> None:
     sheet = ("sample", run, "-n", "3", "--out", "s3://lab/out/sheet.csv")
-    assert cli(*sheet)[0] == 0
+    code, _, err = cli(*sheet)
+    assert code == 0, err
     code, _, err = cli(*sheet)
     assert code == 2
     assert "is there already" in err
