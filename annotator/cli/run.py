@@ -94,8 +94,14 @@ _FAILURES = 10  # listed for each rubric
     "share",
     metavar="I/N",
     help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
-    " auto: as SLURM_ARRAY_TASK_ID or RANK say. --rpm, --tpm and --max-cost are of all shards"
-    " together. Then: annotate merge.",
+    " auto: as SLURM_ARRAY_TASK_ID or RANK say. Then: annotate merge.",
+)
+@click.option(
+    "--limits-of",
+    type=click.Choice(["run", "shard"]),
+    default="run",
+    help="Whether --rpm, --tpm and --max-cost are of all shards together, each of which takes its"
+    " part, or of every shard.",
 )
 @click.option(
     "--workers",
@@ -148,6 +154,7 @@ def command(
     rejected: api.IfRejected,
     least_read: float,
     share: str | None,
+    limits_of: str,
     workers: int | None,
     engine: str | None,
     address: str | None,
@@ -184,7 +191,7 @@ def command(
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    if shard:
+    if shard and limits_of == "run":
         _divide_limits(options, shard.of, notice)
     built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
     loaded = load_traces(*traces, format=format_, redact=redact)

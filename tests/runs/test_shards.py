@@ -175,6 +175,8 @@ def test_limits_are_divided_and_said(annotate_cli: Cli, runs: Runs) -> None:
         limits = ("--rpm", "600", "--tpm", "100000", "--max-cost", "2")
         args = ("--rubric", "symptoms", *model, *limits, "--out", "out", "--shard", "1/4")
         done = annotate_cli("logs", *args)
+        more = ("--limits-of", "shard", "--resume")
+        assert "may use" not in annotate_cli("logs", *args, *more).err
     assert "of 4 shards this one may use: --rpm 150, --tpm 25000, --max-cost 0.5" in done.err
 
 

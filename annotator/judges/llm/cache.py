@@ -80,16 +80,26 @@ class AnswerCache:
     """
 
     def __init__(
-        self, file: Path, run: str = "", *, vital: bool = False, behind: Path | None = None
+        self,
+        file: Path,
+        run: str = "",
+        *,
+        vital: bool = False,
+        behind: Path | None = None,
+        read_only: bool = False,
     ) -> None:
         self.file = file
-        self._behind = AnswerCache(behind, run) if behind and behind.exists() else None
+        there = behind and behind.exists()
+        self._behind = AnswerCache(behind, run, read_only=True) if behind and there else None
         self.problem: str | None = None
         self._run = run
         self._vital = vital
         self._base: sqlite3.Connection | None = None
         try:
-            self._base = _open(file, alone=behind is not None)
+            if read_only:
+                self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+            else:
+                self._base = _open(file, alone=behind is not None)
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
 
