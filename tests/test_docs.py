@@ -14,9 +14,11 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 import annotator
+from annotator.cli import cli
 from annotator.judges.llm.context import observe
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
@@ -67,6 +69,29 @@ def test_the_docs_show_real_output(
         (ROOT / page).write_text(after)
     else:
         assert before == after
+
+
+COMMAND = re.compile(r"(?:^    |`)(annotate [^`\n]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_are_only_named_could_be_given(page: str) -> None:
+    """Those with names of a user's own cannot be run here: their options must exist."""
+    context = click.Context(cli)
+    for line in COMMAND.findall((ROOT / page).read_text()):
+        words = re.split(r"\s{2,}|\s#|[;|>]", line)[0].replace("...", "").split()[1:]
+        group, name = cli, next((word for word in words if word in cli.list_commands(context)), "")
+        command = group.get_command(context, name or "run")
+        if isinstance(command, click.Group):
+            names = [word for word in words if word in command.commands]
+            command = command.commands[names[0]] if names else command
+        known = {"--help", "-h", "--version"}
+        known |= {
+            option for each in command.params for option in (*each.opts, *each.secondary_opts)
+        }
+        for word in words:
+            if word.startswith("-"):
+                assert word.strip("[],.)").split("=")[0] in known, f"{page}: {line}: {word}"
 
 
 FACTS = re.compile(r"```facts (\S+)\n(.*?)```", re.DOTALL)
