@@ -76,7 +76,10 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         process = start(
             *args,
             cwd=tmp_path,
-            preexec_fn=lambda: [signal.signal(one, signal.SIG_IGN) for one in ignored],
+            preexec_fn=lambda: [  # whatever the tests themselves were started to ignore
+                signal.signal(one, signal.SIG_IGN if one in ignored else signal.SIG_DFL)
+                for one in (signal.SIGINT, signal.SIGHUP)
+            ],
         )
         wait_for_lines(tmp_path / "out" / "annotations.jsonl", 5)
         if number in ignored:
