@@ -49,7 +49,7 @@ _BREAKS = r"\x0b\x0c\x85\u2028\u2029"
 _TYPOGRAPHY = re.compile(
     # Looked at first, as most characters are none of these.
     rf"(?=[*~\\_\t\r{_BREAKS}\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
-    r"‘’‚‛′“”„‟″‐‑‒−]| \s)(?:"
+    r"‘’‚‛′“”„‟″‐‑‒−]|(?<=\S) \s)(?:"
     r"(?P<emphasis>(?<![\w*~])(?:\*{1,3}|~~)(?=[\w\"'“‘`(\[])"
     r"|(?<=[\w\"'”’`)\].,;:!?])(?:\*{1,3}|~~)(?![\w*~])|\\(?=[^\w\s]))"
     r"|(?<!\w)(?P<open>_)[A-Za-z][^_\n]{0,80}(?P<close>_)(?!\w)"
