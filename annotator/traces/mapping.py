@@ -229,6 +229,8 @@ def load_map(file: str) -> MapReader:
         unknown = first["type"] == "extra_forbidden"
         what = f"unknown; known: {fields}" if unknown else first["msg"]
         raise AnnotatorError(f"{file}: {where}: {what}") from error
+    if keys.passed and "=" in keys.passed and not _COMPARISON.fullmatch(keys.passed):
+        raise AnnotatorError(f"{file}: passed: {keys.passed!r}: expected a path, or == to compare")
     return MapReader(keys, f"{Path(file).name} sha256 {hashlib.sha256(data).hexdigest()[:16]}")
 
 

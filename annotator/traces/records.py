@@ -9,7 +9,7 @@ from annotator.traces.document import text_of
 from annotator.traces.model import Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
-_RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
 _LONG = 1_000  # characters of a text that is no attribute to group by
 # What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
 LABELS = frozenset(
@@ -40,7 +40,7 @@ def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     The first key that holds a result decides: a boolean (also as text or as 0 and 1); a reward of
     at least 1; a score only if it is 0 or 1, since nothing says what another one is worth.
     """
-    for key in _RESULTS:
+    for key in RESULTS:
         value = record.get(key)
         if isinstance(value, bool):
             return value, key

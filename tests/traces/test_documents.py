@@ -696,3 +696,16 @@ def test_no_glob_follows_a_link_or_reads_a_file_twice(write, found):
     reasons = {place.reason for place in found(folder) if isinstance(place, Ignored)}
     same = f"the same file as {folder}/sub/a.json"
     assert reasons == {same, "a link to a folder; name it to have it read"}
+
+
+def test_an_outcome_on_a_message_is_not_lost_without_a_word(tmp_path):
+    lines = [
+        {"role": "user", "content": "Do it."},
+        {"role": "assistant", "name": "ann", "content": "I did it.", "passed": True, "score": 1},
+    ]
+    file = tmp_path / "talk.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    [trace] = read_traces([str(file)])
+    assert trace.outcome.passed is None
+    [problem] = trace.problems
+    assert problem.startswith("an outcome on a message, left out: passed, score")

@@ -128,6 +128,7 @@ def test_a_map_that_finds_no_text_is_told_so(mapped):
         ("- x\n", "expected keys such as messages"),
         ("authors: {a: robot}\n", "authors.a: Input should be 'agent', 'human', 'tool'"),
         ("messages: [\n", "not valid YAML"),
+        ("passed: status = done\n", "expected a path, or == to compare"),
     ],
 )
 def test_wrong_map(mapped, text, reason):

@@ -6,7 +6,13 @@ from typing import Any
 from annotator.traces.conversation import is_message, read_chat
 from annotator.traces.document import text_of
 from annotator.traces.model import Trace
-from annotator.traces.records import describe_outcome, read_attributes, read_outcome, record_id
+from annotator.traces.records import (
+    RESULTS,
+    describe_outcome,
+    read_attributes,
+    read_outcome,
+    record_id,
+)
 
 name = "generic"
 takes_records_apart = True  # a record among messages is a trace by itself
@@ -55,6 +61,12 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         if isinstance(prompt, str | list) and prompt:
             items.insert(0, {"role": "system", "content": prompt})
     chat = read_chat(items, "messages")
+    told = {name for item in items if isinstance(item, dict) for name in RESULTS if name in item}
+    if told:
+        chat.problems.append(
+            f"an outcome on a message, left out: {', '.join(sorted(told))}; put it into the record"
+            " that holds the messages"
+        )
     fields = record.get("attributes")
     given = fields if isinstance(fields, dict) else {}
     inner, problems = read_attributes(given, (), "attributes: ")
