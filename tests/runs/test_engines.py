@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,6 +273,41 @@ def test_a_trace_comes_back_as_it_was() -> None:
         assert list(back.sources()) == list(trace.sources())
         with pytest.raises(UnreadableTrace, match="not sent along"):
             assert load_trace(dump_trace(trace, steps=False)).steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pyspark", "ray"])
+def test_what_the_docs_say_of_other_engines(runs: Runs, tmp_path: Path, name) -> None:
+    """The lines of docs/scaling.md as they stand there, but for folder and endpoint."""
+    if not find_spec(name) or (name == "pyspark" and not shutil.which("java")):
+        pytest.skip(f"{name}, or Java for it, is not installed here")
+    runs(7)
+    text = (ROOT / "docs" / "scaling.md").read_text()
+    first, spark, ray = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    begin = {
+        "pyspark": "import pandas\nfrom pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[2]').getOrCreate()\n" + spark,
+        "ray": "import ray\nray.init(num_cpus=2, include_dashboard=False)\n" + ray,
+    }
+    env = {"RAY_AUTH_MODE": "disabled", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with OpenAIServer() as server:
+        first = first.replace("http://host/v1", server.url).replace('"traces/"', '"logs"')
+        program = [sys.executable, "-c", first + begin[name]]
+        done = subprocess.run(
+            program, cwd=tmp_path, env=os.environ | env, capture_output=True, text=True
+        )
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line
+        for part in tmp_path.glob("*-annotations/*")
+        if part.name[0] not in "._"
+        for line in part.read_text().splitlines()
+    ]
+    values = [json.loads(json.loads(line)["text"] if name == "ray" else line) for line in lines]
+    assert sorted(value["trace_id"] for value in values) == sorted(
+        trace.id for trace in load_traces(tmp_path / "logs")
+    )
+    assert {value["status"] for value in values} == {"none"}
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"id": 3}', "[" * 99_999])
