@@ -323,10 +323,10 @@ def check(verdict: Verdict, trace: Trace, rubric: Rubric) -> tuple[list[Finding]
 
 
 def _attribute(evidence: Sequence[Evidence], trace: Trace) -> tuple[str | None, int | None]:
-    """Return the agent and the number of the first message of an agent that is quoted."""
+    """Return the agent and the number of the message of an agent that is quoted first."""
     senders = {f"message:{message.n}": message for message in trace.spoken}
     quoted = (senders[item.source] for item in evidence if item.source in senders)
-    first = min(quoted, key=lambda message: message.n, default=None)
+    first = next(quoted, None)
     return (first.sender, first.n) if first else (None, None)
 
 

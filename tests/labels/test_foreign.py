@@ -256,8 +256,10 @@ def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path
         "        return {'mistake'}\n"
         "    def judge(self, trace, rubric):\n"
         "        n = int(trace.messages[0].text[3])\n"
-        "        m = trace.messages[1 if n in (0, 3) else 2]\n"
-        "        return Verdict((Claim('mistake', 'So.', (Quote(m.text, f'message:{m.n}'),)),))\n"
+        "        order = (1, 2) if n in (0, 3) else (2, 1)\n"
+        "        said = [trace.messages[place] for place in order]\n"
+        "        quotes = tuple(Quote(m.text, f'message:{m.n}') for m in said)\n"
+        "        return Verdict((Claim('mistake', 'The first one.', quotes),))\n"
     )
     files = [f"traces/q{n}.json" for n in range(4)]
     args = ("--rubric", "who_and_when", "--traces", "traces", "--out", "l.jsonl")
