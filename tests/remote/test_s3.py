@@ -64,8 +64,8 @@ def cli(annotate_cli: Any) -> Any:
     return call
 
 
-def judge(cli: Any, source: str, out: Path) -> Path:
-    code, _, err = cli("run", source, "--rubric", "symptoms", "--out", out)
+def judge(cli: Any, source: str, out: Path, *more: str) -> Path:
+    code, _, err = cli("run", source, "--rubric", "symptoms", "--out", out, *more)
     assert code == 0, err
     return out
 
@@ -172,6 +172,21 @@ def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
     assert store.cat("lab/out/table.txt").decode() == here
     for command in (("facts", "s3://lab/traces"), ("stats", "s3://lab/traces")):
         assert cli(*command)[0] == 0
+
+
+def test_shards_that_stand_in_a_store_are_a_run_unmerged(
+    store: Any, cli: Any, tmp_path: Path
+) -> None:
+    for shard in ("1/3", "3/3"):
+        judge(cli, str(EXAMPLES), tmp_path / "run", "--shard", shard)
+    store.put(str(tmp_path / "run"), "lab/run", recursive=True)
+    here, there = (cli("report", place, "--format", "json") for place in (tmp_path / "run", "s3://lab/run"))
+    assert here[0] == there[0] == 0, there[2]
+    assert here[1] == there[1]
+    assert "2 of 3 shards finished" in there[2] + there[1]
+    code, _, err = cli("merge", "s3://lab/run")
+    assert code == 2
+    assert "s3://lab/run" in err
 
 
 def test_what_is_there_is_not_replaced_by_a_sheet(run: str, cli: Any) -> None:
