@@ -76,8 +76,8 @@ def merge_shards(folder: Path) -> Run:
     """Write the shards below a folder as one run into it, and return that. They stay.
 
     Raises:
-        AnnotatorError: a shard is missing or not finished, two have judged the same trace, they do
-            not go together, or the run cannot be written.
+        AnnotatorError: a shard is missing or not finished, they were not shares of the same traces,
+            two have judged the same trace, they do not go together, or the run cannot be written.
     """
     refuse_url(folder, "shards are merged on this machine: copy the run here")
     if (folder / "run.json").exists() and not read_manifest(folder).shards:
@@ -89,6 +89,8 @@ def merge_shards(folder: Path) -> Run:
             f"{folder}: {run.manifest.status}; {', '.join(missing[:10])}"
             f"{' ...' if missing[10:] else ''}: run these first (with --resume if they were begun)"
         )
+    if run.manifest.status != "finished":
+        raise AnnotatorError(f"{folder}: {run.manifest.status}: run all of them with --resume")
     for _ in run.annotations():  # held against the run and each other, before anything is written
         pass
     file = folder / "annotations.jsonl"
@@ -143,21 +145,25 @@ def _list_missing(run: Run) -> list[str]:
 
 def _join(manifests: Sequence[Manifest], of: int) -> Manifest:
     """Return what ``run.json`` of the shards together says."""
-    finished = sum(manifest.status == "finished" for manifest in manifests)
+    done = [manifest for manifest in manifests if manifest.status == "finished"]
+    status = f"{len(done)} of {of} shards finished"
+    listed = list(dict.fromkeys(str(manifest.listed) for manifest in done))
+    if len(listed) > 1:
+        status += f", and they found different traces ({'; '.join(listed[:3])})"
     ids = [manifest.id for manifest in manifests]
-    whole = finished == of
+    whole = len(done) == of and len(listed) == 1
     problems = dict.fromkeys(line for manifest in manifests for line in manifest.problems)
     ends = [manifest.ended or "" for manifest in manifests]
     values = {
         key: value
         for key, value in manifests[0].as_dict().items()
-        if key not in ("shard", "totals")
+        if key not in ("shard", "listed", "totals")
     }
     return Manifest.model_validate(
         values
         | {
             "id": hashlib.sha256(" ".join(ids).encode()).hexdigest()[:32],
-            "status": "finished" if whole else f"{finished} of {of} shards finished",
+            "status": "finished" if whole else status,
             "started": min(manifest.started or "" for manifest in manifests) or None,
             "ended": max(ends) if whole else None,
             "resumed": [],

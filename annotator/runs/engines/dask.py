@@ -1,6 +1,8 @@
 """Dask: a scheduler that is there, or one with workers on this machine."""
 
+import logging
 import os
+import signal
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -23,12 +25,18 @@ class Dask:
             raise AnnotatorError(f"--engine dask needs Dask: {say_how('dask')}") from error
         self._cluster: Any = None
         if address is None:
-            # A thread each: judging is one event loop.
-            self._cluster = distributed.LocalCluster(
-                n_workers=workers or os.cpu_count() or 1,
-                threads_per_worker=1,
-                dashboard_address=None,
-            )
+            # Ctrl-C is the driver's: what is started while it is blocked does not hear it.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+            try:
+                # A thread each: judging is one event loop.
+                self._cluster = distributed.LocalCluster(
+                    n_workers=workers or os.cpu_count() or 1,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    silence_logs=logging.ERROR,
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
 
     @property
