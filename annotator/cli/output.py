@@ -12,7 +12,7 @@ from annotator.files import explain_errors
 from annotator.text import one_line, storable
 
 if TYPE_CHECKING:
-    from annotator.runs.run import Run
+    from annotator.api import Run
 
 
 def say(text: str) -> bool:
@@ -43,11 +43,9 @@ def say_notice(text: str) -> None:
 
 def say_partial(runs: Sequence["Run"]) -> None:
     """Say on stderr of which runs there is a part only, and why."""
-    from annotator.runs.run import name_runs
-
-    for run, name in zip(runs, name_runs(runs), strict=True):
+    for run in runs:
         if notes := " ".join(run.manifest.partial):
-            say_notice(f"{name}: {notes}")
+            say_notice(f"{run}: {notes}")
 
 
 class Number(click.FloatRange):

@@ -62,6 +62,8 @@ class Distribution:
     _judged: int = field(default=0, init=False)  # judgements that came back, for their mean cost
     _later: list[tuple[list[str], tuple[Rubric, ...]]] = field(default_factory=list, init=False)
 
+    _alike: FailsAlways | None = field(default=None, init=False)
+
     def __post_init__(self) -> None:
         self._before = self.run.spent_dollars
         self._unrecorded = dict(self.built.unrecorded)
@@ -135,8 +137,16 @@ class Distribution:
         name = name_task(self.run.id, lines, rubrics)
         folder = make_part_folder(self.run.folder.absolute(), name)
         task = Task(tuple(lines), terms, folder, self.run.id, self.run.dearest)
-        submitted = self.engine.submit(run_task, task)
-        self._begun.append(_Begun(task, submitted, dollars or 0.0, alone))
+        self._begun.append(_Begun(task, self._submit(task), dollars or 0.0, alone))
+
+    def _submit(self, task: Task) -> Outstanding:
+        try:
+            return self.engine.submit(run_task, task)
+        except AnnotatorError:
+            raise
+        except Exception as error:  # its scheduler is gone, say
+            what = f"{type(error).__name__}: {one_line(str(error), 300)}"
+            raise AnnotatorError(f"the engine takes no task any more: {what}") from error
 
     @property
     def _spent(self) -> float:
@@ -157,9 +167,15 @@ class Distribution:
         return left / (_AHEAD * slots)  # nothing is known yet: what is left, fairly divided
 
     async def _collect_all(self) -> None:
-        """Wait for all tasks, then for one after another of those that were put off."""
+        """Wait for all tasks, then for one after another of those that were put off.
+
+        Raises:
+            FailsAlways: nothing was judged by any of them.
+        """
         while self._begun:
             await self._collect()
+        if self._alike and not any(self.run.counts[s] for s in ("labelled", "none", "undecided")):
+            raise self._alike
         while self._later:
             await self._send(*self._later.pop(), alone=True)
             while self._begun:
@@ -189,7 +205,7 @@ class Distribution:
                 f" ended: {what}"
             ) from error
         begun.attempts += 1
-        begun.outstanding = self.engine.submit(run_task, begun.task)
+        begun.outstanding = self._submit(begun.task)
         self._begun.append(begun)
 
     def _take(self, begun: _Begun) -> None:
@@ -216,7 +232,9 @@ class Distribution:
         if isinstance(error, BudgetReached):
             if begun.alone and not part.annotations:
                 raise self._out_of_money()
-        elif begun.alone or not isinstance(error, FailsAlways):
+        elif isinstance(error, FailsAlways) and not begun.alone:
+            self._alike = error
+        else:
             raise error
         rubrics = begun.task.terms.rubrics
         left = [

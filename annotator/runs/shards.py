@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -169,12 +171,27 @@ def _join(manifests: Sequence[Manifest], of: int) -> Manifest:
             "resumed": [],
             "totals": _add([manifest.totals for manifest in manifests]),
             "overhead": _add([manifest.overhead for manifest in manifests]),
+            "learned": _join_learned([manifest.learned for manifest in manifests]),
             "traces": sum(manifest.traces or 0 for manifest in manifests),
             "ignored": sum(manifest.ignored or 0 for manifest in manifests),
             "problems": list(problems)[:100],
             "shards": ids,
         }
     )
+
+
+def _join_learned(learned: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what judges learned together: by which names they were answered is counted."""
+    joined: dict[str, Any] = {}
+    for name, value in chain.from_iterable(each.items() for each in learned):
+        before = joined.get(name)
+        if not isinstance(value, Mapping) or not isinstance(before, Mapping):
+            joined[name] = value
+        elif name == "answered_by":
+            joined[name] = dict(Counter(before) + Counter(value))
+        else:  # of one of several models
+            joined[name] = _join_learned([before, value])
+    return joined
 
 
 def _add(totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

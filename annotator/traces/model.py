@@ -208,8 +208,8 @@ class Trace:
 
     def source(self, source_id: str) -> Source | None:
         """Return the text named by ``source_id``, or None; steps are read only if it names one."""
-        found = self.sources(steps=source_id.startswith("step:"))
-        return next((source for source in found if source.id == source_id), None)
+        sources = self.sources(steps=source_id.startswith("step:"))
+        return next((source for source in sources if source.id == source_id), None)
 
 
 def check_numbers(trace: Trace) -> str | None:

@@ -25,19 +25,16 @@ class Dask:
             raise AnnotatorError(f"--engine dask needs Dask: {say_how('dask')}") from error
         self._cluster: Any = None
         if address is None:
-            # Ctrl-C is the driver's: what is started while it is blocked does not hear it.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-            try:
-                # A thread each: judging is one event loop.
-                self._cluster = distributed.LocalCluster(
-                    n_workers=workers or os.cpu_count() or 1,
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    silence_logs=logging.ERROR,
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            # A thread each: judging is one event loop.
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers or os.cpu_count() or 1,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,
+            )
         self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
+        if self._cluster:
+            self._client.run(_leave_interrupts)
 
     @property
     def slots(self) -> int:
@@ -54,6 +51,11 @@ class Dask:
         self._client.close(timeout=_PATIENCE)
         if self._cluster:
             self._cluster.close(timeout=_PATIENCE)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make(workers: int | None, address: str | None) -> Dask:
