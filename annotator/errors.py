@@ -48,6 +48,10 @@ class JudgeStopped(AnnotatorError):
     """The judge cannot go on with any trace: a refused key, an unknown model, a bad setting."""
 
 
+class FailsAlways(JudgeStopped):
+    """The first traces all failed, in the same way."""
+
+
 class BudgetReached(AnnotatorError):
     """The next call might cost more than is left; the run can be resumed with more."""
 

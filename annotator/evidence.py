@@ -453,7 +453,7 @@ def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None
 
     Steps are not even read where the rubric accepts none.
     """
-    if given.strip().startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
+    if source_id(given).startswith("step:") and not {"steps", "tools"} & set(rubric.quote_from):
         return None, one_line(given, 80)
     source = trace.source(given) or trace.source(source_id(given))
     if source and source.origin not in rubric.quote_from:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
 from annotator.text import header_name, one_line
-from annotator.traces import Feature, Origin, Trace
+from annotator.traces import Feature, Trace
 
 _LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
 _MOST_RECIPIENTS = 12  # named in a header
@@ -17,14 +17,11 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     every other source to quote.
     """
     yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
-    origins: tuple[Origin, ...] = ("messages", "patches", "outcome")
-    if len(trace.spoken) < len(trace.messages) or {"steps", "tools"} & set(rubric.quote_from):
-        origins += ("steps", "tools")
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
     begun = next((message.time for message in trace.messages if message.time is not None), None)
     tasks = list(_tasks(trace))
-    for source in trace.sources(origins):
+    for source in trace.sources(steps=bool({"steps", "tools"} & wanted)):
         if source.id.startswith("step:") and source.origin not in wanted:
             continue
         more = ""

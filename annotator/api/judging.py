@@ -18,7 +18,7 @@ from annotator.remote import refuse_url
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.distribute import Distribution
 from annotator.runs.engines import Engine, open_engine
-from annotator.runs.execute import Forecast, Only, Plan, Seen, carry_out
+from annotator.runs.execute import Forecast, Only, Plan, Seen, carry_out, need_no_loop
 from annotator.runs.execute import forecast as forecast_plan
 from annotator.runs.manifest import (
     DEFAULT_STANDARDS,
@@ -65,7 +65,7 @@ def annotate(
             there it is ``await aannotate(...)``.
         Interrupted: Ctrl-C. What was judged is kept: in ``out``, and as the error's ``run``.
     """
-    _need_no_loop("await aannotate(...) instead")
+    need_no_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
         return _finish(aannotate(traces, rubric, judge, **options, _kept=kept))
@@ -86,14 +86,6 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner() as runner:
         runner.get_loop().set_exception_handler(report)
         return runner.run(work)
-
-
-def _need_no_loop(instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise AnnotatorError(f"an event loop is running here: {instead}")
 
 
 async def aannotate(
@@ -166,7 +158,8 @@ async def aannotate(
             raise AnnotatorError("a shard needs out, where those of a run meet, and no limit")
         folder = shard_folder(folder, shard)
         resume = resume and (folder / "run.json").exists()  # one script begins and goes on
-        traces = load_traces(traces, format=format, shard=shard)
+        loaded = traces if isinstance(traces, Traces) else load_traces(traces, format=format)
+        traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted)
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
     plan, built = _make_plan(
@@ -253,7 +246,7 @@ def pilot(
             event loop is running here.
         Interrupted: Ctrl-C.
     """
-    _need_no_loop("call it from another thread")
+    need_no_loop("call it from another thread")
     folder = Path(resume) if resume else None
     plan, built = _make_plan(traces, rubric, judge, format, limit, only, concurrency, folder)
     if built.session and built.session.in_batches:
@@ -304,8 +297,6 @@ def _make_plan(
         source if isinstance(source, Rubric) else load_rubric(os.fspath(source))
         for source in sources
     )
-    if not rubrics or len({rubric.id for rubric in rubrics}) < len(rubrics):
-        raise AnnotatorError("rubric: name one, or several with different ids")
     if not isinstance(traces, Traces):
         traces = load_traces(traces, format=format)
     built = build_judge(judge, concurrency=concurrency, offline=offline)

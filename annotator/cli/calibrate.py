@@ -9,7 +9,7 @@ import click
 from annotator import api
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
-from annotator.cli.output import Number, attributes, say
+from annotator.cli.output import Number, attributes, say, say_partial
 from annotator.remote import name_place
 from annotator.reports.calibration import (
     render_annotators,
@@ -166,8 +166,10 @@ def command(
         return
     if run is None:
         raise click.UsageError("RUN is missing (or give --between A B)")
+    opened = api.open_run(run)
+    say_partial([opened, *other_runs])
     calibrated = api.calibrate_rubrics(
-        api.open_run(run),
+        opened,
         files,
         annotators=annotators,
         against=other_runs,

@@ -7,6 +7,7 @@ import click
 from annotator import api
 from annotator.cli.asked import Asked, about_tables
 from annotator.cli.choices import plot_option
+from annotator.cli.output import say_partial
 
 
 @click.command("figure", context_settings={"show_default": True})
@@ -36,7 +37,7 @@ def command(
     if plot == "co-occurrence" and (by or calibration_files or cluster):
         raise click.UsageError("--plot co-occurrence goes with --out only")
     api.check_figure(out)
-    asked = Asked(
-        api.open_runs(runs), calibration_files, transfer, by, cluster=cluster, joint=joint
-    )
+    opened = api.open_runs(runs)
+    say_partial(opened)
+    asked = Asked(opened, calibration_files, transfer, by, cluster=cluster, joint=joint)
     asked.draw(plot or "frequency", out)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from annotator.cli.asked import Asked
-from annotator.cli.output import say_notice
+from annotator.cli.output import say_partial
 from annotator.reports import formats
 
 Given = Mapping[str, object]  # option -> its value, which is false where it was not given
@@ -74,12 +74,9 @@ def _parquet(asked: Asked, path: Path) -> None:
 
 def _dataset(asked: Asked, path: Path) -> None:
     from annotator.runs.dataset import write_dataset
-    from annotator.runs.run import name_runs
 
     write_dataset(asked.runs, path)
-    for run, name in zip(asked.runs, name_runs(asked.runs), strict=True):
-        if notes := " ".join(run.manifest.partial):
-            say_notice(f"{name}: {notes}")
+    say_partial(asked.runs)
 
 
 def _html(asked: Asked, path: Path) -> None:

@@ -3,12 +3,16 @@
 import math
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from annotator.files import explain_errors
 from annotator.text import one_line, storable
+
+if TYPE_CHECKING:
+    from annotator.api import Run
 
 
 def say(text: str) -> bool:
@@ -35,6 +39,13 @@ def say(text: str) -> bool:
 def say_notice(text: str) -> None:
     """Print a line on stderr."""
     click.echo(one_line(text, 2000), err=True)
+
+
+def say_partial(runs: Sequence["Run"]) -> None:
+    """Say on stderr of which runs there is a part only, and why."""
+    for run in runs:
+        if notes := " ".join(run.manifest.partial):
+            say_notice(f"{run}: {notes}")
 
 
 class Number(click.FloatRange):

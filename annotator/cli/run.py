@@ -264,7 +264,7 @@ def _divide_limits(options: dict[str, Any], shards: int, notice: Callable[[str],
     """Give this shard its part of what all may use together, and say so."""
     given = {name: options[name] for name in ("rpm", "tpm", "max_cost") if options[name]}
     for name, value in given.items():
-        options[name] = value / shards if name == "max_cost" else max(1, value // shards)
+        options[name] = value / shards
     if given:
         parts = (f"--{name.replace('_', '-')} {options[name]:g}" for name in given)
         notice(f"of {shards} shards this one may use: {', '.join(parts)}")

@@ -16,7 +16,7 @@ from annotator.calibration.draw import (
 )
 from annotator.calibration.sheets import Split
 from annotator.cli.choices import reader_option
-from annotator.cli.output import Number, attributes, say
+from annotator.cli.output import Number, attributes, say, say_partial
 from annotator.remote import is_hub, name_place
 from annotator.reports.tables import plan as plans
 
@@ -184,7 +184,11 @@ def command(
 def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
     """Return the run that is named; sources of traces as they are."""
     alone = len(sources) == 1 and not is_hub(sources[0]) and api.is_run(sources[0])
-    return api.open_run(sources[0]) if alone else sources
+    if not alone:
+        return sources
+    run = api.open_run(sources[0])
+    say_partial([run])
+    return run
 
 
 def _more(text: str) -> tuple[str, int]:

@@ -65,8 +65,8 @@ class ModelSettings:
     models: "tuple[Options, ...]"
     samples: int = 1
     require: Require = "majority"
-    rpm: int | None = None
-    tpm: int | None = None
+    rpm: float | None = None
+    tpm: float | None = None
     prices: tuple[Path, ...] = ()
     max_cost: float | None = None
     cached: bool = True
@@ -130,8 +130,9 @@ class BuiltJudge:
 
     ``source``: what it was built from, for another process to build it again.
     ``settle``: for each model asked in batches, what sends the questions and waits for answers;
-    ``outbox``: the files that questions go to and answers come from. Both are there once the run
-    has begun.
+    ``outbox``: the files that questions go to and answers come from; ``unrecorded``: what a killed
+    process has spent on traces, by a rubric each, that have no annotation yet. These are there once
+    the run has begun.
     """
 
     judge: PaidJudge
@@ -141,6 +142,7 @@ class BuiltJudge:
     session: "Session | None" = None
     settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
+    unrecorded: Mapping[tuple[str, str], float] = field(default_factory=dict, init=False)
     _told: str | None = field(default=None, init=False)  # what of the cache the user was told
 
     def begin(self, run: RunSoFar, notice: Callable[[str], None]) -> None:
@@ -156,9 +158,9 @@ class BuiltJudge:
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
             # What a killed process had spent and not recorded counts, too.
-            lost = cache.costs(run.is_done) if cache else []
-            spent = run.spent_dollars + sum(lost)
-            dearest = max(run.dearest, *lost, 0.0)
+            self.unrecorded = lost = cache.costs(run.is_done) if cache else {}
+            spent = run.spent_dollars + sum(lost.values())
+            dearest = max(run.dearest, *lost.values(), 0.0)
             self.session.budget = Budget(self.settings.max_cost, spent, dearest)
         if cache and self.settings.batch:
             self._send_batches(run, cache, notice)

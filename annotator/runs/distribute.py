@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from annotator import errors
 from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, BudgetReached, SettingsError
+from annotator.errors import AnnotatorError, BudgetReached, FailsAlways, SettingsError
 from annotator.judges.build import BuiltJudge, ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.engines import Engine, Outstanding
 from annotator.runs.execute import Plan, Seen, list_unjudged, need_traces
-from annotator.runs.parts import Part, part_folder, read_part, remove_part, sweep_parts
+from annotator.runs.parts import Part, make_part_folder, read_part, remove_part
 from annotator.runs.store import RunDirectory
-from annotator.runs.tasks import Task, TaskTerms, lease, name_task, run_task
+from annotator.runs.tasks import Task, TaskTerms, error_of, lease, name_task, run_task
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace
 from annotator.traces.lines import dump_trace
@@ -29,11 +28,14 @@ _MARGIN = 1.5  # of what judgements cost so far is what the next ones may need
 
 @dataclass(slots=True)
 class _Begun:
-    """A task that was begun: with how much money, and how often."""
+    """A task that was begun: with how much money (``alone``: with all that is left, and when the
+    others had ended), and how often.
+    """
 
     task: Task
     outstanding: Outstanding
     dollars: float
+    alone: bool
     attempts: int = 1
 
 
@@ -42,9 +44,11 @@ class Distribution:
     """Reads the traces of a plan, has an engine judge them in tasks, and records what comes back.
 
     Money: what is left of ``--max-cost`` is leased to tasks, each a part; what a task does not use
-    comes back with it. A task that ran out of its part is gone on with when others have brought
-    theirs back. So no more is spent than is left, but for what calls in flight cost more than
-    expected. Rates are divided by the slots.
+    comes back with it. A task that ran out of its part is gone on with when the others have brought
+    theirs back, with all that is left. So no more is spent than is left, but for what calls in
+    flight cost more than expected. Rates and calls in flight are divided by the slots. A task whose
+    first traces all fail in one way is gone on with in the same way, when it is known whether the
+    others do.
     """
 
     plan: Plan
@@ -58,7 +62,11 @@ class Distribution:
     _judged: int = field(default=0, init=False)  # judgements that came back, for their mean cost
     _later: list[tuple[list[str], tuple[Rubric, ...]]] = field(default_factory=list, init=False)
 
+    _alike: FailsAlways | None = field(default=None, init=False)
+
     def __post_init__(self) -> None:
+        self._before = self.run.spent_dollars
+        self._unrecorded = dict(self.built.unrecorded)
         session = self.built.session
         if session and session.in_batches:
             raise SettingsError(
@@ -98,19 +106,21 @@ class Distribution:
             await self._send(lines, rubrics)
         while self._begun or self._later:
             await self._collect_all()
-        sweep_parts(self.run.folder)
         need_traces(self.plan, seen)
         return seen
 
-    async def _send(self, lines: list[str], rubrics: tuple[Rubric, ...]) -> None:
+    async def _send(
+        self, lines: list[str], rubrics: tuple[Rubric, ...], *, alone: bool = False
+    ) -> None:
         """Begin a task when there is room, and money, for it."""
-        slots = self.engine.slots
-        while len(self._begun) >= _AHEAD * slots:
+        most = self.engine.slots
+        slots = min(most, self.plan.concurrency) if self.built.session else most
+        while len(self._begun) >= (slots if slots < most else _AHEAD * slots):
             await self._collect()
-        if self._later:
+        if self._later and not alone:
             await self._collect_all()
         while True:
-            dollars = self._lease(len(lines) * len(rubrics), slots)
+            dollars = self._lease(len(lines) * len(rubrics), slots, alone)
             if dollars is None or dollars > 0:
                 break
             if not self._begun:
@@ -124,28 +134,50 @@ class Distribution:
             self.plan.standards,
             self._learned,
         )
-        folder = part_folder(self.run.folder.absolute(), name_task(lines, rubrics))
-        task = Task(tuple(lines), terms, folder, self.run.id)
-        self._begun.append(_Begun(task, self.engine.submit(run_task, task), dollars or 0.0))
+        name = name_task(self.run.id, lines, rubrics)
+        folder = make_part_folder(self.run.folder.absolute(), name)
+        task = Task(tuple(lines), terms, folder, self.run.id, self.run.dearest)
+        self._begun.append(_Begun(task, self._submit(task), dollars or 0.0, alone))
 
-    def _lease(self, judgements: int, slots: int) -> float | None:
+    def _submit(self, task: Task) -> Outstanding:
+        try:
+            return self.engine.submit(run_task, task)
+        except AnnotatorError:
+            raise
+        except Exception as error:  # its scheduler is gone, say
+            what = f"{type(error).__name__}: {one_line(str(error), 300)}"
+            raise AnnotatorError(f"the engine takes no task any more: {what}") from error
+
+    @property
+    def _spent(self) -> float:
+        """Dollars that the run has cost, in annotations or not."""
+        return self.run.spent_dollars + sum(self._unrecorded.values())
+
+    def _lease(self, judgements: int, slots: int, alone: bool) -> float | None:
         """Return the dollars for a task of so many judgements; None if nothing bounds them."""
         settings = self.built.source
         if not isinstance(settings, ModelSettings) or settings.max_cost is None:
             return None
-        leased = sum(begun.dollars for begun in self._begun)
-        left = settings.max_cost - self.run.spent_dollars - leased
+        left = settings.max_cost - self._spent - sum(begun.dollars for begun in self._begun)
+        if alone:
+            return left
         if self._judged:
-            mean = self.run.spent_dollars / self._judged
+            mean = (self.run.spent_dollars - self._before) / self._judged
             return min(left, _MARGIN * mean * judgements + self.run.dearest)
         return left / (_AHEAD * slots)  # nothing is known yet: what is left, fairly divided
 
     async def _collect_all(self) -> None:
-        """Wait for all tasks, then for one after another of those that had too little money."""
+        """Wait for all tasks, then for one after another of those that were put off.
+
+        Raises:
+            FailsAlways: nothing was judged by any of them.
+        """
         while self._begun:
             await self._collect()
+        if self._alike and not any(self.run.counts[s] for s in ("labelled", "none", "undecided")):
+            raise self._alike
         while self._later:
-            await self._send(*self._later.pop())
+            await self._send(*self._later.pop(), alone=True)
             while self._begun:
                 await self._collect()
 
@@ -173,7 +205,7 @@ class Distribution:
                 f" ended: {what}"
             ) from error
         begun.attempts += 1
-        begun.outstanding = self.engine.submit(run_task, begun.task)
+        begun.outstanding = self._submit(begun.task)
         self._begun.append(begun)
 
     def _take(self, begun: _Begun) -> None:
@@ -182,6 +214,9 @@ class Distribution:
             if not self.run.is_done(annotation.trace_id, annotation.rubric):
                 self._record(annotation)
                 self._judged += 1
+        if part.learned:
+            self.plan.judge.recall(part.learned)
+            self._learned = {**self._learned, **part.learned, **self.plan.judge.learned}
         self._note(self._overhead + part.overhead)
         self.run.sync()
         self.built.keep_answers(begun.task.folder)
@@ -190,12 +225,17 @@ class Distribution:
             self._go_on(begun, part)
 
     def _go_on(self, begun: _Begun, part: Part) -> None:
-        """Put what a task had no money for off; whatever else it ran into stops the run."""
-        kind = getattr(errors, part.kind, AnnotatorError)
-        if not issubclass(kind, BudgetReached):
-            raise kind(part.problem)
-        if not self._begun and not part.annotations:  # it had all that was left
-            raise self._out_of_money()
+        """Put off what a task had no money for, or all of which may fail; whatever else it ran
+        into stops the run.
+        """
+        error = error_of(part)
+        if isinstance(error, BudgetReached):
+            if begun.alone and not part.annotations:
+                raise self._out_of_money()
+        elif isinstance(error, FailsAlways) and not begun.alone:
+            self._alike = error
+        else:
+            raise error
         rubrics = begun.task.terms.rubrics
         left = [
             line
@@ -207,12 +247,13 @@ class Distribution:
     def _out_of_money(self) -> BudgetReached:
         most = self.built.source.max_cost
         return BudgetReached(
-            f"the next calls may cost more than is left: {self.run.spent_dollars:.4f} of"
+            f"the next calls may cost more than is left: {self._spent:.4f} of"
             f" {most:.4f} USD (--max-cost) are spent"
         )
 
     def _record(self, annotation: Annotation) -> None:
         self.run.append(annotation)
+        self._unrecorded.pop((annotation.trace_id, annotation.rubric), None)
         self.recorded(annotation)
 
     def _note(self, overhead: Usage) -> None:

@@ -15,6 +15,7 @@ from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.canaries import Canary, choose_canaries, describe_canaries, sum_up
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
+from annotator.runs.parts import sweep_parts
 from annotator.runs.store import RunDirectory
 from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
@@ -33,8 +34,8 @@ class Plan:
     ``canaries``: as many runs whose label is known are judged beside them by each rubric.
 
     Raises:
-        AnnotatorError: there are not so many canaries for a rubric, the judge cannot judge by one
-            of the rubrics, or a number or ``only`` is none that can be meant.
+        AnnotatorError: there is no rubric, or two with one id; there are not so many canaries for
+            one, or the judge cannot judge by it; or a number or ``only`` is none that can be meant.
     """
 
     traces: Traces
@@ -47,6 +48,8 @@ class Plan:
     canaries: int = 0
 
     def __post_init__(self) -> None:
+        if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
+            raise AnnotatorError("rubric: name one, or several with different ids")
         if self.only not in get_args(Only):
             names = ", ".join(get_args(Only))
             raise AnnotatorError(f"only: expected one of {names}, found {self.only!r}")
@@ -226,8 +229,12 @@ def list_unjudged(
 
 
 def need_traces(plan: Plan, seen: Seen) -> None:
-    """Raise :class:`AnnotatorError` if no trace could be read; a shard may have none."""
-    if seen.traces == seen.unreadable and seen.traces != plan.limit and not plan.traces.shard:
+    """Raise :class:`AnnotatorError` if no trace could be read; a shard may have none of those that
+    there are.
+    """
+    if plan.traces.shard and plan.traces.listing.traces:
+        return
+    if seen.traces == seen.unreadable and seen.traces != plan.limit:
         raise AnnotatorError(_nothing(plan.traces, seen))
 
 
@@ -275,6 +282,7 @@ async def carry_out(
             seen = await elsewhere()
         else:
             seen = await execute_in_batches(plan, run, recorded, built.settle)
+        sweep_parts(run.folder)
         if built.outbox:
             built.outbox.keep()
         canaries = sum_up(run.canaries())
@@ -283,6 +291,7 @@ async def carry_out(
             "traces": seen.traces,
             "ignored": seen.ignored,
             "problems": list(islice(seen.kinds, 100)),
+            **({"listed": str(plan.traces.listing)} if plan.traces.shard else {}),
             **({"canaries": canaries} if canaries["judged"] else {}),
         }
         for line in describe_canaries(canaries):
@@ -356,6 +365,15 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
     for canary, rubric in plan.chosen_canaries():
         expected.usage += plan.judge.expects(canary.trace, rubric)
     return expected
+
+
+def need_no_loop(instead: str) -> None:
+    """Raise :class:`AnnotatorError` if an event loop is running here; say what to do instead."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AnnotatorError(f"an event loop is running here: {instead}")
 
 
 def not_for(trace: Trace, rubric: Rubric, only: Only) -> str | None:

@@ -68,7 +68,8 @@ class Manifest(BaseModel):
     ``redaction``: the hash of what was taken out of the traces, that annotations are of; None:
     nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
     there were any counted everything. ``shard``: the share of the traces that it judges, as
-    ``3-of-16``; ``shards``: the ids of the runs that it was put together of.
+    ``3-of-16``, of all those that are ``listed``; ``shards``: the ids of the runs that it was put
+    together of.
     ``canaries``: how many of them were judged rightly (:func:`annotator.runs.canaries.sum_up`).
     """
 
@@ -102,6 +103,7 @@ class Manifest(BaseModel):
     problems: tuple[str, ...] = ()
     shard: str | None = None
     shards: tuple[str, ...] = ()
+    listed: str | None = None
     canaries: Mapping[str, Any] = {}
 
     @cached_property

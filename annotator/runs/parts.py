@@ -30,9 +30,16 @@ class Part:
     kind: str = ""
 
 
-def part_folder(run: Path, name: str) -> Path:
-    """Return the folder of a part: the task's answers, and the part when it is whole."""
-    return run / _PARTS / name
+def make_part_folder(run: Path, name: str) -> Path:
+    """Make the folder of a part: for the task's answers, and the part when it is whole.
+
+    Raises:
+        AnnotatorError: it cannot be made.
+    """
+    folder = run / _PARTS / name
+    with explain_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def has_part(folder: Path) -> bool:

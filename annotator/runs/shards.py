@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +78,8 @@ def merge_shards(folder: Path) -> Run:
     """Write the shards below a folder as one run into it, and return that. They stay.
 
     Raises:
-        AnnotatorError: a shard is missing or not finished, two have judged the same trace, they do
-            not go together, or the run cannot be written.
+        AnnotatorError: a shard is missing or not finished, they were not shares of the same traces,
+            two have judged the same trace, they do not go together, or the run cannot be written.
     """
     refuse_url(folder, "shards are merged on this machine: copy the run here")
     if (folder / "run.json").exists() and not read_manifest(folder).shards:
@@ -89,6 +91,8 @@ def merge_shards(folder: Path) -> Run:
             f"{folder}: {run.manifest.status}; {', '.join(missing[:10])}"
             f"{' ...' if missing[10:] else ''}: run these first (with --resume if they were begun)"
         )
+    if run.manifest.status != "finished":
+        raise AnnotatorError(f"{folder}: {run.manifest.status}: run all of them with --resume")
     for _ in run.annotations():  # held against the run and each other, before anything is written
         pass
     file = folder / "annotations.jsonl"
@@ -143,32 +147,51 @@ def _list_missing(run: Run) -> list[str]:
 
 def _join(manifests: Sequence[Manifest], of: int) -> Manifest:
     """Return what ``run.json`` of the shards together says."""
-    finished = sum(manifest.status == "finished" for manifest in manifests)
+    done = [manifest for manifest in manifests if manifest.status == "finished"]
+    status = f"{len(done)} of {of} shards finished"
+    listed = list(dict.fromkeys(str(manifest.listed) for manifest in done))
+    if len(listed) > 1:
+        status += f", and they found different traces ({'; '.join(listed[:3])})"
     ids = [manifest.id for manifest in manifests]
-    whole = finished == of
+    whole = len(done) == of and len(listed) == 1
     problems = dict.fromkeys(line for manifest in manifests for line in manifest.problems)
     ends = [manifest.ended or "" for manifest in manifests]
     values = {
         key: value
         for key, value in manifests[0].as_dict().items()
-        if key not in ("shard", "totals")
+        if key not in ("shard", "listed", "totals")
     }
     return Manifest.model_validate(
         values
         | {
             "id": hashlib.sha256(" ".join(ids).encode()).hexdigest()[:32],
-            "status": "finished" if whole else f"{finished} of {of} shards finished",
+            "status": "finished" if whole else status,
             "started": min(manifest.started or "" for manifest in manifests) or None,
             "ended": max(ends) if whole else None,
             "resumed": [],
             "totals": _add([manifest.totals for manifest in manifests]),
             "overhead": _add([manifest.overhead for manifest in manifests]),
+            "learned": _join_learned([manifest.learned for manifest in manifests]),
             "traces": sum(manifest.traces or 0 for manifest in manifests),
             "ignored": sum(manifest.ignored or 0 for manifest in manifests),
             "problems": list(problems)[:100],
             "shards": ids,
         }
     )
+
+
+def _join_learned(learned: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what judges learned together: by which names they were answered is counted."""
+    joined: dict[str, Any] = {}
+    for name, value in chain.from_iterable(each.items() for each in learned):
+        before = joined.get(name)
+        if not isinstance(value, Mapping) or not isinstance(before, Mapping):
+            joined[name] = value
+        elif name == "answered_by":
+            joined[name] = dict(Counter(before) + Counter(value))
+        else:  # of one of several models
+            joined[name] = _join_learned([before, value])
+    return joined
 
 
 def _add(totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -382,7 +382,8 @@ def _collect_parts(folder: Path, log: LineLog) -> Usage:
         part = read_part(place)
         overhead += part.overhead
         for annotation in part.annotations:
-            if _key(annotation.trace_id, annotation.rubric) not in done:
+            if (key := _key(annotation.trace_id, annotation.rubric)) not in done:
+                done.add(key)
                 log.append(annotation.to_json().encode() + b"\n")
         log.sync()
         (place / PART).unlink()  # the answers beside it are taken in when the judge begins

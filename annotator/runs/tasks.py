@@ -2,22 +2,28 @@
 
 import asyncio
 import hashlib
+import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from annotator import errors
 from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError
+from annotator.errors import AnnotatorError, SettingsError
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge
 from annotator.rubrics import Rubric
-from annotator.runs.execute import Only, Plan, execute
+from annotator.runs.execute import Only, Plan, execute, need_no_loop
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
 from annotator.runs.parts import Part, has_part, write_part
 from annotator.text import one_line
-from annotator.traces import Traces
+from annotator.traces import Ignored, Trace, Traces
 from annotator.traces.lines import load_trace
+
+if TYPE_CHECKING:
+    from annotator.judges.llm.pace import Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +44,14 @@ class TaskTerms:
 @dataclass(frozen=True, slots=True)
 class Task:
     """Traces as lines (:func:`~annotator.traces.lines.dump_trace`), and the folder of the part that
-    is to be made of them, for the run of this id.
+    is to be made of them, for the run of this id. ``dearest``: dollars for a call of it so far.
     """
 
     lines: tuple[str, ...]
     terms: TaskTerms
     folder: Path
     run: str
+    dearest: float = 0.0
 
 
 @dataclass
@@ -77,9 +84,9 @@ class _TaskRun:
         self.overhead, self.learned = overhead, dict(learned)
 
 
-def name_task(lines: Sequence[str], rubrics: Sequence[Rubric]) -> str:
-    """Return the name of the part that follows from its traces and rubrics."""
-    parts = [*(rubric.sha256 for rubric in rubrics), *lines]
+def name_task(run: str, lines: Sequence[str], rubrics: Sequence[Rubric]) -> str:
+    """Return the name of the part that follows from its run, traces and rubrics."""
+    parts = [run, *(rubric.sha256 for rubric in rubrics), *lines]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
 
 
@@ -90,11 +97,16 @@ def run_task(task: Task) -> None:
     are kept beside it as they come, so that a task that is done again asks for none twice.
 
     Raises:
-        AnnotatorError: the part cannot be written.
+        AnnotatorError: the part cannot be written; nothing is asked where its folder is not seen.
     """
+    if not task.folder.is_dir():
+        raise AnnotatorError(
+            f"{task.folder} is not on the machine of a worker: the workers of an engine need the"
+            " run directory in common, as a shared folder of the same path"
+        )
     if not has_part(task.folder):
-        task.folder.mkdir(parents=True, exist_ok=True)
-        write_part(task.folder, _judge(task.lines, task.terms, task.folder, task.run))
+        run = _TaskRun(task.folder, task.run, task.dearest)
+        write_part(task.folder, _judge(partial(map, load_trace, task.lines), task.terms, run))
 
 
 def judge_lines(
@@ -116,17 +128,17 @@ def judge_lines(
     Raises:
         AnnotatorError: a line is no trace, a setting is wrong, or the judge had to stop.
     """
-    given = tuple(lines)
-    if not given:
+    traces = [load_trace(line) for line in lines]
+    if not traces:
         return []
+    need_no_loop("call it from another thread")
     terms = TaskTerms(tuple(rubrics), judge, only, concurrency, standards)
-    part = _judge(given, terms, Path(), uuid.uuid4().hex, alone=False)
+    part = _judge(lambda: traces, terms, _TaskRun(Path(), uuid.uuid4().hex, in_shards=False))
     if part.problem:
-        raise AnnotatorError(part.problem)
-    places = {load_trace(line).id: n for n, line in enumerate(given)}
-    ranks = {rubric.id: n for n, rubric in enumerate(rubrics)}
-    ordered = sorted(part.annotations, key=lambda a: (places[a.trace_id], ranks[a.rubric]))
-    return [annotation.to_json() for annotation in ordered]
+        raise error_of(part)
+    ids = [item.id for item in Traces(traces).find() if not isinstance(item, Ignored)]
+    done = {(annotation.trace_id, annotation.rubric): annotation for annotation in part.annotations}
+    return [done[trace_id, rubric.id].to_json() for trace_id in ids for rubric in rubrics]
 
 
 def lease(judge: Any, dollars: float | None, slots: int) -> Any:
@@ -134,23 +146,30 @@ def lease(judge: Any, dollars: float | None, slots: int) -> Any:
     if not isinstance(judge, ModelSettings):
         return judge
     rates = {
-        name: max(1, rate // slots)
-        for name in ("rpm", "tpm")
-        if (rate := getattr(judge, name)) is not None
+        name: rate / slots for name in ("rpm", "tpm") if (rate := getattr(judge, name)) is not None
     }
     return replace(judge, max_cost=dollars, **rates)
 
 
-def _judge(
-    lines: tuple[str, ...], terms: TaskTerms, folder: Path, run_id: str, *, alone: bool = True
-) -> Part:
-    run = _TaskRun(folder, run_id, in_shards=alone)
+def error_of(part: Part) -> AnnotatorError:
+    """Return the error by which a part was stopped."""
+    kind: type[AnnotatorError] = getattr(errors, part.kind, AnnotatorError)
+    return kind(part.problem)
+
+
+def _judge(read: Callable[[], Iterable[Trace]], terms: TaskTerms, run: _TaskRun) -> Part:
     notices: list[str] = []
     built: BuiltJudge | None = None
     try:
-        traces = Traces([load_trace(line) for line in lines])
+        traces = Traces(tuple(read()))
         built = build_judge(terms.judge, concurrency=terms.concurrency)
+        if built.session and built.session.in_batches:
+            raise SettingsError("lines and tasks are judged at once: leave batches out")
         built.judge.recall(terms.learned)
+        for member in built.members:  # what it was answered by is counted by who sums up
+            member.answered_by.clear()
+        if built.session:
+            _keep_pace(built.session.pace, run.id)
         options = (None, terms.only, terms.concurrency, terms.standards)
         plan = Plan(traces, terms.rubrics, built.judge, *options)
         built.begin(run, notices.append)
@@ -162,3 +181,13 @@ def _judge(
         if built:
             built.end(notices.append)
     return Part(run.annotations, run.overhead, run.learned)
+
+
+def _keep_pace(pace: "Pace", run: str) -> None:
+    """Let the rates hold for all tasks of a run that a worker does, one after another."""
+    if getattr(_last, "run", None) == run:
+        pace.go_on_from(_last.pace)
+    _last.run, _last.pace = run, pace
+
+
+_last = threading.local()  # the run and the pace of the last task; each thread has its part

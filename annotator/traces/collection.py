@@ -12,7 +12,7 @@ from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, exists, read_traces
-from annotator.traces.shard import Shard
+from annotator.traces.shard import Listing, Shard
 
 _OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 TraceSource = Union[str, "os.PathLike[str]", Trace, Iterable["TraceSource"]]
@@ -23,7 +23,7 @@ class Traces:
     """Traces of some sources, in their order: iterated any number of times, one in memory at a
     time. What cannot be read is left out of the iteration and stands in :attr:`problems`.
     ``redacted``: without addresses, keys and tokens (:mod:`annotator.traces.redaction`). With a
-    ``shard`` only those of that share are read.
+    ``shard`` only those of that share are read; ``listing`` is then of all that were found.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Traces:
         self.format = format
         self.shard = shard
         self.redacted = redacted
+        self.listing = Listing()
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -58,25 +59,32 @@ class Traces:
         Raises:
             AnnotatorError: as :func:`annotator.traces.read_traces`.
         """
+        self.listing = Listing()
         if len(self.places) == len(self.sources):
-            keep = self.shard.has if self.shard else None
+            keep = self._keeps if self.shard else None
             yield from read_traces(self.places, self.format, keep=keep)
             return
         seen: set[str] = set()
         for n, item in enumerate(self._find_in_sources(), 1):
             if isinstance(item, Ignored):
-                yield item
+                if self._keeps(item.path, is_trace=False):
+                    yield item
                 continue
             trace_id = item.id
             while trace_id in seen:  # as a file's, it has an id of its own: nothing stands twice
                 trace_id = f"{trace_id} [{n}]"
             seen.add(trace_id)
-            if self.shard and not self.shard.has(trace_id):
+            if not self._keeps(trace_id):
                 continue
             if trace_id == item.id:
                 yield item
             else:
                 yield reject_duplicate(item, trace_id)
+
+    def _keeps(self, name: str, is_trace: bool = True) -> bool:
+        if is_trace:
+            self.listing.add(name)
+        return not self.shard or self.shard.has(name)
 
     def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:

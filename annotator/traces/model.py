@@ -179,8 +179,12 @@ class Trace:
         names += [message.sender for message in self.spoken]
         return tuple(dict.fromkeys(names))
 
-    def sources(self, origins: tuple[Origin, ...] = ORIGINS) -> Iterator[Source]:
-        """Yield every text of the given origins, messages first; steps are read only if asked."""
+    def sources(
+        self, origins: tuple[Origin, ...] = ORIGINS, *, steps: bool = True
+    ) -> Iterator[Source]:
+        """Yield every text of the given origins, messages first. ``steps`` False: those of the
+        agents' own trajectories are neither read nor yielded, of whichever origin.
+        """
         asked = set(origins)
         for message in self.messages:
             origin: Origin = "messages" if message.author == "agent" else "tools"
@@ -194,9 +198,9 @@ class Trace:
         if "outcome" in asked and self.outcome.reports:
             text, breaks = join_pieces(self.outcome.reports)
             yield Source("outcome", text, "outcome", None, breaks)
-        if asked & {"steps", "tools"}:
-            for agent, steps in self.steps.items():
-                for step in steps:
+        if steps and asked & {"steps", "tools"}:
+            for agent, trajectory in self.steps.items():
+                for step in trajectory:
                     origin = "steps" if step.author == "agent" else "tools"
                     if origin in asked:
                         name = f"step:{agent}:{step.n}"
@@ -204,14 +208,8 @@ class Trace:
 
     def source(self, source_id: str) -> Source | None:
         """Return the text named by ``source_id``, or None; steps are read only if it names one."""
-        origins: tuple[Origin, ...] = ("messages", "patches", "outcome", "tools")
-        if source_id.startswith("step:"):
-            origins = ("steps", "tools")
-        elif not source_id.startswith("message:"):
-            origins = ("patches", "outcome")
-        elif len(self.spoken) == len(self.messages):
-            origins = ("messages",)
-        return next((source for source in self.sources(origins) if source.id == source_id), None)
+        sources = self.sources(steps=source_id.startswith("step:"))
+        return next((source for source in sources if source.id == source_id), None)
 
 
 def check_numbers(trace: Trace) -> str | None:

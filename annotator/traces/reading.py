@@ -15,7 +15,10 @@ TraceOrProblem = Trace | Unreadable | Ignored
 
 
 def read_traces(
-    sources: Sequence[str], format: str = "auto", *, keep: Callable[[str], bool] | None = None
+    sources: Sequence[str],
+    format: str = "auto",
+    *,
+    keep: Callable[[str, bool], bool] | None = None,
 ) -> Iterator[TraceOrProblem]:
     """Yield every trace below ``sources``: folders, files, globs, their URLs (``s3://...``), or
     ``hf://org/name[:split]``.
@@ -29,14 +32,15 @@ def read_traces(
         sources: what the user named; at least one.
         format: a name of ``FORMATS``, ``auto`` to recognise each folder and file, or a plug-in: its
             name, or ``module:name``.
-        keep: told the id of each trace, and the path of what is none, before it is read; only
-            those for which it is true are yielded.
+        keep: told the id of each trace, and the path of what is none, and whether it is a trace,
+            before it is read; only those for which it is true are yielded.
 
     Raises:
         AnnotatorError: a source does not exist, ``format`` is unknown, or its plug-in is broken.
     """
     for entry in entries(sources, format):
-        if keep and not keep(entry.path if isinstance(entry, Ignored) else entry.id):
+        name, is_trace = (entry.path, False) if isinstance(entry, Ignored) else (entry.id, True)
+        if keep and not keep(name, is_trace):
             continue
         yield entry.read() if isinstance(entry, Entry) else entry
         del entry  # it holds a document, and the next one is about to be read

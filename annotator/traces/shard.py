@@ -44,8 +44,30 @@ class Shard:
 
     def has(self, trace_id: str) -> bool:
         """Whether a trace belongs to this share."""
-        digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest) % self.of == self.number - 1
+        return _hash(trace_id) % self.of == self.number - 1
+
+
+class Listing:
+    """What there is before it is shared out: how many traces, and a number that follows from their
+    ids in any order. Shards of the same traces have the same listing.
+    """
+
+    def __init__(self) -> None:
+        self.traces = 0
+        self._sum = 0
+
+    def add(self, trace_id: str) -> None:
+        """Count a trace."""
+        self.traces += 1
+        self._sum += _hash(trace_id)
+
+    def __str__(self) -> str:
+        return f"{self.traces} traces, {self._sum % 2**64:016x}"
+
+
+def _hash(trace_id: str) -> int:
+    digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest)
 
 
 def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
@@ -63,11 +85,12 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
         values = {key: environment.get(key, "") for key in (name, count)}
         if not any(values.values()):
             continue
-        if not all(value.isdecimal() for value in values.values()):
+        numbers = [*values.values(), environment.get(least) or "0", environment.get(step) or "1"]
+        if not all(number.isdecimal() for number in numbers):
             given = ", ".join(f"{key}={value}" for key, value in values.items())
             raise SettingsError(f"--shard auto: expected numbers, found {given}")
-        first, each = int(environment.get(least) or 0), int(environment.get(step) or 1)
-        return Shard((int(values[name]) - first) // each + 1, int(values[count]))
+        place, of, first, each = map(int, numbers)
+        return Shard((place - first) // max(1, each) + 1, of)
     names = " or ".join(f"{name} and {count}" for name, count, _, _ in _VARIABLES)
     raise SettingsError(
         f"--shard auto: the environment has no {names}; name the share: --shard I/N"

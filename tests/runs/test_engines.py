@@ -1,5 +1,6 @@
 """Engines: what they judge is what one process would have judged, whatever is killed meanwhile."""
 
+import asyncio
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from annotator import Claim, Quote, Trace, Verdict, judge_lines, load_rubric, lo
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.traces.lines import dump_trace, load_trace
 from tests.conftest import EXAMPLES, ROOT, Done
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_shards import judgements
 
 Cli = Callable[..., Done]
@@ -112,6 +114,90 @@ def test_clusters_of_this_machine(annotate_cli: Cli, tmp_path: Path, name) -> No
     assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
 
 
+def write_chats(folder: Path, count: int) -> None:
+    """Conversations in which a person speaks, too."""
+    folder.mkdir()
+    for n in range(count):
+        talk = [
+            ("user", "u", "Ship it."),
+            ("assistant", "a", f"It works {n}."),
+            ("assistant", "b", "no"),
+        ]
+        messages = [{"role": role, "name": name, "content": text} for role, name, text in talk]
+        (folder / f"{n}.json").write_text(json.dumps(messages))
+
+
+@pytest.mark.parametrize("source", ["message:2", "message:99", "[step:a:1]"])
+def test_an_engine_asks_and_says_what_one_process_does(
+    annotate_cli: Cli, threads: object, tmp_path: Path, source: str
+) -> None:
+    """Whoever speaks, whatever source a model names, and by whatever name it answers."""
+    write_chats(tmp_path / "chats", 7)
+    answer = finding("C1a", (source, "It works")).answer
+    with OpenAIServer(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
+        model = ("--model", "m", "--base-url", server.url, "--no-cache", "--reasks", "0")
+        args = ("chats", "--rubric", "comm_errors", *model, "--out")
+        whole, done = annotate_cli(*args, "whole"), annotate_cli(*args, "out", *ENGINE)
+    assert (done.code, done.out) == (whole.code, whole.out), done.err
+    assert done.err == whole.err.replace(" whole", " out")
+    assert "answered by 'another' (7 answers)" in done.err
+    assert judgements(tmp_path / "out") == judgements(tmp_path / "whole")
+    learned = [json.loads((tmp_path / out / "run.json").read_text()) for out in ("whole", "out")]
+    assert learned[0]["learned"] == learned[1]["learned"]
+
+
+@pytest.mark.parametrize(("failing", "code"), [(range(10, 15), 1), (range(1, 31), 2)])
+def test_only_where_all_fail_alike_the_run_is_stopped(
+    annotate_cli: Cli, runs: Runs, threads: object, failing: range, code: int
+) -> None:
+    """Five that fail are one task: it does not know of the others."""
+    runs(30)
+
+    def responder(request: Request) -> Reply:
+        fails = any(f"This was run {n}." in request.user for n in failing)
+        return Reply(refusal="no") if fails else NOTHING
+
+    with OpenAIServer(responder) as server:
+        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
+    assert done.code == code, done.err
+    assert ("failed in the same way" in done.err) == (code == 2)
+
+
+def test_a_worker_that_does_not_see_the_folder_asks_nothing(
+    annotate_cli: Cli, runs: Runs, threads: type[Threads], monkeypatch
+) -> None:
+    runs(6)
+    submit = Threads.submit
+    monkeypatch.setattr(
+        Threads,
+        "submit",
+        lambda self, do, task: submit(self, do, replace(task, folder=Path("elsewhere"))),
+    )
+    with OpenAIServer() as server:
+        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        done = annotate_cli("logs", "--rubric", "symptoms", *model, *ENGINE, "--out", "out")
+    assert done.code == 2
+    assert "not on the machine of a worker" in done.err
+    assert not server.seen
+
+
+def test_rates_and_calls_in_flight_are_of_all_tasks(
+    annotate_cli: Cli, runs: Runs, threads: type[Threads], monkeypatch
+) -> None:
+    runs(21)
+    monkeypatch.setattr("annotator.runs.distribute.TASK", 1)
+    with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.01)) as server:
+        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        args = ("logs", "--rubric", "symptoms", *model, *ENGINE, "--no-cache", "--out")
+        begun = time.monotonic()
+        assert annotate_cli(*args, "out", "--rpm", "1200").code == 0
+        assert time.monotonic() - begun > 19 / 20  # 21 calls, of which two go at once
+        server.most_in_flight = 0
+        assert annotate_cli(*args, "other", "--concurrency", "1").code == 0
+        assert server.most_in_flight == 1
+
+
 def test_a_lost_task_is_done_again(annotate_cli: Cli, runs: Runs, threads: type[Threads]) -> None:
     runs(6)
     threads.broken = 2
@@ -179,13 +265,32 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
         with monkeypatch.context() as patch:
             patch.setattr("annotator.runs.distribute.read_part", _stop)
             assert annotate_cli(*args, *ENGINE).code == 130
-        assert list((tmp_path / "out" / "parts").glob("*/part.jsonl"))
-        waiting = len(list((tmp_path / "out" / "parts").glob("*/part.jsonl"))) * 5
+        parts = list((tmp_path / "out" / "parts").glob("*/part.jsonl"))
+        assert parts
+        waiting = len(parts) * 5
+        shutil.copytree(parts[0].parent, parts[0].parent.with_name("again"))
         asked = len(server.seen)
         done = annotate_cli(*args, "--resume")
         assert done.code == 0, done.err
         assert len(server.seen) == asked + 12 - min(waiting, 12)
     assert len(judgements(tmp_path / "out")) == 12
+    assert not (tmp_path / "out" / "parts").exists()
+
+
+def test_parts_of_another_run_are_not_taken(
+    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path, monkeypatch
+) -> None:
+    runs(6)
+    args = ("logs", "--rubric", "symptoms", "--out", "out", *ENGINE)
+    with monkeypatch.context() as patch:
+        patch.setattr("annotator.runs.distribute.read_part", _stop)
+        assert annotate_cli(*args).code == 130
+    for name in ("run.json", "annotations.jsonl"):
+        (tmp_path / "out" / name).unlink()
+    with OpenAIServer() as server:
+        assert annotate_cli(*args, "--model", "m", "--base-url", server.url).code == 0
+    values = judgements(tmp_path / "out").values()
+    assert {value["judge"] for value in values} == {"llm:m"}
 
 
 def _stop(folder: Path) -> None:
@@ -212,6 +317,41 @@ def test_money_is_leased(annotate_cli: Cli, runs: Runs, threads: object, tmp_pat
         assert len(server.seen) == 40
     totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
     assert totals["cost_usd"] == pytest.approx(0.4)
+
+
+def test_what_a_killed_worker_has_spent_is_spent(
+    annotate_cli: Cli, runs: Runs, threads: object, tmp_path: Path, monkeypatch
+) -> None:
+    """Twenty answers of .01 are kept and in no part; of .25 five more are left."""
+    runs(40)
+    usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
+    answer = Reply(answer=NOTHING.answer, more={"usage": usage})
+    with OpenAIServer(lambda request: answer) as server:
+        prices = ("--price-in", "1", "--price-out", "1", "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
+        args = ("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
+        with monkeypatch.context() as patch:
+            patch.setattr("annotator.runs.distribute.read_part", _stop)
+            assert annotate_cli(*args).code == 130
+        for part in (tmp_path / "out" / "parts").glob("*/part.jsonl"):
+            part.unlink()
+        asked = len(server.seen)
+        most = 0.01 * asked + 0.05
+        done = annotate_cli(*args, "--resume", "--max-cost", str(most))
+        assert done.code == 3, done.err
+        assert asked <= len(server.seen) <= asked + 5
+
+
+def test_a_small_task_is_not_out_of_money(annotate_cli: Cli, runs: Runs, threads: object) -> None:
+    """What 21 cheap judgements cost is less than what is set aside for a first, long answer."""
+    runs(21)
+    usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
+    answer = Reply(answer=NOTHING.answer, more={"usage": usage})
+    with OpenAIServer(lambda request: answer) as server:
+        prices = ("--price-in", ".1", "--price-out", "4", "--max-cost", "100", "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *prices)
+        done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize(
@@ -261,8 +401,40 @@ def test_lines_in_lines_out(runs: Runs) -> None:
     assert {value["judge"] for value in values} == {"loud"}
     assert pickle.loads(pickle.dumps(judge_lines)) is judge_lines
     assert judge_lines([], rubrics) == []
-    with pytest.raises(AnnotatorError, match="not a line of JSON"):
-        judge_lines(["{"], rubrics)
+    line = dump_trace(traces[0])
+    twice = [json.loads(each)["status"] for each in judge_lines([line, line], rubrics, Loud())]
+    assert "failed" not in twice[:2]
+    assert twice[2:] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "words"),
+    [
+        ("{", (["symptoms"],), "not a line of JSON"),
+        ("", ([],), "rubric: name one"),
+        ("", (["symptoms"] * 2,), "rubric: name one"),
+        (
+            "",
+            (["symptoms"], {"model": "m", "base_url": "http://127.0.0.1:9", "batch": True}),
+            "at once",
+        ),
+    ],
+)
+def test_what_lines_are_not_judged_by(runs: Runs, line: str, options, words: str) -> None:
+    line = line or dump_trace(load_traces(runs())[0])
+    names, *judge = options
+    with pytest.raises(AnnotatorError, match=words):
+        judge_lines([line], [load_rubric(name) for name in names], *judge)
+
+
+def test_lines_are_not_judged_within_an_event_loop(runs: Runs) -> None:
+    line = dump_trace(load_traces(runs())[0])
+
+    async def within() -> None:
+        judge_lines([line], [load_rubric("symptoms")])
+
+    with pytest.raises(AnnotatorError, match="an event loop is running here"):
+        asyncio.run(within())
 
 
 def test_a_trace_comes_back_as_it_was() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from annotator import load_traces, merge, open_run
 from annotator.errors import AnnotatorError, SettingsError
-from annotator.traces import Shard, parse_shard
-from tests.conftest import Done
+from annotator.traces import Ignored, Shard, parse_shard
+from tests.conftest import EXAMPLES, Done
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
 
 Cli = Callable[..., Done]
@@ -70,6 +70,60 @@ def test_every_trace_is_in_one_shard_whatever_reads_it(runs: Runs) -> None:
             for number in range(1, 5)
         ]
         assert sorted(chain.from_iterable(parts)) == sorted(ids)
+    (logs / "a.json").write_text("{}")  # no trace, which is in one of them, too
+    for source in ([logs], [logs, next(iter(load_traces(EXAMPLES)))]):
+        others = [
+            item
+            for number in range(1, 5)
+            for item in load_traces(source, shard=Shard(number, 4)).find()
+            if isinstance(item, Ignored)
+        ]
+        assert len(others) == 1
+
+
+def test_shards_of_different_traces_are_not_merged(
+    annotate_cli: Cli, judge_shards, runs: Runs, tmp_path: Path
+) -> None:
+    folder = tmp_path / judge_shards(1, of=2)
+    runs(20)
+    judge_shards(2, of=2)
+    words = "2 of 2 shards finished, and they found different traces (12 traces, "
+    assert words in annotate_cli("report", folder).out
+    done = annotate_cli("merge", folder)
+    assert done.code == 2
+    assert words in done.err
+    args = ("--rubric", "symptoms", "--out", folder, "--shard", "1/2", "--resume")
+    assert annotate_cli("logs", *args).code == 0
+    assert annotate_cli("merge", folder).code == 0
+    assert len(judgements(folder)) == 20
+
+
+def test_what_models_were_found_out_about_is_joined(
+    annotate_cli: Cli, runs: Runs, tmp_path
+) -> None:
+    runs(12)
+    with OpenAIServer() as server:
+        models = ("--model", "m", "--model", "n", "--base-url", server.url, "--mode", "strict")
+        args = ("logs", "--rubric", "symptoms", *models, "--no-cache", "--out")
+        assert annotate_cli(*args, "whole").code == 0
+        for shard in ("1/2", "2/2"):
+            assert annotate_cli(*args, "parts", "--shard", shard).code == 0
+    learned = merge(tmp_path / "parts").manifest.learned
+    assert learned == open_run(tmp_path / "whole").manifest.learned
+    assert learned["llm:n"]["answered_by"] == {"n": 12}
+
+
+@pytest.mark.parametrize("options", [(), ("--shard", "1/2")])
+def test_where_no_trace_is_a_shard_is_an_error_as_a_run(
+    annotate_cli: Cli, tmp_path: Path, options
+) -> None:
+    """The format counts in shards, too."""
+    (tmp_path / "chats").mkdir()
+    (tmp_path / "chats" / "a.json").write_text('[{"role": "user", "content": "x"}]')
+    args = ("--rubric", "symptoms", "--format", "cooperbench", "--out", "out")
+    done = annotate_cli("chats", *args, *options)
+    assert done.code == 2
+    assert "no traces in chats" in done.err
 
 
 def test_what_is_missing_is_said(annotate_cli: Cli, judge_shards, tmp_path: Path) -> None:
@@ -81,6 +135,19 @@ def test_what_is_missing_is_said(annotate_cli: Cli, judge_shards, tmp_path: Path
         text = (tmp_path / out).read_text() if args else done.out
         assert done.code == 0, done.err
         assert "2 of 3 shards finished" in text
+    rows = [
+        {"trace_id": name, "rubric": "symptoms", "annotator": "gold", "primary": "none"}
+        for name in judgements_of_all(folder)
+    ]
+    (tmp_path / "l.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    draw = ("sample", folder, "--rubric", "symptoms", "--split", "all", "--n", "5")
+    for command in (
+        ("calibrate", folder, "--labels", "l.jsonl", "--ledger", "looks"),
+        (*draw, "--uniform", "--out", "a.csv"),
+        ("figure", folder, "--out", "a.svg"),
+    ):
+        done = annotate_cli(*command)
+        assert (done.code, "2 of 3 shards finished" in done.err) == (0, True), done.err
     done = annotate_cli("merge", folder)
     assert done.code == 2
     assert "2-of-3 is missing" in done.err
@@ -172,12 +239,12 @@ def test_limits_are_divided_and_said(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     with OpenAIServer() as server:
         model = ("--model", "m", "--base-url", server.url, "--price-in", "1", "--price-out", "1")
-        limits = ("--rpm", "600", "--tpm", "100000", "--max-cost", "2")
+        limits = ("--rpm", "2", "--tpm", "100000", "--max-cost", "2")
         args = ("--rubric", "symptoms", *model, *limits, "--out", "out", "--shard", "1/4")
         done = annotate_cli("logs", *args)
         more = ("--limits-of", "shard", "--resume")
         assert "may use" not in annotate_cli("logs", *args, *more).err
-    assert "of 4 shards this one may use: --rpm 150, --tpm 25000, --max-cost 0.5" in done.err
+    assert "of 4 shards this one may use: --rpm 0.5, --tpm 25000, --max-cost 0.5" in done.err
 
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"}
@@ -206,6 +273,7 @@ def test_which_shard(text, environment, expected) -> None:
         ("half", {}, "expected I/N"),
         ("auto", {}, "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT or RANK and WORLD_SIZE"),
         ("auto", {"RANK": "1"}, "RANK=1, WORLD_SIZE="),
+        ("auto", SLURM | {"SLURM_ARRAY_TASK_MIN": "x"}, "expected numbers"),
         ("auto", SLURM, "I from 1 to N"),  # a number that the count does not reach
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from annotator.annotations import Usage, Verdict
-from annotator.errors import JudgeStopped, Pending, UnreadableTrace
+from annotator.errors import FailsAlways, Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
@@ -202,7 +202,7 @@ class LLMJudge(Model):
         if words := self._fails_always(judgement, verdict):
             self.file(judgement, verdict)
             self.drop(judgement)
-            raise JudgeStopped(f"the first {_ALIKE} traces failed in the same way: {words}")
+            raise FailsAlways(f"the first {_ALIKE} traces failed in the same way: {words}")
         return replace(verdict, usage=judgement.usage)
 
     def _fails_always(self, judgement: Judgement, verdict: Verdict) -> str | None:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -146,22 +147,23 @@ class AnswerCache:
         rows = [(key, self._run) for key in keys]
         self._write("update answers set run = '' where key = ? and run = ?", rows)
 
-    def costs(self, is_recorded: Callable[[str, str], bool]) -> list[float]:
-        """Return the dollars for each answer here that this run has asked for, without those for
-        traces that ``is_recorded`` (trace, rubric) says are counted elsewhere.
+    def costs(self, is_recorded: Callable[[str, str], bool]) -> dict[tuple[str, str], float]:
+        """Return the dollars for the answers here that this run has asked for, by trace and rubric,
+        without those for traces that ``is_recorded`` (trace, rubric) says are counted elsewhere.
         """
         if self._base is None:
-            return []
+            return {}
+        dollars: defaultdict[tuple[str, str], float] = defaultdict(float)
         asked = "select usage, trace from answers where run = ?"
         try:
-            return [
-                _read_usage(str(usage)).cost_usd or 0.0
-                for usage, name in self._base.execute(asked, (self._run,))
-                if not is_recorded(*reversed(str(name).partition("\n")[::2]))
-            ]
+            for usage, name in self._base.execute(asked, (self._run,)):
+                rubric, _, trace = str(name).partition("\n")
+                if not is_recorded(trace, rubric):
+                    dollars[trace, rubric] += _read_usage(str(usage)).cost_usd or 0.0
         except _DAMAGED as error:
             self._failed(error)
-            return []
+            return {}
+        return dollars
 
     def absorb(self, file: Path) -> None:
         """Take in the answers of another file that are not here; of one that is damaged, none: they

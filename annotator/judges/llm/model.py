@@ -126,8 +126,10 @@ class Model:
 
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
-        if self.mode == "auto" and learned.get("mode") in MODES:
+        if self.options.mode == "auto" and learned.get("mode") in MODES:
             self.mode = learned["mode"]
+        if isinstance(refused := learned.get("refused_modes"), Mapping):
+            self._refused.update(refused)
         if isinstance(counts := learned.get("answered_by"), Mapping):
             earlier = {name: n for name, n in counts.items() if isinstance(n, int)}
             self.answered_by.update(earlier)

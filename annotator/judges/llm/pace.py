@@ -13,20 +13,20 @@ _STEPS = 16  # round trips that it takes to come back from nothing
 class _Meter:
     """Lets amounts pass at so many a minute, evenly: without a burst at the start."""
 
-    def __init__(self, per_minute: int | None) -> None:
+    def __init__(self, per_minute: float | None) -> None:
         self._each = 60.0 / per_minute if per_minute else 0.0
-        self._free_at = 0.0
+        self.free_at = 0.0
 
     def wait(self, amount: int) -> float:
         """Take an amount; return the seconds until its turn."""
         now = time.monotonic()
-        turn = max(now, self._free_at)
-        self._free_at = turn + amount * self._each
+        turn = max(now, self.free_at)
+        self.free_at = turn + amount * self._each
         return turn - now
 
     def correct(self, amount: int) -> None:
         """Add what was used more than was taken, or give back what was used less."""
-        self._free_at += amount * self._each
+        self.free_at += amount * self._each
 
 
 class Pace:
@@ -37,7 +37,7 @@ class Pace:
     (additive increase, multiplicative decrease). ``rpm`` and ``tpm`` are calls and tokens a minute.
     """
 
-    def __init__(self, limit: int = 8, rpm: int | None = None, tpm: int | None = None) -> None:
+    def __init__(self, limit: int = 8, rpm: float | None = None, tpm: float | None = None) -> None:
         self.limit = limit
         self.window = float(limit)
         self.narrowed = 0  # how often the window was
@@ -45,6 +45,11 @@ class Pace:
         self._tokens = _Meter(tpm)
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def go_on_from(self, earlier: "Pace") -> None:
+        """Let what was used under an earlier pace count for the rates."""
+        self._calls.free_at = earlier._calls.free_at
+        self._tokens.free_at = earlier._tokens.free_at
 
     @property
     def state(self) -> str:

@@ -1,6 +1,8 @@
 """Dask: a scheduler that is there, or one with workers on this machine."""
 
+import logging
 import os
+import signal
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -28,8 +30,11 @@ class Dask:
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 dashboard_address=None,
+                silence_logs=logging.ERROR,
             )
         self._client = distributed.Client(self._cluster or address, timeout=_PATIENCE)
+        if self._cluster:
+            self._client.run(_leave_interrupts)
 
     @property
     def slots(self) -> int:
@@ -46,6 +51,11 @@ class Dask:
         self._client.close(timeout=_PATIENCE)
         if self._cluster:
             self._cluster.close(timeout=_PATIENCE)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make(workers: int | None, address: str | None) -> Dask:
