@@ -64,8 +64,11 @@ def test_a_context_that_cannot_be_is_not_believed(trace: Trace, rubric: Rubric, 
     assert (one.status, "too long" in (one.error or "")) == ("failed", True)
 
 
-def test_a_text_of_fences_is_no_answer(trace: Trace, rubric: Rubric) -> None:
-    with OpenAIServer(scripted(Reply(text="```a\n" * 20_000)), forms=()) as server:
+@pytest.mark.parametrize("text", ["```a\n" * 20_000, "\n " * 500_000 + "x", "</s> " * 200_000 + "x"])
+def test_a_text_that_only_repeats_itself_is_no_answer(
+    trace: Trace, rubric: Rubric, text: str
+) -> None:
+    with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         assert judged(server, trace, rubric, mode="json", reasks=0).status == "failed"
 
 
