@@ -125,6 +125,7 @@ class Reply:
     more: dict[str, Any] = field(default_factory=dict)  # merged into the body of an answer
     own: dict[str, Any] = field(default_factory=dict)  # fields of an API that is not chat
     drop: bool = False
+    raw: bytes = b""  # sent in the place of HTTP, before the connection is closed
 
 
 APIS = {"responses": RESPONSES, "v1/messages": ANTHROPIC, ":generateContent": GEMINI}
@@ -276,7 +277,8 @@ class OpenAIServer:
         while self.most_in_flight < reply.together:
             await asyncio.sleep(0.005)
         await asyncio.sleep(reply.wait)
-        if reply.drop:
+        if reply.drop or reply.raw:
+            http.transport.write(reply.raw)
             http.transport.close()
             return web.Response()
         if reply.body is not None:
