@@ -45,7 +45,8 @@ class _Client(DefaultAioHttpClient):
         try:
             response = await super().send(request, **options | {"stream": True})
         except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
-            raise httpx2.RemoteProtocolError(str(error), request=request) from error
+            words = self.secrets.clean_text(without_url_secrets(str(error)))
+            raise httpx2.RemoteProtocolError(words, request=request) from None
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
