@@ -125,6 +125,7 @@ class Reply:
     more: dict[str, Any] = field(default_factory=dict)  # merged into the body of an answer
     own: dict[str, Any] = field(default_factory=dict)  # fields of an API that is not chat
     drop: bool = False
+    raw: bytes = b""  # sent in the place of HTTP, before the connection is closed
 
 
 APIS = {"responses": RESPONSES, "v1/messages": ANTHROPIC, ":generateContent": GEMINI}
@@ -165,7 +166,8 @@ def least_answer(schema: dict[str, Any], root: dict[str, Any] | None = None) -> 
 class OpenAIServer:
     """The server; use it as a context manager. ``seen`` holds every request but the probes.
 
-    ``says``: what it answers at other paths; the paths that were asked for stand in ``asked``.
+    ``says``: what it answers at other paths, as JSON or as a whole reply; the paths that were asked
+    for stand in ``asked``.
     """
 
     def __init__(
@@ -232,7 +234,11 @@ class OpenAIServer:
         self.asked.append(http.path)
         if http.path not in self.says:
             return web.json_response({"error": "not found"}, status=404)
-        return web.json_response(self.says[http.path])
+        says = self.says[http.path]
+        if isinstance(says, Reply):
+            headers = {"Content-Type": "application/json"} | says.headers
+            return web.Response(body=says.body, headers=headers)
+        return web.json_response(says)
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
         self.in_flight += 1
@@ -276,7 +282,8 @@ class OpenAIServer:
         while self.most_in_flight < reply.together:
             await asyncio.sleep(0.005)
         await asyncio.sleep(reply.wait)
-        if reply.drop:
+        if reply.drop or reply.raw:
+            http.transport.write(reply.raw)
             http.transport.close()
             return web.Response()
         if reply.body is not None:

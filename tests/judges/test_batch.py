@@ -396,6 +396,24 @@ def test_an_id_that_can_be_none_is_not_called(
     assert (done.code, words in done.err, "\x1b" in done.err) == (2, True, False), done.err
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"body": b"[" * 99_999, "headers": {"Content-Type": "application/json"}},
+        {"body": b"{}", "headers": {"X": "y" * 9_000}},  # longer than is read
+    ],
+)
+def test_a_server_that_cannot_be_read_stops_the_run_in_one_sentence(
+    annotate_cli: Cli, runs: Runs, fields: dict[str, Any]
+) -> None:
+    runs(1)
+    with OpenAIServer() as server:
+        server.batches.uploaded = fields
+        given = args(server, "--base-url", f"{server.url}?sig=SECRET-9", "--batch", "--out", "o")
+        done = annotate_cli(*given, "--attempts", "1")
+    assert (done.code, done.err.count("Error: "), "SECRET-9" in done.err) == (2, 1, False), done.err
+
+
 def test_a_download_is_not_followed_elsewhere(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     with OpenAIServer(lambda _: RIGHT) as other, OpenAIServer(lambda _: RIGHT) as server:

@@ -84,10 +84,11 @@ UNANSWERED = {
 }
 
 
-def damage(statement: str) -> Callable[[Path], None]:
+def damage(*statements: str) -> Callable[[Path], None]:
     def run(file: Path) -> None:
         with closing(sqlite3.connect(file)) as base, base:
-            base.execute(statement)
+            for statement in statements:
+                base.execute(statement)
 
     return run
 
@@ -106,6 +107,12 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "a number for an answer": damage("update answers set reply = 5, trace = 7"),
     "bytes for an answer": damage("update answers set reply = x'ff00', run = x'ff'"),
     "nested without end": damage(f"update answers set reply = '{'[' * 99_999}'"),
+    "usage nested without end": damage(f"update answers set usage = '{'[' * 99_999}'"),
+    "rows without end": damage(
+        "drop table answers",
+        "create view answers as with recursive n(x) as (select 1 union all select x + 1 from n)"
+        " select 'k' || x as key, '' as reply, '' as usage, '' as run, '' as trace from n",
+    ),
     "usage that is none": damage("""update answers set usage = '{"tokens": 1}'"""),
 }
 

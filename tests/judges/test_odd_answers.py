@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from annotator.judges.llm.settings import NATIVE
 from annotator.rubrics import Rubric
 from annotator.runs.run import open_run
 from annotator.traces import Trace
@@ -64,8 +65,32 @@ def test_a_context_that_cannot_be_is_not_believed(trace: Trace, rubric: Rubric, 
     assert (one.status, "too long" in (one.error or "")) == ("failed", True)
 
 
-def test_a_text_of_fences_is_no_answer(trace: Trace, rubric: Rubric) -> None:
-    with OpenAIServer(scripted(Reply(text="```a\n" * 20_000)), forms=()) as server:
+NO_HTTP = {
+    "no HTTP": Reply(raw=b"SSH-2.0-x\r\n\r\n"),
+    "a length that is none": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
+    "nothing": Reply(body=b""),
+}
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("reply", NO_HTTP.values(), ids=NO_HTTP)
+def test_what_is_no_answer_at_all_fails_the_trace_and_shows_no_address(
+    trace: Trace, rubric: Rubric, reply: Reply, api: str
+) -> None:
+    for package in {"anthropic": ["anthropic"], "gemini": ["google.genai"]}.get(api, []):
+        pytest.importorskip(package)
+    with OpenAIServer(scripted(reply)) as server:
+        url = f"{server.url.removesuffix('/v1' if api in NATIVE else '')}?sig=SECRET-9"
+        one = judged(server, trace, rubric, base_url=url, api=api, mode="json", attempts=1)
+    assert (one.status, "the last of 1 attempts" in (one.error or "")) == ("failed", True)
+    assert "SECRET-9" not in (one.error or "")
+
+
+@pytest.mark.parametrize("text", ["```a\n" * 20_000, "\n " * 500_000 + "x", "</s> " * 99_999 + "x"])
+def test_a_text_that_only_repeats_itself_is_no_answer(
+    trace: Trace, rubric: Rubric, text: str
+) -> None:
+    with OpenAIServer(scripted(Reply(text=text)), forms=()) as server:
         assert judged(server, trace, rubric, mode="json", reasks=0).status == "failed"
 
 

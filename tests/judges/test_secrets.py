@@ -1,6 +1,7 @@
 """Keys and passwords: in nothing that a run writes or shows, whatever a server says."""
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,16 @@ def test_a_url_is_shown_without_what_is_secret(text: str, shown: str) -> None:
 def test_common_words_are_no_secrets() -> None:
     for key in ("none", "ollama", "lm-studio", "short", "word"):
         assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
+
+
+def test_what_follows_a_key_for_megabytes_takes_no_more_room() -> None:
+    text = (KEY + "x" * 2**20).encode()
+    tracemalloc.start()
+    try:
+        assert Secrets([KEY]).clean(text) == b"[secret]"
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 def test_another_model_than_asked_for_is_counted_and_told(

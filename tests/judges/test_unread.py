@@ -1,5 +1,7 @@
 """Prompts that a server cuts without a word, and the context that it is asked for before."""
 
+import asyncio
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +13,8 @@ import pytest
 from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.dialects import find_dialect
+from annotator.judges.llm.local import ServerContext, ask_context
+from annotator.judges.llm.settings import Options
 from annotator.judges.llm.truncation import PromptGauge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
@@ -194,6 +198,15 @@ ODD = {
     "no numbers": {"/props": {"default_generation_settings": {"n_ctx": "many"}}},
     "none": {"/props": {"default_generation_settings": {"n_ctx": 0}}},
     "other models": {"/v1/models": {"data": [{"id": "other", "max_model_len": 600}]}},
+    "no charset": {
+        "/props": Reply(body=b"{}", headers={"Content-Type": "application/json; charset=hex"})
+    },
+    "packed without end": {
+        "/props": Reply(
+            body=gzip.compress(b'{"default_generation_settings": {"n_ctx": 900}}' + b" " * 2**24),
+            headers={"Content-Encoding": "gzip"},
+        )
+    },
 }
 
 
@@ -203,6 +216,14 @@ def test_what_a_server_does_not_say_is_not_known(rubric: Rubric, says: dict[str,
         one = judged(server, LONG, rubric, mode="json_schema")
         assert server.asked
     assert (one.status, one.truncated) == ("labelled", {})
+
+
+@pytest.mark.parametrize("given", ["num_ctx 0", f"num_ctx {'9' * 5000}"])
+def test_a_setting_that_can_be_none_is_as_if_it_was_not_made(given: str) -> None:
+    show = {"model_info": {"general.architecture": "q"}, "parameters": given}
+    with OpenAIServer(says={"/api/show": show}) as server:
+        asked = asyncio.run(ask_context(Options("m", server.url), "none"))
+    assert asked == ServerContext(4_096, "Ollama, its default", assumed=True)
 
 
 def test_a_context_that_is_given_is_not_asked_for(rubric: Rubric) -> None:

@@ -25,9 +25,9 @@ from annotator.traces import Trace
 MOST_QUOTES = 8
 _THINK, _END_OF_THOUGHT = "<think>", "</think>"
 # What some servers leave at the end of a text: tokens that ended it.
-_END = re.compile(
-    r"(?:\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<eos>"
-    r"|<end_of_turn>))+\s*\Z"
+_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|end|>"),
+    *("<|return|>", "</s>", "<eos>", "<end_of_turn>"),
 )
 _FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
 Choice = Literal["one", "primary", "many"]
@@ -275,13 +275,25 @@ def _only_answer(text: str) -> str | None:
     Nothing else will do: a model that refuses and quotes the trace, or says what it would else have
     answered, gives a JSON that is not its answer.
     """
-    text = _END.sub("", text)
+    text = _without_ends(text)
     if _is_object(text):
         return text
     text = _without_thought(text)
     blocks = _find_fenced(text)
     answer = blocks[0] if len(blocks) == 1 else text
     return answer if _is_object(answer) else None
+
+
+def _without_ends(text: str) -> str:
+    """Return a text without the tokens that ended it, looking once at each character."""
+    kept = end = len(text)
+    while True:
+        while end and text[end - 1].isspace():
+            end -= 1
+        token = next((token for token in _ENDS if text.endswith(token, 0, end)), "")
+        if not token:
+            return text[:kept]
+        kept = end = end - len(token)
 
 
 def _without_thought(text: str) -> str:

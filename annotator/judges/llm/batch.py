@@ -256,7 +256,8 @@ class BatchOutbox:
             raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
         except OSError as error:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
-        except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
+            # The SDK checks nothing.
             words = f"{options.base_url} does not answer as the Batch API does: {error}"
             raise JudgeStopped(one_line(without_url_secrets(words), 300) + self._there) from error
         finally:

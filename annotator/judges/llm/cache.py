@@ -26,7 +26,10 @@ _NO_MODE = f"key not like '{MODE}%' and reply != ''"
 ANSWERS = "answers.sqlite"  # the answers to a run in batches, in its directory
 
 # What a file can lead to that is not what we wrote.
-_DAMAGED = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+_DAMAGED = (
+    *(sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, ArithmeticError),
+    RecursionError,
+)
 _USAGE = TypeAdapter(Usage)
 _Seconds = Annotated[float, Field(ge=0, le=253_402_300_799)]  # to the end of the year 9999
 _PATIENCE = 2.0  # seconds to wait for a lock
@@ -99,6 +102,7 @@ class AnswerCache:
         try:
             if read_only:
                 self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+                _need_table(self._base)
             else:
                 self._base = _open(file, alone=behind is not None)
         except (OSError, sqlite3.Error) as error:
@@ -253,6 +257,14 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
     base.execute(f"pragma journal_mode = {journal}")
     base.execute("pragma synchronous = normal")
     base.execute(_TABLE)
+    _need_table(base)
+
+
+def _need_table(base: sqlite3.Connection) -> None:
+    """Raise :class:`sqlite3.Error` for a file of another kind: a view may have rows without end."""
+    kind = base.execute("select type from sqlite_master where name = 'answers'").fetchone()
+    if kind != ("table",):
+        raise sqlite3.DatabaseError("it has no table of answers")
 
 
 @dataclass(frozen=True, slots=True)

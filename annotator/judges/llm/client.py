@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
+import aiohttp
 import httpx2
 from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient, OpenAIError
 
@@ -41,7 +42,11 @@ class _Client(DefaultAioHttpClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is longer than any answer is."""
-        response = await super().send(request, **options | {"stream": True})
+        try:
+            response = await super().send(request, **options | {"stream": True})
+        except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
+            words = self.secrets.clean_text(without_url_secrets(str(error)))
+            raise httpx2.RemoteProtocolError(words, request=request) from None
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes

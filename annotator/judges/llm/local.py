@@ -14,7 +14,7 @@ from annotator.judges.llm.settings import Options
 
 _PATIENCE = 3.0  # seconds for an answer
 _OLLAMA_DEFAULT = 4_096  # the least that it takes where nothing is set
-_NUM_CTX = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)
+_NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ async def ask_context(options: Options, key: str) -> ServerContext | None:
     """Return the context of the model of ``options`` in tokens, an answer included, or None if the
     server does not say.
     """
-    import aiohttp
+    import httpx2  # takes a second to import, with what opens it
+
+    from annotator.judges.llm.client import Transient, explain_address, open_http
 
     parts = urlsplit(options.base_url)
     netloc = parts.netloc.rpartition("@")[2]
@@ -41,23 +43,23 @@ async def ask_context(options: Options, key: str) -> ServerContext | None:
 
     async def ask(path: str, body: Any = None) -> Any:
         try:
-            method = "GET" if body is None else "POST"
-            async with web.request(method, root + path, json=body, allow_redirects=False) as reply:
-                value = await reply.json(content_type=None) if reply.status == 200 else {}
-        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError):
+            async with asyncio.timeout(_PATIENCE):
+                reply = await web.request("GET" if body is None else "POST", root + path, json=body)
+            value = reply.json() if reply.status_code == 200 else {}
+        except (httpx2.RequestError, Transient, TimeoutError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 
-    patience = aiohttp.ClientTimeout(total=_PATIENCE)
-    headers = {"Authorization": f"Bearer {key}"}
-    async with aiohttp.ClientSession(timeout=patience, headers=headers) as web:
-        props, studio, show, running, listed = await asyncio.gather(
-            ask("/props"),
-            ask("/api/v0/models"),
-            ask("/api/show", {"model": model}),
-            ask("/api/ps"),
-            ask("/v1/models"),
-        )
+    with explain_address(options, key):
+        async with open_http(options, key, connections=5) as web:
+            web.headers["Authorization"] = f"Bearer {key}"
+            props, studio, show, running, listed = await asyncio.gather(
+                ask("/props"),
+                ask("/api/v0/models"),
+                ask("/api/show", {"model": model}),
+                ask("/api/ps"),
+                ask("/v1/models"),
+            )
     return (
         _read_llamacpp(props)
         or _read_lmstudio(studio, model)
@@ -95,7 +97,7 @@ def _read_ollama(show: dict[str, Any], running: dict[str, Any], model: str) -> S
         return None
     most = _count(info.get(f"{info.get('general.architecture')}.context_length"))
     given = _NUM_CTX.search(str(show.get("parameters") or ""))
-    tokens = int(given[1]) if given else _OLLAMA_DEFAULT
+    tokens = (int(given[1]) if given else 0) or _OLLAMA_DEFAULT
     return ServerContext(min(tokens, most or tokens), "Ollama, its default", assumed=True)
 
 

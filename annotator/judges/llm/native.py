@@ -125,7 +125,7 @@ class _Gemini:
             raise APIConnectionError(request=error.request) from error
         except (AttributeError, TypeError) as error:  # an error in a form that it does not expect
             raise ValueError(str(error)) from error
-        return read_contents(json.loads(answer.sdk_http_response.body))
+        return read_contents(json.loads(answer.sdk_http_response.body or ""))
 
     async def close(self) -> None:
         """See :meth:`Native.close`."""

@@ -14,7 +14,8 @@ from annotator.judges.llm.settings import CUSTOM_HEADERS, Options
 _MASK = b"[secret]"
 _SHORTEST, _SHORTEST_WORD = 6, 8  # characters; what is shorter is guessed, and stands in any text
 _HEAD = 24  # of a long secret: its beginning gives it away where an error cuts it off
-_REST = rb"(?:[\w.+/=-]|\\u00[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,3};)*"
+# Possessive: what may be taken back is remembered for every character of megabytes.
+_REST = rb"(?:[\w.+/=-]++|\\u00[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,3};)*+"
 # Keys that servers without keys are sent, by their own documentation.
 _NO_SECRETS = frozenset(["none", "empty", "dummy", "ollama", "lm-studio", "sk-no-key-required"])
 _ESCAPES = (b"\\u00", b"%", b"&#")  # that may stand for any character
