@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
 from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
+from annotator.regular import most_bytes, read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
@@ -274,6 +275,8 @@ class LineLog:
         end = b""
         with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
             while b"\n" not in end and len(end) < self.size:
+                if len(end) > most_bytes():
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 start = max(0, self.size - 2 * len(end) - 4096)
                 lines.seek(start)
                 end = lines.read(self.size - start)
@@ -282,7 +285,7 @@ class LineLog:
     def read(self) -> bytes:
         """Return all that is in the log. Raises :class:`AnnotatorError` if it cannot be read."""
         with explain_errors(self.file, self._advice):
-            return self._target.read_bytes()
+            return read_regular(self._target)
 
     def append(self, line: bytes) -> None:
         """Write a line, with its end, after the last one.

@@ -13,6 +13,7 @@ from typing import IO, AnyStr, BinaryIO
 from annotator.errors import AnnotatorError
 
 _MOST_MB = 512
+_MOST_PACKED = 1000  # times a file's own size; texts pack to a hundredth at most
 # Opening a pipe must not block. Windows knows no such flag, but one for bytes as they are.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -36,7 +37,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
     Raises:
         OSError: it is missing, not allowed, or no regular file: opening a pipe would block, and a
-            device has no end.
+            device has no end. Nor is a file of the system's that waits for what it is to hold.
     """
     try:
         file = os.open(path, _FLAGS)
@@ -47,10 +48,19 @@ def open_regular(path: str | Path) -> BinaryIO:
             raise
         file = None  # a socket
     if file is not None:
-        if stat.S_ISREG(os.fstat(file).st_mode):
+        if _is_there(file):
             return os.fdopen(file, "rb")
         os.close(file)
     raise OSError(errno.EINVAL, "not a regular file")
+
+
+def _is_there(file: int) -> bool:
+    """Whether an open file is a regular one that can be read without waiting."""
+    info = os.fstat(file)
+    try:
+        return stat.S_ISREG(info.st_mode) and (info.st_size > 0 or os.read(file, 0) == b"")
+    except OSError:
+        return False
 
 
 def read_regular(path: str | Path, most: int = 0) -> bytes:
@@ -62,7 +72,10 @@ def read_regular(path: str | Path, most: int = 0) -> bytes:
     """
     limit = most or most_bytes()
     with open_regular(path) as file:
-        data = file.read() if os.fstat(file.fileno()).st_size <= limit else None
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(size + 1) if size <= limit else None
+        if data and len(data) > size:  # it grows, or is one of the system's, whose sizes are 0
+            data += file.read(limit - size)
     if data is None or len(data) > limit:
         if most:
             raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
@@ -72,10 +85,8 @@ def read_regular(path: str | Path, most: int = 0) -> bytes:
 
 def read_whole(file: IO[bytes]) -> bytes:
     """Return what an open file holds. Raises OSError if it is more than :func:`most_bytes`."""
-    most = most_bytes()
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise _describe_size("one document of more than", most)
+    data = file.read(most_bytes() + 1)
+    check_size("one document", len(data))
     return data
 
 
@@ -84,8 +95,22 @@ def lines_of(file: IO[AnyStr]) -> Iterator[AnyStr]:
     most = most_bytes()
     while line := file.readline(most + 1):
         if len(line) > most:
-            raise _describe_size("a line of more than", most)
+            check_size("a line", len(line))
         yield line
+
+
+def check_size(what: str, size: int) -> None:
+    """Raise OSError for something that is larger than :func:`most_bytes`."""
+    if size > most_bytes():
+        raise _describe_size(f"{what} of more than", most_bytes())
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """Raise OSError for what a file of ``packed`` bytes unpacks to, if it is so much that the file
+    was made to fill a memory or to take hours.
+    """
+    if size > max(most_bytes(), _MOST_PACKED * packed):
+        raise OSError(errno.EFBIG, f"it unpacks to more than {_MOST_PACKED} times its size")
 
 
 def _describe_size(what: str, most: int) -> OSError:

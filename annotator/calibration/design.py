@@ -212,7 +212,7 @@ def write_design(file: Path, design: Design) -> bool:
     """
     text = f"{json.dumps(asdict(design), ensure_ascii=False, indent=1)}\n"
     with suppress(OSError):
-        if file.read_bytes() == storable(text).encode():
+        if read_regular(file) == storable(text).encode():
             return False
     write_file(file, text, exclusive=True)
     return True

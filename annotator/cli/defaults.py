@@ -5,6 +5,7 @@ key is sent or which code is run: that is for the command line, the environment,
 file.
 """
 
+import io
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from annotator.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "header", "api-key-env", "prices", "out"}
 _KEY = "_API_KEY"
+_MOST_BYTES = 1 << 20
 
 
 def user_file() -> Path:
@@ -50,22 +52,27 @@ def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], li
 def load_keys() -> None:
     """Set the keys of ``.env`` in the current folder (names that end with ``_API_KEY``) that the
     environment does not have; nothing else of it is read.
+
+    Raises:
+        AnnotatorError: it cannot be read.
     """
-    if not Path(".env").is_file():
+    file = Path(".env")
+    if not file.is_file():  # a virtual environment, say
         return
     from dotenv import dotenv_values
 
-    for name, value in dotenv_values(".env", interpolate=False).items():
+    text = _read(file)
+    for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items():
         if name.upper().endswith(_KEY) and value:
             os.environ.setdefault(name, value)
 
 
 def _tables() -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for file in (user_file(), Path("annotate.toml")):
-        if file.is_file():
+        if os.path.lexists(file):
             yield file, _load(file)
     project = Path("pyproject.toml")
-    if project.is_file() and not Path("annotate.toml").is_file():
+    if project.is_file() and not os.path.lexists("annotate.toml"):
         tool = _load(project).get("tool", {})
         table = tool.get("annotate") if isinstance(tool, dict) else None
         if isinstance(table, dict):
@@ -76,11 +83,18 @@ def _load(file: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(read_regular(file).decode())
+        return tomllib.loads(_read(file))
+    except (ValueError, RecursionError) as error:
+        raise AnnotatorError(f"{file}: not valid TOML: {error}") from error
+
+
+def _read(file: Path) -> str:
+    try:
+        return read_regular(file, _MOST_BYTES).decode()
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise AnnotatorError(f"{file}: not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise AnnotatorError(f"{file}: not UTF-8; save it as UTF-8, or take it away") from error
 
 
 def _options(

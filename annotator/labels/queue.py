@@ -20,6 +20,7 @@ from annotator.traces.formats import DOCUMENT_FORMATS
 _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")
 _NEEDED = ("trace_id", "rubric")
+_HEAD = 1 << 20  # bytes of a file in which its first row ends, if it is a sheet
 _OWN = ("order", "rater")  # of the row; the others are of the trace
 
 
@@ -40,12 +41,13 @@ def is_sheet(file: Path) -> bool:
     try:
         if not file.is_file():
             return False
-        if suffix in _TABLES:
-            return set(_NEEDED) <= set(columns_of(file))
-        if suffix not in _JSON:
+        if suffix not in (*_TABLES, *_JSON):
             return False
-        with open_regular(file) as lines:
-            first = next((line for line in lines if line.strip()), b"")
+        with open_regular(file) as begun:
+            head = begun.read(_HEAD)
+        if suffix in _TABLES:
+            return set(_NEEDED) <= set(columns_of(head))
+        first = next((line for line in head.splitlines() if line.strip()), b"")
         record = parse(first.decode("utf-8-sig"), "")
     except (OSError, ValueError, AnnotatorError):  # ValueError: not UTF-8, or a NUL in the name
         return False

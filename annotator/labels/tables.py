@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
 from annotator.csv_cells import unguard
@@ -42,7 +41,7 @@ def parse_table(data: bytes, name: str) -> LabelTable:
     Lines that are empty throughout are left out.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _CELL))
-    lines = _lines(io.StringIO(data.decode("utf-8-sig", "surrogateescape"), ""), name)
+    lines = _lines(_text(data), name)
     first = next(lines, "")
     if isinstance(first, str):  # not even a header
         return LabelTable(name, 1, [], [first] if first else [])
@@ -80,15 +79,17 @@ def table_rows(table: LabelTable, scheme: Scheme, problems: Problems) -> Iterato
             yield from _rows(row, columns, where, scheme, problems)
 
 
-def columns_of(path: Path) -> list[str]:
+def columns_of(data: bytes) -> list[str]:
     """Return the names of a table's columns, in the table's order; none if it is no table.
 
-    Raises:
-        OSError: the file cannot be read.
+    ``data``: of a table, or its beginning.
     """
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        first = next(_lines(file, ""), "")
+    first = next(_lines(_text(data), ""), "")
     return [] if isinstance(first, str) else [_column(cell) for cell in first[1]]
+
+
+def _text(data: bytes) -> io.StringIO:
+    return io.StringIO(data.decode("utf-8-sig", "surrogateescape"), "")
 
 
 def _lines(file: TextIO, name: str) -> Iterator[tuple[int, list[str]] | str]:

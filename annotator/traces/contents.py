@@ -9,22 +9,21 @@ import io
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from annotator.errors import UnreadableTrace
 from annotator.files import explain_errors
 from annotator.locks import ScratchFolder
-from annotator.regular import lines_of, most_bytes, read_whole
+from annotator.regular import check_size, check_unpacked, lines_of, most_bytes, read_whole
 from annotator.text import decode
-from annotator.traces import hub
-from annotator.traces.document import open_file, parse
+from annotator.traces import columnar, hub
+from annotator.traces.document import check_values, open_file, parse
 from annotator.traces.records import parse_inner
 
 SUFFIXES = frozenset(
@@ -38,10 +37,10 @@ SAVED = frozenset(("dataset_info.json", "state.json"))
 """The files of a folder that `datasets` saved a data set in."""
 
 _COMPRESSED = (".gz", ".zst")
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _LINES = (".jsonl", ".ndjson")
 _HEAD = 4096
 _ZSTD = 93  # a method of compression in archives
-_ROWS = 64  # rows of a table in memory at a time
 
 Record = tuple[int, int, Callable[[], Any]]
 """Its number, from 1; the byte at which it begins, 0 where it is found by its number; what returns
@@ -154,9 +153,9 @@ def open_contents(path: str) -> Contents:
     with _open(path) as (file, encoding):
         head = file.read(_HEAD)
         if head.startswith(b"PAR1"):
-            return Rows(name, lambda: _explain(name, _parquet_rows(path)))
+            return Rows(name, lambda: _explain(name, columnar.parquet_rows(path)))
         if head.startswith(b"ARROW1") or suffix == ".arrow":
-            return Rows(name, lambda: _explain(name, _arrow_rows(path)))
+            return Rows(name, lambda: _explain(name, columnar.arrow_rows(path)))
         if head.startswith(b"PK\x03\x04"):
             return Rows(name, lambda: _explain(name, _archive_documents(path)))
         if encoding is None and b"\x00" in head:
@@ -188,7 +187,10 @@ def _is_begun(text: str) -> bool:
     from pydantic_core import from_json
 
     try:
+        check_values(text, "")
         from_json(text, allow_partial=True)
+    except UnreadableTrace:
+        return True
     except ValueError:
         return False
     return True
@@ -247,7 +249,41 @@ def head_of(path: str) -> bytes:
 
 
 def _is_compressed(head: bytes) -> bool:
-    return head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
+    return head.startswith(tuple(_PACKED))
+
+
+class _Unpacked(io.RawIOBase):
+    """What a file in gzip or zstd holds, unpacked as it is read; it can be read from its beginning
+    again. A small file that would take hours to read raises :class:`OSError`.
+    """
+
+    def __init__(self, path: str, packing: str) -> None:
+        self._path, self._packing = path, packing
+        self._size = Path(path).stat().st_size
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if (offset, whence) == (0, 0):
+            import pyarrow as pa
+
+            packed = open_file(self._path)
+            self._at, self._file = 0, pa.input_stream(packed, compression=self._packing)
+        elif (offset, whence) != (0, 1):
+            raise io.UnsupportedOperation("only back to the beginning")
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        check_unpacked(self._at, self._size)
+        return len(data)
 
 
 @contextmanager
@@ -259,18 +295,9 @@ def _open(path: str) -> Iterator[tuple[BinaryIO, str | None]]:
             file: BinaryIO = raw
             head = raw.read(4)
             raw.seek(0)
-            if head.startswith(b"\x1f\x8b"):
-                import gzip
-
-                file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-            elif head.startswith(b"\x28\xb5\x2f\xfd"):
-                import pyarrow as pa
-
-                data = pa.input_stream(raw, compression="zstd")
-                file = cast(BinaryIO, tempfile.SpooledTemporaryFile(1 << 24))  # noqa: SIM115
-                while piece := data.read(1 << 20):
-                    file.write(piece)
-                file.seek(0)
+            packing = next((name for mark, name in _PACKED.items() if head.startswith(mark)), None)
+            if packing:
+                file = io.BufferedReader(_Unpacked(path, packing), 1 << 20)
             mark = file.read(2) if file is not raw else head[:2]
             file.seek(0)
             yield file, "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else None
@@ -286,30 +313,8 @@ def _explain(name: str, rows: Iterable[Any]) -> Iterator[Any]:
     except UnreadableTrace:
         raise
     except Exception as error:  # of three libraries, on files of strangers
-        reason = " ".join(str(error).split())[:300]
+        reason = " ".join((getattr(error, "strerror", None) or str(error)).split())[:300]
         raise UnreadableTrace(f"{name}: cannot be read: {reason}") from error
-
-
-def _parquet_rows(path: str) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_ROWS):
-            yield from batch.to_pylist()
-
-
-def _arrow_rows(path: str) -> Iterator[Any]:
-    import pyarrow as pa
-
-    with pa.memory_map(path) as source:
-        if head_of(path) == b"ARRO":
-            reader = pa.ipc.open_file(source)
-            batches: Iterable[Any] = (reader.get_batch(n) for n in range(reader.num_record_batches))
-        else:
-            batches = pa.ipc.open_stream(source)
-        for batch in batches:
-            for begin in range(0, batch.num_rows, _ROWS):
-                yield from batch.slice(begin, _ROWS).to_pylist()
 
 
 def _csv_rows(path: str, mark: str) -> Iterator[Any]:
@@ -317,12 +322,23 @@ def _csv_rows(path: str, mark: str) -> Iterator[Any]:
     name = Path(path).name
     with _open(path) as (file, encoding):
         text = io.TextIOWrapper(file, encoding or "utf-8-sig", "replace", newline="")
+        read, most = 0, most_bytes()  # characters of the row that is being read
+
+        def lines() -> Iterator[str]:
+            nonlocal read
+            for line in lines_of(text):
+                read += len(line)
+                if read > most:
+                    check_size("a row", read)
+                yield line
+
         try:
-            table = csv.DictReader(text, delimiter=mark)
+            table = csv.DictReader(lines(), delimiter=mark)
             names = [name for name in table.fieldnames or () if name]
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise UnreadableTrace(f"{name}: two columns are named {twice!r}")
             for row in table:
+                read = 0
                 if None in row:  # a text with a mark in it and no quotes around it: half of it
                     where = f"{name}, line {table.line_num}"
                     raise UnreadableTrace(f"{where}: more cells than columns; quote the texts")
@@ -364,4 +380,4 @@ def _read_member(archive: Any, name: str) -> bytes:
         name_size, extra_size = struct.unpack("<HH", file.read(4))
         file.seek(name_size + extra_size, os.SEEK_CUR)
         packed = pa.BufferReader(file.read(info.compress_size))
-    return bytes(pa.input_stream(packed, compression="zstd").read())
+    return read_whole(pa.input_stream(packed, compression="zstd"))

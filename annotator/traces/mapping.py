@@ -239,6 +239,8 @@ def suggest_map(document: Any) -> str:
     lines of YAML with comments.
     """
     lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
+    if document and not isinstance(document, dict | list):
+        return f"# {kind(document)}: no record"
     lines = [f"# keys: {', '.join(sorted(map(str, document))[:30])}" if document else "# empty"]
     if lists and _likelihood(lists[0][1]) > 0:
         path, items = lists[0]

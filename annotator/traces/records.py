@@ -4,8 +4,9 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from annotator.errors import UnreadableTrace
 from annotator.text import storable
-from annotator.traces.document import text_of
+from annotator.traces.document import check_values, text_of
 from annotator.traces.model import Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
@@ -139,7 +140,8 @@ def parse_inner(value: Any) -> Any:
         from pydantic_core import from_json
 
         try:
+            check_values(value, "a text")
             return from_json(value)
-        except ValueError:
+        except (UnreadableTrace, ValueError):
             return value
     return value
