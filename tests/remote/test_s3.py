@@ -180,7 +180,9 @@ def test_shards_that_stand_in_a_store_are_a_run_unmerged(
     for shard in ("1/3", "3/3"):
         judge(cli, str(EXAMPLES), tmp_path / "run", "--shard", shard)
     store.put(str(tmp_path / "run"), "lab/run", recursive=True)
-    here, there = (cli("report", place, "--format", "json") for place in (tmp_path / "run", "s3://lab/run"))
+    here, there = (
+        cli("report", place, "--format", "json") for place in (tmp_path / "run", "s3://lab/run")
+    )
     assert here[0] == there[0] == 0, there[2]
     assert here[1] == there[1]
     assert "2 of 3 shards finished" in there[2] + there[1]
