@@ -164,7 +164,7 @@ def test_a_part_of_a_run_is_said_to_be_one(annotate_cli, tmp_path, rubric):
     place = tmp_path / "made"
     done = annotate_cli("report", whole, part, "--format", "dataset", "--out", place)
     assert done.err.splitlines() == [
-        "b/run: Only the first 7 traces were read (--limit). The run is not finished (status:"
+        f"{part}: Only the first 7 traces were read (--limit). The run is not finished (status:"
         " interrupted): this is a part of it.",
         f"written to {place}",
     ]
