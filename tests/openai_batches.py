@@ -32,6 +32,7 @@ class Batches:
         self.extra: list[dict[str, Any]] = []  # fields of one more result for the first item
         self.fields: dict[str, Any] = {}  # that every look at a batch shows instead of its own
         self.uploaded: dict[str, Any] = {}  # what an upload is answered, if not as it should be
+        self.download: dict[str, str] = {}  # the headers of one
         self.elsewhere = ""  # where a download is sent
         self.lost: Callable[[dict[str, Any]], bool] = lambda body: False
         self.looked = 0
@@ -72,7 +73,7 @@ class Batches:
     async def _content(self, http: web.Request) -> web.Response:
         if self.elsewhere:
             return web.Response(status=302, headers={"Location": self.elsewhere})
-        return web.Response(body=self.files[http.match_info["id"]])
+        return web.Response(body=self.files[http.match_info["id"]], headers=self.download)
 
     async def _create(self, http: web.Request) -> web.Response:
         asked = await http.json()

@@ -414,6 +414,20 @@ def test_a_server_that_cannot_be_read_stops_the_run_in_one_sentence(
     assert (done.code, done.err.count("Error: "), "SECRET-9" in done.err) == (2, 1, False), done.err
 
 
+def test_a_download_that_cannot_be_unpacked_stops_the_run_and_can_be_taken_up(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    runs(1)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.download = {"Content-Encoding": "gzip"}
+        given = args(server, "--batch", "--out", "out")
+        done = annotate_cli(*given)
+        assert (done.code, "the same command with --resume" in done.err) == (2, True), done.err
+        server.batches.download = {}
+        again = annotate_cli(*given, "--resume")
+        assert (again.code, len(server.batches.created)) == (0, 1), again.err
+
+
 def test_a_download_is_not_followed_elsewhere(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     with OpenAIServer(lambda _: RIGHT) as other, OpenAIServer(lambda _: RIGHT) as server:

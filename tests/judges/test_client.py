@@ -118,6 +118,13 @@ def test_a_key_does_not_go_where_a_redirect_leads(
         assert (server.calls, other.calls) == (1, 0)
 
 
+def test_no_cookie_is_kept(trace: Trace, rubric: Rubric) -> None:
+    again = Reply(status=429, headers={"Set-Cookie": "a=b", "Retry-After": "0"})
+    with OpenAIServer(scripted(again, RIGHT)) as server:
+        judged(server, trace, rubric, mode="tools")
+        assert ["Cookie" in request.headers for request in server.seen] == [False, False]
+
+
 @pytest.mark.parametrize("key", ["sk-1\nX-Evil: 1", "sk-\x07", "sk-\u00e9"])
 def test_a_key_that_can_be_none_is_refused_and_not_shown(
     rubric: Rubric, trace: Trace, monkeypatch: pytest.MonkeyPatch, key: str

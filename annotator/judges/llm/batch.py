@@ -251,7 +251,7 @@ class BatchOutbox:
         except APIStatusError as error:
             reason = describe_redirect(error) or one_line(str(error.message), 300)
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
-        except (APIConnectionError, httpx2.TransportError, Transient) as error:
+        except (APIConnectionError, httpx2.RequestError, Transient) as error:
             cause = one_line(str(error.__cause__ or error), 200)
             raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
         except OSError as error:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -164,6 +165,7 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=connections),
         headers={"Accept-Encoding": "gzip, deflate"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they grow without end
         **more,
     )
     client.secrets = Secrets.of(options, key)
