@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
 from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
-from annotator.regular import most_bytes, read_regular
+from annotator.regular import check_size, read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
@@ -190,7 +190,7 @@ def replace_folder(path: Path, ours: Callable[[Path], bool]) -> Iterator[Path]:
     refuse_url(path, "a folder is written on this machine: name one and copy it")
     if path.exists() and not ours(path):
         raise AnnotatorError(f"{path} is there already and is something else; name another")
-    target = path.resolve()
+    target = Path(os.path.realpath(path))
     with explain_errors(path), ScratchFolder(target) as aside:
         part, before = Path(aside) / "part", Path(aside) / BEFORE / target.name
         yield part
@@ -275,8 +275,7 @@ class LineLog:
         end = b""
         with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
             while b"\n" not in end and len(end) < self.size:
-                if len(end) > most_bytes():
-                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+                check_size("a line", len(end))
                 start = max(0, self.size - 2 * len(end) - 4096)
                 lines.seek(start)
                 end = lines.read(self.size - start)

@@ -14,7 +14,7 @@ from annotator.fitting import PromptPart, fit, focus, windows
 from annotator.prompt_parts import split_trace
 from annotator.resources import folder
 from annotator.rubrics import Code, Rubric
-from annotator.text import header_name, one_line
+from annotator.text import header_name, one_line, storable
 from annotator.traces import Trace
 
 # Of the two tags of a prompt.
@@ -166,7 +166,8 @@ def tiny_question() -> str:
 
 
 def _fill_in(name: str, **values: object) -> str:
-    return _environment().get_template(name).render(values)
+    # A trace of a program may hold half characters, which no request can.
+    return storable(_environment().get_template(name).render(values))
 
 
 def render(

@@ -110,8 +110,8 @@ def check_unpacked(size: int, packed: int) -> None:
     was made to fill a memory or to take hours.
     """
     if size > max(most_bytes(), _MOST_PACKED * packed):
-        raise OSError(errno.EFBIG, f"it unpacks to more than {_MOST_PACKED} times its size")
+        raise OSError(errno.EOVERFLOW, f"it unpacks to more than {_MOST_PACKED} times its size")
 
 
 def _describe_size(what: str, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"{what} {most >> 20} MB, which is not read (ANNOTATOR_MAX_MB)")
+    return OSError(errno.EOVERFLOW, f"{what} {most >> 20} MB, which is not read (ANNOTATOR_MAX_MB)")

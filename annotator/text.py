@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import json
 import math
 import re
 import unicodedata
@@ -115,16 +116,17 @@ def list_names(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def unprintable_escaped(json_text: str) -> str:
-    """Return JSON with control characters, direction marks and lone surrogates escaped.
-
-    It stays the same value: outside of its strings JSON has none of them.
+def dump_json(value: object, indent: int | None = None) -> str:
+    """Return JSON with control characters, direction marks and lone surrogates escaped: it is safe
+    on a terminal, and in UTF-8.
     """
 
     def escaped(match: re.Match[str]) -> str:
         return f"\\u{ord(match[0]):04x}"
 
-    return _SURROGATES.sub(escaped, _UNPRINTABLE.sub(escaped, json_text))
+    # Outside of its strings JSON has none of them.
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    return _SURROGATES.sub(escaped, _UNPRINTABLE.sub(escaped, text))
 
 
 def count(number: int, noun: str) -> str:

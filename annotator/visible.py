@@ -8,16 +8,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Optional
 
-# What a reader does not see: controls, codes for colours, soft hyphens, what has no width; and
-# letters that only look otherwise: full-width forms, mathematical alphabets.
+# What a reader does not see: controls, codes for colours, soft hyphens, what has no width; letters
+# that only look otherwise: full-width forms, mathematical alphabets; and, beside a letter of A to
+# Z, Cyrillic ones that look as one of these do. Russian words stay as they are.
 _HIDDEN = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _DISGUISED = "\uff01-\uff5e\U0001d400-\U0001d7ff"
-_ODD = re.compile(f"[{_HIDDEN}{_DISGUISED}]")  # alone it is looked for many times as fast
-_UNSEEN = re.compile(rf"(\x1b\[[0-?]*[ -/]*[@-~]|[{_HIDDEN}]+)|[{_DISGUISED}]")
+_ALIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405",
+    "aeopcyxijshdqwABEKMHOPCTYXIJS",
+)
+_SAME = "".join(map(chr, _ALIKE))
+_ODD = re.compile(f"[{_HIDDEN}{_DISGUISED}{_SAME}]")  # alone it is looked for many times as fast
+_UNSEEN = re.compile(
+    rf"(\x1b\[[0-?]*[ -/]*[@-~]|[{_HIDDEN}]+)|[{_DISGUISED}]"
+    rf"|(?<=[A-Za-z])[{_SAME}]+|[{_SAME}]+(?=[A-Za-z])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +85,9 @@ def see(text: str) -> VisibleText:
         return VisibleText(text)
     return rewrite(
         text,
-        (
-            (*mark.span(), "" if mark[1] else unicodedata.normalize("NFKC", mark[0]))
-            for mark in _UNSEEN.finditer(text)
-        ),
+        ((*mark.span(), "" if mark[1] else _usual(mark[0])) for mark in _UNSEEN.finditer(text)),
     )
+
+
+def _usual(letters: str) -> str:
+    return unicodedata.normalize("NFKC", letters.translate(_ALIKE))

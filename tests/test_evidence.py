@@ -52,6 +52,7 @@ ACCEPTED = {
     "blanks around": ("  I take the parser\n", "I take the parser", None),
     "white space": ("I take the parser", "I  take\n\tthe\r\nparser", None),
     "no-break space": ("I take the parser", "I take\u00a0the parser", None),
+    "Cyrillic letters": ("I take the parser", "I t\u0430ke the p\u0430rser", None),
     "zero-width space": ("I take the parser", "I take \u200bthe parser", None),
     "white space before marks": ("foo(x, y)", "foo( x,y )", None),
     "case": ("i TAKE the Parser", "I take the parser", None),

@@ -10,9 +10,11 @@ from annotator.annotations import read_annotations
 from annotator.calibration.design import read_design
 from annotator.calibration.model import read_calibrations
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.cache import contents
 from annotator.judges.llm.results import read_results
 from annotator.judges.llm.secrets import Secrets
 from annotator.labels.foreign import read_foreign_labels
+from annotator.labels.queue import is_sheet
 from annotator.rubrics import load_rubric
 from annotator.yaml_file import read_yaml
 
@@ -71,6 +73,7 @@ def test_aliases_of_a_sensible_size_are_followed(tmp_path):
         lambda file: list(read_results(file, Secrets(()))),
         lambda file: list(read_annotations(file)),
         lambda file: read_foreign_labels(file, load_rubric("mast")),
+        contents,
     ],
 )
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
@@ -83,3 +86,17 @@ def test_what_is_no_regular_file_is_refused_wherever_a_file_is_named(
         bound.bind("socket")
         with pytest.raises(AnnotatorError, match="not a regular file"):
             read(Path("/dev/zero" if kind == "device" else kind))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_what_has_no_end_is_no_sheet(tmp_path, suffix):
+    endless = tmp_path / f"a{suffix}"
+    with endless.open("wb") as out:
+        out.truncate(1 << 40)
+    assert not is_sheet(endless)
+
+
+@pytest.mark.skipif(not os.access("/proc/self/pagemap", os.R_OK), reason="of Linux")
+def test_a_file_of_the_system_without_an_end_is_refused():
+    with pytest.raises(AnnotatorError, match="larger than 1 MB"):
+        read_yaml(Path("/proc/self/pagemap"))

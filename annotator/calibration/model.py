@@ -1,6 +1,5 @@
 """What a calibration says: numbers with their inputs, as they are printed, written and read."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from annotator.regular import read_regular
 from annotator.remote import localize
 from annotator.rubrics import NONE, HasCodes, Scheme
 from annotator.runs.manifest import now
+from annotator.text import dump_json
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
 CORPUS_ONLY = (
@@ -251,7 +251,7 @@ def write_calibrations(file: Path, calibrations: Sequence[Calibration]) -> str:
         made=now(),
         calibrations=tuple(calibrations),
     )
-    text = json.dumps(asdict(content), ensure_ascii=False, indent=1, allow_nan=False)
+    text = dump_json(asdict(content), 1)
     write_file(file, f"{text}\n", private=True)
     return text
 

@@ -1,6 +1,5 @@
 """``annotate calibrate``."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from annotator.reports.calibration import (
     render_details,
     render_disagreements,
 )
+from annotator.text import dump_json
 from validation import RaterAgreement
 
 MISSED, UNDECIDED = 1, 4
@@ -159,7 +159,7 @@ def command(
         pairs = api.compare_annotators(files, *between, run=in_run, **options)
         screens = (render_annotators(pair, listed=listed) for pair in pairs)
         dicts = [pair.as_dict() for pair in pairs]
-        text = json.dumps(dicts, ensure_ascii=False, indent=1, allow_nan=False)
+        text = dump_json(dicts, 1)
         say(text if as_json else "\n\n".join(screens))
         agreements = [(pair.rubric.id, pair.comparison.agreement) for pair in pairs]
         _end(agreements, min_agreement, min_kappa)

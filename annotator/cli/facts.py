@@ -1,6 +1,5 @@
 """``annotate facts``."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.facts import Fact
 from annotator.facts.registry import KINDS, draw_facts
 from annotator.reports.formats.text import rule_lines
-from annotator.text import one_line, storable
+from annotator.text import dump_json, one_line
 from annotator.traces import Trace, read_traces
 
 
@@ -83,7 +82,7 @@ def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
 
 def _summary_json(counts: Sequence[tuple[str, int, int]], traces: int) -> str:
     kinds = {kind: {"facts": facts, "traces": holding} for kind, facts, holding in counts}
-    return json.dumps({"traces": traces, "kinds": kinds})
+    return dump_json({"traces": traces, "kinds": kinds})
 
 
 def _text(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
@@ -106,7 +105,7 @@ def _json(trace: Trace, chosen: list[Fact]) -> Iterator[str]:
             "evidence": _quotes(trace, fact),
             "about": dict(fact.about),
         }
-        yield storable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        yield dump_json(value)
 
 
 def _quotes(trace: Trace, fact: Fact) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """``annotate rubric``."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
 from annotator.rubrics.foreign import read_foreign
 from annotator.rubrics.lint import count_tokens, lint
-from annotator.text import one_line, printable
+from annotator.text import dump_json, one_line, printable
 
 
 @click.group("rubric")
@@ -35,7 +34,7 @@ def show(rubric: str, as_json: bool) -> None:
     """Show RUBRIC (a name or a file): its rules and codes."""
     loaded = load_rubric(rubric)
     if as_json:
-        say(json.dumps(loaded.model_dump(by_alias=True), ensure_ascii=False, indent=2))
+        say(dump_json(loaded.model_dump(by_alias=True), 2))
         return
     say("\n".join(_lines(loaded)))
 

@@ -1,6 +1,5 @@
 """``annotate traces``."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ import click
 from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.text import one_line, printable
+from annotator.text import dump_json, one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.entries import look_into
 from annotator.traces.problems import ProblemKinds
@@ -80,7 +79,7 @@ def command(
         if isinstance(item, Trace):
             summary.add(item)
         if as_json:
-            lines = [json.dumps(_record(item, problems), ensure_ascii=False)]
+            lines = [dump_json(_record(item, problems))]
             lines = lines if listed or problems else []
         else:
             lines = [_line(item)] if listed and isinstance(item, Trace) else []
@@ -91,7 +90,7 @@ def command(
     for line in kinds:
         say(f"problem  {line}")
     total = summary.as_dict()
-    say(json.dumps({"summary": total}, ensure_ascii=False) if as_json else _text(summary))
+    say(dump_json({"summary": total}) if as_json else _text(summary))
     if not total["traces"]:
         raise AnnotatorError(f"no traces in {', '.join(traces)}")
     if summary.unreadable:

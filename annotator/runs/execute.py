@@ -363,6 +363,8 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         if expected.usage.calls > before:
             expected.asked.append(item.id)
     for canary, rubric in plan.chosen_canaries():
+        if is_done(canary.trace.id, rubric.id):
+            continue
         expected.usage += plan.judge.expects(canary.trace, rubric)
     return expected
 

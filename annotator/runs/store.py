@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,7 @@ class RunDirectory:
 
     def canaries(self) -> Iterator[Annotation]:
         """Yield what was said of canaries, in the order in which it was said."""
-        if (self.folder / _CANARIES).exists():
-            yield from read_annotations(self.folder / _CANARIES)
+        return _read_canaries(self.folder)
 
     def _remember_canary(self, annotation: Annotation) -> None:
         if annotation.status != "failed":
@@ -282,6 +282,11 @@ class RunDirectory:
             aside.unlink()
 
 
+def _read_canaries(folder: Path) -> Iterator[Annotation]:
+    if (folder / _CANARIES).exists():
+        yield from read_annotations(folder / _CANARIES)
+
+
 def read_done(folder: Path) -> Callable[[str, str], bool]:
     """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
 
@@ -290,10 +295,11 @@ def read_done(folder: Path) -> Callable[[str, str], bool]:
     Raises:
         AnnotatorError: no run there, or a line is damaged.
     """
-    read_manifest(folder)
+    run = read_manifest(folder).id
     done = {
-        _key(annotation.trace_id, annotation.rubric)
-        for annotation in read_annotations(folder)
+        # Before it is of a run, a canary has its id without that of the run.
+        _key(annotation.trace_id.replace(f"canary:{run}:", "canary:"), annotation.rubric)
+        for annotation in chain(read_annotations(folder), _read_canaries(folder))
         if annotation.status != "failed"
     }
     return lambda trace_id, rubric: _key(trace_id, rubric) in done

@@ -34,7 +34,7 @@ def parquet_rows(path: str) -> Iterator[Any]:
                     yield from lists.iter_batches(batch_size=rows, row_groups=[group])
 
     with pq.ParquetFile(path) as file:
-        yield from _rows(batches(), file.schema_arrow, path)
+        yield from _rows(batches(), file.schema_arrow, Path(path).stat().st_size)
 
 
 def arrow_rows(path: str) -> Iterator[Any]:
@@ -50,22 +50,30 @@ def arrow_rows(path: str) -> Iterator[Any]:
     with pa.memory_map(path) as source:
         reader = pa.ipc.open_file(source) if in_blocks else pa.ipc.open_stream(source)
         batches = map(reader.get_batch, range(reader.num_record_batches)) if in_blocks else reader
-        yield from _rows(_validate(batches), reader.schema, path)
+        yield from checked_rows(batches, reader.schema, Path(path).stat().st_size)
 
 
-def _validate(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield a few rows at a time; raises ValueError where offsets lead out of what there is."""
-    for batch in batches:
-        batch.validate(full=True)
-        for begin in range(0, batch.num_rows, _ROWS):
-            yield batch.slice(begin, _ROWS)
+def checked_rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any]:
+    """Yield the rows of batches that a file of this size holds as they are in memory.
+
+    Raises:
+        ValueError: offsets in it lead out of what there is.
+        OSError: a row is larger than :func:`most_bytes`.
+    """
+
+    def pieces() -> Iterator[Any]:
+        for batch in batches:
+            batch.validate(full=True)
+            yield from (batch.slice(n, _ROWS) for n in range(0, batch.num_rows, _ROWS))
+
+    return _rows(pieces(), schema, size)
 
 
-def _rows(batches: Iterable[Any], schema: Any, path: str) -> Iterator[Any]:
+def _rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any]:
     """Yield the rows of batches. Raises OSError for one that is too large, or for too many in a
     small file.
     """
-    size, total = Path(path).stat().st_size, 0
+    total = 0
     for batch in batches:
         most = max(len(batch), 1) if _weigh(batch) <= most_bytes() else 1
         for begin in range(0, len(batch), most):

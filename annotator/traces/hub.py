@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.traces.columnar import checked_rows
+
+_ROWS = 64  # in memory at a time
 
 
 def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -57,8 +60,10 @@ def saved_records(folder: str) -> Iterator[dict[str, Any]]:
     import datasets
 
     try:
-        for record in datasets.load_from_disk(folder):
-            yield dict(record)
+        table = datasets.load_from_disk(folder).with_format("arrow")
+        table.data.validate(full=True)
+        batches = (batch for part in table.iter(_ROWS) for batch in part.to_batches())
+        yield from checked_rows(batches, table.data.schema, table.data.nbytes)
     except Exception as error:  # as above
         reason = " ".join(str(error).split())[:300]
         raise UnreadableTrace(f"a saved data set that cannot be read: {reason}") from error

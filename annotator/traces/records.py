@@ -32,7 +32,7 @@ def record_id(record: Any) -> str | None:
     """Return a record's own id, if it has one."""
     if not isinstance(record, dict):
         return None
-    return next((text for key in _IDS if (text := text_of(record.get(key)))), None)
+    return next((text for key in _IDS if (text := text_of(record.get(key))) and text.strip()), None)
 
 
 def read_outcome(record: Mapping[str, Any]) -> tuple[bool | None, str | None]:

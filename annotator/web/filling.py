@@ -3,16 +3,16 @@
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from annotator.annotations import Annotation, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
-from annotator.regular import open_regular
+from annotator.regular import lines_of, open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
 from annotator.web.base import Base
@@ -175,7 +175,7 @@ class Filling:
         for opened in run.files:
             offset = begin
             with os.fdopen(os.dup(opened.descriptor), "rb") as file:
-                for line, data, annotation in read_lines(_until(file, opened.size), opened.path):
+                for line, data, annotation in _lines(file, opened):
                     rubric = check.hold(annotation, f"{opened.path}, line {line}")
                     self._add(n, annotation, rubric, offset, len(data))
                     offset += len(data)
@@ -287,6 +287,13 @@ class Filling:
             base.rollback()
             raise
         self._rows, self._codes, self._texts = [], [], []
+
+
+def _lines(file: BinaryIO, opened: OpenFile) -> Iterator[tuple[int, bytes, Annotation]]:
+    try:
+        yield from read_lines(_until(lines_of(file), opened.size), opened.path)
+    except OSError as error:
+        raise AnnotatorError(f"{opened.path}: {error.strerror or error}") from error
 
 
 def _until(lines: Iterable[bytes], size: int) -> Iterable[bytes]:

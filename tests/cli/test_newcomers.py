@@ -1,6 +1,7 @@
 """What somebody meets who has never used the tool: help, slips, defaults from files."""
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,6 +135,27 @@ def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: st
     assert done.code == 2
     assert reason in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("annotate.toml", None, "annotate.toml: not a regular file"),
+        ("annotate.toml", b"#" * (1 << 20) + b"#", "annotate.toml: larger than 1 MB"),
+        ("annotate.toml", b"a = " + b"[" * 5000, "annotate.toml: not valid TOML"),
+        (".env", b"A_API_KEY=\xe9", ".env: not UTF-8"),
+        (".env", b"#" * (1 << 20) + b"#", ".env: larger than 1 MB"),
+    ],
+)
+def test_files_of_this_folder_that_cannot_be_read(
+    annotate_cli: Cli, tmp_path: Path, name: str, content: bytes | None, reason: str
+) -> None:
+    if content is None:
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    done = annotate_cli("run", TRACES, "--rubric", "comm_errors", "--out", "out")
+    assert (done.code, reason in done.err) == (2, True), done.err
 
 
 def test_the_users_file_may_say_where_models_are(

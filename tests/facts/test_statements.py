@@ -308,6 +308,11 @@ DRESSED = {
     "tabs": lambda text: text.replace(" ", "\t"),
     "no-break hyphens": lambda text: text.replace("-", "\u2011"),
     "full-width": lambda text: text.translate({n: n + 0xFEE0 for n in range(33, 127)}),
+    "Cyrillic letters": lambda text: re.sub(
+        "(?<=[b-z])[aeo]+|[aeo]+(?=[b-z])",
+        lambda match: match[0].translate(str.maketrans("aeo", "\u0430\u0435\u043e")),
+        text,
+    ),
     "bold": lambda text: re.sub(r"(?<![\w`'./()-])([a-z]+)(?![\w`'./()-])", r"**\1**", text),
     "italics": lambda text: re.sub(r"(?<![\w`'./()-])([a-z]+)(?![\w`'./()-])", r"_\1_", text),
     "a fence that is not closed": lambda text: f"```\n{text}",

@@ -82,6 +82,20 @@ def test_what_failed_is_judged_again_and_what_did_not_is_not(
     assert len(lines(tmp_path / "a" / "canaries.jsonl")) == 6 + len(failed)
 
 
+def test_a_forecast_counts_the_canaries_that_are_left(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    source, how = str(runs(2)), ("--no-cache", "--canary", "6", "--out", "a")
+    with OpenAIServer(
+        lambda one: Reply(refusal="no") if "assuming metres" in one.user else NOTHING
+    ) as server:
+        annotate_cli(source, *ANSWER, *asked(server, *how))
+        failed = [line for line in lines(tmp_path / "a" / "canaries.jsonl") if line["error"]]
+        dry = annotate_cli(source, *ANSWER, *asked(server, *how), "--resume", "--dry-run")
+    assert failed
+    assert json.loads(dry.out)["calls"] == len(failed), dry.err
+
+
 def test_canaries_go_into_batches(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
     with OpenAIServer() as server:
         how = asked(server, "--batch", "--canary", "5", "--out", "a")

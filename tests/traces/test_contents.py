@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import struct
 
 import datasets
 import pyarrow as pa
@@ -248,6 +249,78 @@ def test_what_is_too_large_to_be_held_is_unreadable_in_words(write, unreadable, 
     assert large == "a.json: one document of more than 1 MB, which is not read (ANNOTATOR_MAX_MB)"
     long = json.dumps({"messages": [{"role": "a", "content": "x" * 1_100_000}]})
     assert "a line of more" in unreadable(write("b", **{"b.jsonl": f"{long}\n{long}\n"})).reason
+
+
+def parquet(table, **options):
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", **options)
+    return sink.getvalue().to_pybytes()
+
+
+def arrow(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def repeat(size, times):
+    return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), ["x" * size])
+
+
+def listed(values):
+    return pa.table({"note": pa.ListArray.from_arrays([0, len(values)], values)})
+
+
+LARGE = json.dumps({"messages": [{"role": "a", "content": "x" * 3_000_000}]})
+BOMBS = {
+    "zstd": ("a.json.zst", zstd(LARGE), "unpacks to more than 1000 times"),
+    "gzip": ("a.json.gz", gzip.compress(LARGE.encode()), "a line of more than 1 MB"),
+    "blank-lines": ("a.jsonl.zst", zstd("\n" * 3_000_000), "unpacks to more than 1000 times"),
+    "lists": ("a.json", f"[{'{},' * 40_000}{{}}]", "more than 32768 lists and objects"),
+    "csv": ("a.csv", 'id,note\na,"' + "x\n" * 600_000 + '"\n', "a row of more than 1 MB"),
+    "cell": ("a.parquet", parquet(pa.table({"note": ["x" * 3_000_000]})), "pages of one row group"),
+    "cells": ("a.parquet", parquet(pa.table({"note": repeat(200_000, 9)})), "more than 1000 times"),
+    "cells-in-a-list": (
+        "a.parquet",
+        parquet(listed(repeat(200_000, 9))),
+        "a row of more than 1 MB",
+    ),
+    "prefixes": (
+        "a.parquet",
+        parquet(
+            pa.table({"note": ["x" * 200_000] * 9}),
+            use_dictionary=False,
+            column_encoding={"note": "DELTA_BYTE_ARRAY"},
+        ),
+        "more than 1000 times",
+    ),
+    "arrow": ("a.arrow", arrow(listed(repeat(200_000, 9))), "a row of more than 1 MB"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "words"), BOMBS.values(), ids=BOMBS)
+def test_what_unpacks_to_more_than_is_read_is_unreadable_in_words(
+    write, monkeypatch, name, data, words
+):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    problems = list(read_traces([str(write("in", **{name: data}))]))
+    assert any(words in problem.reason for problem in problems), problems
+    assert not any(isinstance(problem, Trace) for problem in problems)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_offsets_out_of_an_arrow_file_are_refused(write, unreadable, tmp_path, saved):
+    table = pa.table({"note": ["x" * 777, "y" * 555]})
+    folder = write("in", **{"a.arrow": arrow(table)})
+    if saved:
+        folder = tmp_path / "saved"
+        datasets.Dataset(table).save_to_disk(folder)
+    (file,) = folder.glob("*.arrow")
+    offsets = struct.pack("<iii", 0, 777, 1332)
+    assert file.read_bytes().count(offsets) == 1
+    file.write_bytes(file.read_bytes().replace(offsets, struct.pack("<iii", 0, 777, 1 << 30)))
+    assert "cannot be read: " in unreadable(folder).reason
 
 
 def test_a_record_among_messages_is_a_trace_of_its_own(write, found):

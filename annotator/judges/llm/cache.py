@@ -18,6 +18,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
+from annotator.regular import open_regular
 from annotator.remote import cache_folder
 from annotator.text import one_line
 
@@ -101,6 +102,7 @@ class AnswerCache:
         self._base: sqlite3.Connection | None = None
         try:
             if read_only:
+                open_regular(file).close()
                 self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
                 _need_table(self._base)
             else:
@@ -232,7 +234,9 @@ def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
 
 def _open(file: Path, *, alone: bool = False) -> sqlite3.Connection:
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists():  # prompts' answers quote what may be private
+    if file.exists():
+        open_regular(file).close()
+    else:  # prompts' answers quote what may be private
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     base = sqlite3.connect(file, timeout=_PATIENCE)
     # Where several connections open a new file at once SQLite does not wait, as it does elsewhere,

@@ -1,17 +1,16 @@
 """Tables as JSON, with all that is needed to compute each number again."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from annotator.reports.table import Table
-from annotator.text import unprintable_escaped
+from annotator.text import dump_json
 
 
 def render(tables: Sequence[Table]) -> str:
     """Return the documents of the tables as a list, or the one that holds all of the report."""
     if tables and not tables[0].header and tables[0].document is not None:
-        return dump(tables[0].document)
-    return dump([_document(table) for table in tables if table.header])
+        return dump_json(tables[0].document, 2)
+    return dump_json([_document(table) for table in tables if table.header], 2)
 
 
 def _document(table: Table) -> Mapping[str, object]:
@@ -22,9 +21,3 @@ def _document(table: Table) -> Mapping[str, object]:
     # As lists: two columns can have one name.
     cells = {"header": table.header, "rows": table.rows}
     return {"title": table.title, **cells, "notes": table.notes}
-
-
-def dump(value: object) -> str:
-    """Return JSON that is safe on a terminal and in UTF-8: what is not, is escaped in it."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    return unprintable_escaped(text)
