@@ -158,7 +158,7 @@ def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
         ("figure", run): "figure.svg",
         ("sample", run, "-n", "3"): "sheet.csv",
         ("sample", "s3://lab/traces", "-n", "3", "--rubric", "symptoms"): "sheet.jsonl",
-        ("calibrate", run, "--labels", labels): "calibration.json",
+        ("calibrate", run, "--labels", labels, "--ledger", tmp_path / "looks"): "calibration.json",
         ("report", run, "--calibration", "s3://lab/out/calibration.json"): "corrected.txt",
     }
     for command, name in commands.items():
