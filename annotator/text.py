@@ -17,8 +17,11 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 # What may be a URL, also one that can be none: with a scheme, or with a password before its host.
+# A scheme is looked for once where its letters begin, a password once a word: a word may be long.
 _URL = re.compile(
-    r"([a-z][a-z0-9+.-]*:/+)([^\s'\"]*)|()([^\s'\"@:/]+:[^\s'\"]*@[^\s'\"]*)", re.IGNORECASE
+    r"(?<![a-z0-9+.-])([a-z0-9+.-]*+:/+)([^\s'\"]*)"
+    r"|(?<![^\s'\"])(?=[^\s'\":]*:(?!/)[^\s'\"]*@)()([^\s'\"]*@[^\s'\"]*)",
+    re.IGNORECASE,
 )
 _SECRET_NAME = re.compile(
     r"(api|access|auth|private|secret).?(key|token)|passw|authorization|secret|credential",
