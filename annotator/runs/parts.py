@@ -12,6 +12,7 @@ from annotator.annotations import Annotation, Usage, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
 from annotator.regular import open_regular
+from annotator.text import one_line
 
 _PARTS = "parts"
 PART = "part.jsonl"
@@ -75,8 +76,11 @@ def read_part(folder: Path) -> Part:
         ) from error
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise AnnotatorError(f"{file}: not a part of a run: {error}") from error
+    except (ValueError, TypeError, KeyError, AnnotatorError) as error:
+        raise AnnotatorError(
+            f"{file}: not a part of a run: {one_line(str(error), 300)}; move {folder} away, and its"
+            " traces are judged again"
+        ) from error
 
 
 def list_parts(run: Path) -> Iterator[Path]:

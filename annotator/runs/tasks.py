@@ -148,7 +148,8 @@ def lease(judge: Any, dollars: float | None, slots: int) -> Any:
     rates = {
         name: rate / slots for name in ("rpm", "tpm") if (rate := getattr(judge, name)) is not None
     }
-    return replace(judge, max_cost=dollars, **rates)
+    prices = tuple(file.absolute() for file in judge.prices)  # a worker is in another folder
+    return replace(judge, max_cost=dollars, prices=prices, **rates)
 
 
 def error_of(part: Part) -> AnnotatorError:

@@ -280,8 +280,15 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
         parts = list((tmp_path / "out" / "parts").glob("*/part.jsonl"))
         assert parts
         waiting = len(parts) * 5
-        shutil.copytree(parts[0].parent, parts[0].parent.with_name("again"))
+        damaged = shutil.copytree(parts[0].parent, parts[0].parent.with_name("again"))
+        lines = (damaged / "part.jsonl").read_text()
+        (damaged / "part.jsonl").write_text("x" + lines)
         asked = len(server.seen)
+        done = annotate_cli(*args, "--resume")
+        assert done.code == 2
+        assert f"{damaged.name}/part.jsonl: not a part of a run" in done.err
+        assert f"move {damaged.relative_to(tmp_path)} away" in done.err
+        (damaged / "part.jsonl").write_text(lines)
         done = annotate_cli(*args, "--resume")
         assert done.code == 0, done.err
         assert len(server.seen) == asked + 12 - min(waiting, 12)
