@@ -29,9 +29,9 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # before or after all that the command line does
         sys.exit(130)
     finally:
-        for number in (signal.SIGINT, *_ENDED_BY):  # nothing is left that would have to be told
+        for number in (signal.SIGINT, *_ENDED_BY):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, _pass_over)
         _flush_stdout()
 
 
@@ -41,6 +41,11 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
     if not callable(handler):
         raise KeyboardInterrupt
     handler(signal.SIGINT, frame)
+
+
+def _pass_over(number: int, _: FrameType | None) -> None:
+    """All is done and told: the process ends with its exit code, unless somebody insists."""
+    signal.signal(number, signal.SIG_DFL)
 
 
 class _Notices(io.FileIO):

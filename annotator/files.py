@@ -1,7 +1,8 @@
 """Every write to a disk: whole files and folders, which take their place in one step, and logs of
 lines. Whatever happens on the way (a full disk, Ctrl-C, ``kill -9``), what was there before stays.
 
-``advice`` is what the error says when something cannot be written, after the reason.
+``advice`` is what the error says when something cannot be written, after the reason (of a log once
+it is open).
 """
 
 import errno
@@ -241,7 +242,7 @@ class LineLog:
         self._target = _resolve(file)
         self.lock_file = beside(self._target, "lock")
         self._fd = -1
-        with explain_errors(file, advice):
+        with explain_errors(file):
             try:
                 self._lock: BinaryIO | None = open_locked(self.lock_file, wait=not busy)
             except BlockingIOError as error:

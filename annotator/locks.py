@@ -50,15 +50,18 @@ def open_locked(file: Path, *, wait: bool) -> BinaryIO:
             # Who had it before may have taken it away between the two calls.
             if _stands_at(fd, file):
                 return held
-        except BaseException:
+        except BaseException:  # Ctrl-C too: who opened it may have made it
             held.close()
+            with suppress(OSError):  # somebody has it
+                _take_away(file)
             raise
         held.close()
 
 
 class ScratchFolder(TemporaryDirectory[str]):
     """A folder for a while: in the folder for temporary files, or ``beside`` what is being made.
-    It is removed when it is not needed any more, at the latest when the process ends.
+    It is removed when it is not needed any more, at the latest when the process ends; what cannot
+    be removed then is left to the next who writes there.
 
     Raises:
         OSError: it cannot be made.
@@ -69,7 +72,7 @@ class ScratchFolder(TemporaryDirectory[str]):
         folder = target.parent if target else Path(tempfile.gettempdir())
         _sweep(folder)
         while True:
-            super().__init__(prefix=prefix, dir=folder)
+            super().__init__(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
             with suppress(FileNotFoundError):  # swept before it was locked
                 fd = os.open(self.name, os.O_RDONLY)
                 weakref.finalize(self, os.close, fd)

@@ -1,6 +1,7 @@
 """What is written is there whole or not at all: full disks, Ctrl-C, kill -9, two at a time."""
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -150,6 +151,34 @@ def test_what_is_left_beside_is_swept_and_what_is_in_use_is_not(tmp_path, monkey
         }
     assert used.read_text() == "new"
     assert (tmp_path / "data" / "old").read_text() == "left"  # its place was empty
+
+
+def test_who_is_stopped_while_waiting_for_a_lock_leaves_none(tmp_path, monkeypatch):
+    lock, taken = fcntl.flock, []
+
+    def stopped(fd, how):
+        lock(fd, how)
+        if not taken:
+            taken.append(fd)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("fcntl.flock", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "file", "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch):
+    """A network mount keeps names of open files in it."""
+
+    def busy(*_, **__):
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rmdir", busy)
+        with replace_folder(tmp_path / "folder", lambda _: True) as part:
+            part.mkdir()
+    assert (tmp_path / "folder").is_dir()
 
 
 def test_a_file_system_without_locks_is_written(tmp_path, monkeypatch):

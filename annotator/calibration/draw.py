@@ -151,8 +151,8 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     try:
         write_sheet(out, sheet)
     except BaseException:  # Ctrl-C too
-        if new:
-            beside.unlink()
+        if new and not out.exists():  # stopped after the sheet took its place, it needs the design
+            beside.unlink(missing_ok=True)
         raise
     tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
     return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)

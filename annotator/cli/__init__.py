@@ -111,8 +111,16 @@ def main() -> NoReturn:
         click.echo(f"Error: {one_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted.", err=True)
-        sys.exit(130)
+        _end_interrupted()
+    except Exception as error:
+        if "KeyboardInterrupt" in f"{error!r} {error.__context__!r}":  # within a library in C
+            _end_interrupted()
+        raise
+
+
+def _end_interrupted() -> NoReturn:
+    click.echo("Interrupted.", err=True)
+    sys.exit(130)
 
 
 def _hint(error: click.ClickException) -> None:

@@ -99,6 +99,7 @@ class RunDirectory:
                 "id": before.id,
                 "started": before.started,
                 "overhead": dict(before.overhead),
+                "learned": dict(before.learned),
                 "resumed": [*before.resumed, now()],
             }
         )
@@ -195,6 +196,11 @@ class RunDirectory:
         return self.manifest.id
 
     @property
+    def has_judged(self) -> bool:
+        """Whether a trace was judged."""
+        return any(self.counts[status] for status in ("labelled", "none", "undecided"))
+
+    @property
     def in_shards(self) -> bool:
         """Whether other processes judge other shares of the same traces."""
         return self.manifest.shard is not None
@@ -228,7 +234,8 @@ class RunDirectory:
         totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
         self.manifest = self.manifest.changed({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
-        with NewFile(self.folder / "run.json", private=True, advice=_MENDED) as out:
+        place = self.folder / "run.json"
+        with NewFile(place, private=True, advice=_MENDED if place.exists() else "") as out:
             out.write(f"{text}\n".encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
@@ -238,11 +245,12 @@ class RunDirectory:
         recorded, nothing was called and nothing waits for an answer is removed, unless it is to be
         kept.
         """
+        finished = changes.get("status") == "finished"
         try:
-            self._settle()
+            self._settle(complete=finished and self.manifest.limit is None)
             self.save(**changes)
             self._log.sync()
-            if not keep and changes.get("status") != "finished" and not self.usage.calls:
+            if not keep and not finished and not self.usage.calls:
                 self._remove()
         finally:
             if self._canary_log:
@@ -262,8 +270,12 @@ class RunDirectory:
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _settle(self) -> None:
-        """Bring back the failures set aside that were not judged again; count the others' cost."""
+    def _settle(self, complete: bool) -> None:
+        """Bring back the failures set aside that were not judged again; count the others' cost.
+
+        ``complete``: all traces were seen. What could not be read before and is none of them is a
+        folder, say, whose traces can be read now.
+        """
         aside = self.folder / _ASIDE
         if not aside.exists():
             return
@@ -273,7 +285,8 @@ class RunDirectory:
         }
         for n, annotation in enumerate(read_annotations(aside)):
             key = _key(annotation.trace_id, annotation.rubric)
-            if key in self._done or last[key] != n:
+            gone = complete and (annotation.error or "").startswith("unreadable: ")
+            if key in self._done or last[key] != n or gone:
                 self._before += annotation.usage
             else:
                 self.append(annotation)

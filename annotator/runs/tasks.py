@@ -62,6 +62,7 @@ class _TaskRun:
     id: str
     dearest: float = 0.0
     spent_dollars: float = 0.0
+    has_judged: bool = False
     in_shards: bool = True
     annotations: list[Annotation] = field(default_factory=list)
     overhead: Usage = field(default_factory=Usage)

@@ -346,6 +346,17 @@ def test_a_sheet_that_was_stopped_after_its_design_can_be_drawn_again(annotate_c
     assert (tmp_path / "s.csv").read_bytes() == sheet
 
 
+def test_a_sheet_that_took_its_place_keeps_its_design(tmp_path, run, monkeypatch):
+    def stop(folder):
+        if (folder / "s.csv").exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("annotator.files._sync_folder", stop)
+    with pytest.raises(KeyboardInterrupt):
+        draw_sheet(open_run(run), Draw(split=ALL, n=40), tmp_path / "s.csv")
+    assert {file.name for file in tmp_path.glob("*s.csv*")} == {"s.csv", "s.csv.design.json"}
+
+
 def test_a_sheet_is_never_overwritten(annotate_cli, tmp_path, run):
     annotate_cli("sample", run, "-n", 40, "--out", "s.csv")
     before = (tmp_path / "s.csv").read_bytes(), (tmp_path / "s.csv.design.json").read_bytes()

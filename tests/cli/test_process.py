@@ -95,6 +95,33 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert annotate_cli(*args, "--resume").code == 0
 
 
+def test_a_signal_after_the_end_changes_no_exit_code(tmp_path: Path):
+    late = f"""
+import atexit, os, signal, sys
+from annotator.__main__ import main
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    atexit.register(os.kill, os.getpid(), number)
+sys.argv = ["annotate", *{RUN!r}]
+main()
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", late], cwd=tmp_path, env=env, check=False, capture_output=True
+    )
+    assert (done.returncode, done.stdout[:14]) == (0, b"comm_errors v2"), done.stderr
+
+
+def test_ctrl_c_is_known_whatever_a_library_makes_of_it(annotate_cli, monkeypatch):
+    """pydantic-core takes it for a schema that cannot be built."""
+
+    def build():
+        raise RuntimeError("Error building `literal` serializer:\n  KeyboardInterrupt: ")
+
+    monkeypatch.setattr("annotator.cli.rubric.list_built_in", build)
+    done = annotate_cli("rubric", "list")
+    assert (done.code, done.err) == (130, "Interrupted.\n")
+
+
 def test_a_server_ends_quietly(tmp_path: Path):
     command = ("label", str(EXAMPLES), "--rubric", "comm_errors", "--labels", "l.jsonl")
     process = start(*command, "--annotator", "ann", "--port", "0", cwd=tmp_path)

@@ -14,6 +14,8 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
+from annotator.runs.manifest import read_manifest
+from annotator.runs.store import RunDirectory
 from annotator.traces import Trace
 from tests.conftest import Done
 from tests.judges.test_llm import RIGHT, judged, scripted
@@ -203,6 +205,26 @@ def test_a_failure_that_the_first_five_traces_share_stops_the_run(
         assert annotate_cli(*ARGS, *more, "--out", "out", "--resume").code == 0
         assert len(server.seen) == (5 + 14 if code == 2 else 14 + len(texts))
     assert statuses(tmp_path / "out") == {"labelled": 14}
+
+
+@pytest.mark.parametrize("killed", ["while it judged", "while it began to go on"])
+def test_failures_alike_do_not_stop_a_killed_run_in_which_others_were_judged(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, killed: str
+) -> None:
+    runs(14)
+    out = tmp_path / "out"
+    with OpenAIServer(lambda request: RIGHT if request.n < 8 else Reply(refusal="No.")) as server:
+        args = (*ARGS, *llm(server, "--concurrency", "1", "--mode", "tools"), "--out", "out")
+        assert annotate_cli(*args).code == 1
+        before = read_manifest(out)
+        if killed == "while it judged":
+            manifest = before.as_dict() | {"learned": {}, "status": "running"}
+            (out / "run.json").write_text(json.dumps(manifest))
+        else:
+            RunDirectory.resume(out, before.changed({"learned": {}}))
+            assert read_manifest(out).learned == before.learned
+        done = annotate_cli(*args, "--resume")
+        assert (done.code, statuses(out)) == (1, {"labelled": 7, "failed": 7}), done.err
 
 
 def test_traces_that_cannot_be_read_do_not_stop_a_run(trace: Trace, rubric: Rubric) -> None:

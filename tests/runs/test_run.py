@@ -1,5 +1,6 @@
 """Whole runs through the command line: directories, statuses, resuming, stopping, bad input."""
 
+import errno
 import json
 import os
 import re
@@ -408,6 +409,38 @@ def test_no_permission_to_write(annotate_cli: Cli, runs: Runs, tmp_path: Path) -
     done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "file/out")
     assert done.code == 2
     assert "cannot write in" in done.err
+
+
+def test_where_a_run_cannot_begin_there_is_nothing_to_go_on_with(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
+    assert (done.code, "make room on the disk" in done.err) == (2, True)
+    assert "--resume" not in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_can_be_read_again_is_no_failure_any_more(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = (runs(3), "--rubric", "symptoms", "--out", "out")
+    hidden = str((tmp_path / run_name(2)).parent)
+    scan = os.scandir
+
+    def refuse(place: str) -> object:  # root may read any folder, so not by its mode
+        if str(place) == hidden:
+            raise PermissionError(13, "Permission denied", hidden)
+        return scan(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", refuse)
+        assert annotate_cli(*args).code == 1
+    assert annotate_cli(*args, "--resume").code == 0
+    assert len(annotations(tmp_path / "out")) == 3
 
 
 def test_an_unreadable_file_fails_its_trace_only(
