@@ -3,43 +3,58 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from annotator.errors import SettingsError
 
-_LOOK = 0.5  # seconds between two looks at whether a worker is still needed
-
 
 class Processes:
-    """A pool that is made anew when one of its processes was killed, which ends all of them."""
+    """A pool that is made anew when one of its processes was killed, which ends all of them.
+
+    They end when the other end of a pipe is closed: by this process, or with it. (An event would
+    wait for every process that ever waited for it, killed ones too.)
+    """
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
         self._context = get_context("spawn")  # threads and clients do not survive a fork
-        self._stop = self._context.Event()
+        self._theirs, self._ours = self._context.Pipe(duplex=False)
         self._pool = self._make()
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future[Any]:
         """See :class:`annotator.runs.engines.Engine`."""
-        try:
-            return self._pool.submit(function, task)
-        except BrokenProcessPool:
-            self._pool.shutdown(wait=False)
-            self._pool = self._make()
-            return self._pool.submit(function, task)
+        with _deaf():
+            try:
+                return self._pool.submit(function, task)
+            except BrokenProcessPool:
+                self._pool.shutdown(wait=False)
+                self._pool = self._make()
+                return self._pool.submit(function, task)
 
     def close(self) -> None:
         """See :class:`annotator.runs.engines.Engine`."""
-        self._stop.set()
+        self._ours.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _make(self) -> ProcessPoolExecutor:
-        given = (self._stop, os.getpid())
-        return ProcessPoolExecutor(self.slots, self._context, _begin, given)
+        with _deaf():
+            return ProcessPoolExecutor(self.slots, self._context, _begin, (self._theirs,))
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that leave Ctrl-C, and the end of the terminal, to this one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def make(workers: int | None, address: str | None) -> Processes:
@@ -49,13 +64,11 @@ def make(workers: int | None, address: str | None) -> Processes:
     return Processes(workers or os.cpu_count() or 1)
 
 
-def _begin(stop: Any, parent: int) -> None:
-    """Leave Ctrl-C to the parent, and end soon when it wants it or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin(theirs: Connection) -> None:
+    """End at once when the parent wants it or is gone."""
 
     def watch() -> None:
-        while not stop.wait(_LOOK) and os.getppid() == parent:
-            pass
+        wait([theirs])
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
