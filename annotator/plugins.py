@@ -125,12 +125,16 @@ def origin_of(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or not file:
         return module
-    from importlib.metadata import distribution, packages_distributions
+    from importlib.metadata import distributions
 
-    for name in packages_distributions().get(module.partition(".")[0], ()):
-        owner = distribution(name)
-        # A module beside it can have the same name, and several can share a namespace.
-        if any(str(owner.locate_file(path)) == file for path in owner.files or ()):
+    levels = module.count(".") + (Path(file).stem == "__init__")
+    folder = [Path(file), *Path(file).parents][: levels + 2][-1]
+    path = Path(file).relative_to(folder).as_posix()
+    for owner in distributions(path=[str(folder)]):
+        # Parsed is only the list in which it may stand: there are hundreds.
+        if path in (owner.read_text("RECORD") or path) and any(
+            str(owner.locate_file(one)) == file for one in owner.files or ()
+        ):
             return f"{owner.name} {owner.version}"
     try:
         content = Path(file).read_bytes()

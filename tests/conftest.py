@@ -19,6 +19,8 @@ from annotator.rubrics import Choice, Scheme, SchemeCode
 
 # Nothing here asks the network. Libraries read it when they are first imported, whoever does that.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Each process that a test starts would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Started in the background by a shell, the tests and all that they start would be deaf to Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -239,12 +239,12 @@ def test_limits_are_divided_and_said(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     with OpenAIServer() as server:
         model = ("--model", "m", "--base-url", server.url, "--price-in", "1", "--price-out", "1")
-        limits = ("--rpm", "2", "--tpm", "100000", "--max-cost", "2")
+        limits = ("--rpm", "2000", "--tpm", "100000", "--max-cost", "2")
         args = ("--rubric", "symptoms", *model, *limits, "--out", "out", "--shard", "1/4")
         done = annotate_cli("logs", *args)
         more = ("--limits-of", "shard", "--resume")
         assert "may use" not in annotate_cli("logs", *args, *more).err
-    assert "of 4 shards this one may use: --rpm 0.5, --tpm 25000, --max-cost 0.5" in done.err
+    assert "of 4 shards this one may use: --rpm 500, --tpm 25000, --max-cost 0.5" in done.err
 
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"}

@@ -1,8 +1,11 @@
 """openai's client for an endpoint: where it is, how the key is shown there, and what it reads."""
 
+import os
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -159,6 +162,7 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
     client = _Client(
+        verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
         # No proxy leads to this machine.
         mounts={f"all://{host}": None} if is_local(options.base_url) else None,
         auth=password if any(password) else None,  # it is sent in place of the key
@@ -170,6 +174,11 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
     )
     client.secrets = Secrets.of(options, key)
     return client
+
+
+@cache  # 20 ms for each client, and as much for each proxy
+def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
 
 
 def describe_redirect(error: APIStatusError) -> str:
