@@ -133,7 +133,7 @@ def origin_of(module: str) -> str:
     for owner in distributions(path=[str(folder)]):
         # Parsed is only the list in which it may stand: there are hundreds.
         if path in (owner.read_text("RECORD") or path) and any(
-            str(owner.locate_file(one)) == file for one in owner.files or ()
+            str(owner.locate_file(listed)) == file for listed in owner.files or ()
         ):
             return f"{owner.name} {owner.version}"
     try:

@@ -264,28 +264,28 @@ def first(calls: int, server: OpenAIServer) -> Responder:
     return lambda request: replace(RIGHT, together=99 if request.n > last else 0)
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
 def test_a_stopped_run_goes_on_as_if_nothing_had_been(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, signal_: signal.Signals
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
+    """Killed first, and stopped with Ctrl-C when it goes on."""
     logs = runs(40)
+    stops = ((signal.SIGKILL, 5, 12, ()), (signal.SIGINT, 20, 25, ("--resume",)))
     with OpenAIServer(lambda _: RIGHT) as server:
         args = (str(logs), "--rubric", "comm_errors", *llm(server, "--concurrency", "4"))
         assert annotate_cli(*args, "--out", "whole", "--no-cache").code == 0
         undisturbed = server.calls
         file = tmp_path / "out" / "annotations.jsonl"
-        for lines, calls, more in ((5, 12, ()), (20, 25, ("--resume",))):
+        for signal_, lines, calls, more in stops:
             server.responder = first(calls, server)
             process = start(*args, "--out", "out", *more, cwd=tmp_path)
             wait_for_lines(file, lines)
             process.send_signal(signal_)
             _, err = process.communicate(timeout=30)
-            if signal_ is signal.SIGINT:
-                assert process.returncode == 130, err
-                assert "--resume" in err
-                assert "Traceback" not in err
-                manifest = json.loads((tmp_path / "out" / "run.json").read_text())
-                assert manifest["status"] == "interrupted"
+        assert process.returncode == 130, err
+        assert "--resume" in err
+        assert "Traceback" not in err
+        manifest = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert manifest["status"] == "interrupted"
         server.responder = lambda _: RIGHT
         done = annotate_cli(*args, "--out", "out", "--resume")
         repeated = server.calls - undisturbed - undisturbed
