@@ -20,7 +20,7 @@ from annotator.prompts import render
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.manifest import read_manifest
 from annotator.traces import Trace
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Done
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.openai_server import OpenAIServer, Reply, finding
 
@@ -129,7 +129,7 @@ def test_what_shapes_a_request_stands_in_the_settings() -> None:
 
 
 def test_another_version_of_a_library_is_another_judge(
-    runs: Callable[..., Path], tmp_path: Path
+    annotate_cli: Callable[..., Done], runs: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Its requests may be others: no answer of before is taken, and no run goes on with it."""
     newer = tmp_path / "newer"
@@ -138,20 +138,20 @@ def test_another_version_of_a_library_is_another_judge(
         info.mkdir(parents=True)
         words = f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n"
         (info / "METADATA").write_text(words)
-    folder = str(runs(2))
-
-    def run(out: str, *more: str, path: str = str(ROOT)) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "annotator", folder, "--rubric", "comm_errors", *more]
-        command += ["--model", "m", "--base-url", server.url, "--mode", "json", "--out", out]
-        env = {**os.environ, "PYTHONPATH": path, "ANNOTATOR_CACHE": str(tmp_path / "cache")}
-        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-
-    upgraded = f"{newer}{os.pathsep}{ROOT}"
     with OpenAIServer() as server:
-        assert run("before").returncode == run("again").returncode == 0
+        model = ("--model", "m", "--base-url", server.url, "--mode", "json")
+        args = (str(runs(2)), "--rubric", "comm_errors", *model)
+        assert annotate_cli(*args, "--out", "before").code == 0
+        assert annotate_cli(*args, "--out", "again").code == 0
         assert server.calls == 2  # the second run found the answers of the first
-        resumed = run("before", "--resume", path=upgraded)
-        assert run("after", path=upgraded).returncode == 0
+
+        def upgraded(*out: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "annotator", *args, "--out", *out]
+            env = {**os.environ, "PYTHONPATH": f"{newer}{os.pathsep}{ROOT}"}
+            return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+
+        resumed = upgraded("before", "--resume")
+        assert upgraded("after").returncode == 0
         assert server.calls == 4
     assert resumed.returncode == 2
     change = r'was "[\d.]+", is now "99.0"'
