@@ -53,6 +53,8 @@ def arrow_rows(path: str) -> Iterator[Any]:
                 raise OSError(_DAMAGED)
             data = data[8 : max(end - _number(memoryview(data), end), 8)]
         with pa.ipc.open_stream(data) as reader:
+            if not reader.schema.names:
+                raise OSError(_DAMAGED)
             batches = (reader.read_next_batch() for _ in _weigh_batches(data))
             yield from checked_rows(batches, reader.schema, source.size())
 
@@ -97,7 +99,14 @@ def _weigh_batches(stream: Any) -> Iterator[int]:
         batch = _follow(head, message, 2)
         if kind == _DICTIONARY:
             batch = _follow(head, batch, 1)
-        weight = dictionaries + _weigh_buffers(head, batch, data[body:at])
+        buffers, is_packed = list(_read_buffers(head, batch)), _find_field(head, batch, 3)
+        if not _read_field(head, batch, 0, 8):  # no rows: then there is nothing in the buffers
+            if not is_packed and bytes(data[body:at]).strip(b"\0"):
+                raise OSError(_DAMAGED)
+        weight = dictionaries
+        if is_packed:
+            sizes = (_number(data, body + begin, 8) for begin, size in buffers if size)
+            weight += sum(size for size in sizes if size != _AS_IS)
         check_size("rows of one batch", weight)
         if kind == _DICTIONARY:
             dictionaries = weight
@@ -107,15 +116,11 @@ def _weigh_batches(stream: Any) -> Iterator[int]:
         raise OSError(_DAMAGED)
 
 
-def _weigh_buffers(head: memoryview, batch: int, body: memoryview) -> int:
-    """Return how many bytes the packed buffers of a batch take when they are unpacked."""
-    if not _find_field(head, batch, 3):
-        return 0
+def _read_buffers(head: memoryview, batch: int) -> Iterator[tuple[int, int]]:
+    """Yield where each buffer of a batch begins in its body, and its size there."""
     buffers = _follow(head, batch, 2)
-    listed = range(buffers + 4, buffers + 4 + 16 * _number(head, buffers), 16)
-    places = ((_number(head, at, 8), _number(head, at + 8, 8)) for at in listed)
-    sizes = (_number(body, begin, 8) for begin, size in places if size)
-    return sum(size for size in sizes if size != _AS_IS)
+    for at in range(buffers + 4, buffers + 4 + 16 * _number(head, buffers), 16):
+        yield _number(head, at, 8), _number(head, at + 8, 8)
 
 
 def _follow(head: memoryview, table: int, number: int) -> int:

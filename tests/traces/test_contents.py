@@ -360,12 +360,20 @@ def without_kind(data, at):
     return data[:kind] + bytes(2) + data[kind + 2 :]
 
 
+def without_rows(data, at):
+    one = struct.pack("<q", 1)
+    head, body = data[at : at + 8], data[at + 8 :]
+    size = struct.unpack("<I", head[4:])[0]
+    return data[:at] + head + body[:size].replace(one, bytes(8)) + body[size:]
+
+
 ENDS = {
     "end-mark": lambda data, at: data[:at] + b"\xff" * 4 + bytes(4) + data[at + 8 :],
     "zeros": lambda data, at: data[:at] + bytes(8) + data[at + 8 :],
     "cut": lambda data, at: data[:at],
     "zeros-to-the-end": lambda data, at: data[:at] + bytes(len(data) - at),
     "kind": without_kind,
+    "lengths": without_rows,
 }
 
 
