@@ -2,20 +2,19 @@
 memory, whatever a file of a few kilobytes unpacks to.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from annotator.regular import check_size, check_unpacked, most_bytes
 from annotator.traces.document import open_file
+from annotator.traces.parquet import ROWS, look_at
 
-_ROWS = 64  # in memory at a time, where they are not large
-_COPIES = 4  # of what is read, while it is
-_MOST_VALUES = 200_000_000  # in the lists of one row group: each takes some bytes while it is read
 _CELL = 64  # bytes that a value takes at least
-_ONCE = {None, 2, 8}  # pages that are dictionaries, or numbers of what stands in one
-_VARINT = range(0, 70, 7)
+_DICTIONARY, _BATCH = 2, 3  # what a header of Arrow is of
+_NEWER = 0xFFFFFFFF  # before the size of a header, since Arrow 0.15
+_AS_IS = (1 << 64) - 1  # the size of a buffer that stands unpacked among packed ones
+_DAMAGED = "damaged or cut off: rows may be missing"
 
 
 def parquet_rows(path: str) -> Iterator[Any]:
@@ -29,7 +28,7 @@ def parquet_rows(path: str) -> Iterator[Any]:
     def batches() -> Iterator[Any]:
         with open_file(path) as raw:
             for group in range(file.num_row_groups):
-                rows, texts = _look_at(raw, file, group)
+                rows, texts = look_at(raw, file, group)
                 with pq.ParquetFile(path, metadata=file.metadata, read_dictionary=texts) as lists:
                     yield from lists.iter_batches(batch_size=rows, row_groups=[group])
 
@@ -41,16 +40,112 @@ def arrow_rows(path: str) -> Iterator[Any]:
     """Yield the rows of an Arrow file, or of a stream in one.
 
     Raises:
-        OSError: a row is larger than :func:`most_bytes`.
+        OSError: a batch of rows, or a row, is larger than :func:`most_bytes`, or the rows do not
+            end where the file says so.
     """
     import pyarrow as pa
 
-    with open_file(path) as file:
-        in_blocks = file.read(4) == b"ARRO"
     with pa.memory_map(path) as source:
-        reader = pa.ipc.open_file(source) if in_blocks else pa.ipc.open_stream(source)
-        batches = map(reader.get_batch, range(reader.num_record_batches)) if in_blocks else reader
-        yield from checked_rows(batches, reader.schema, Path(path).stat().st_size)
+        data = source.read_buffer()
+        if data[:4].to_pybytes() == b"ARRO":  # a stream, and behind it where its blocks lie
+            end = data.size - 10
+            if data[end + 4 :].to_pybytes() != b"ARROW1":
+                raise OSError(_DAMAGED)
+            data = data[8 : max(end - _number(memoryview(data), end), 8)]
+        with pa.ipc.open_stream(data) as reader:
+            if not reader.schema.names:
+                raise OSError(_DAMAGED)
+            batches = (reader.read_next_batch() for _ in _weigh_batches(data))
+            yield from checked_rows(batches, reader.schema, source.size())
+
+
+def check_saved(path: str) -> None:
+    """Check a stream of Arrow before another library reads all of it.
+
+    Raises:
+        UnreadableTrace: it is no regular file.
+        OSError: it is damaged, or unpacks to more than :func:`most_bytes`.
+    """
+    import pyarrow as pa
+
+    open_file(path).close()
+    with pa.memory_map(path) as source:
+        check_size("packed rows", sum(_weigh_batches(source.read_buffer())))
+
+
+def _weigh_batches(stream: Any) -> Iterator[int]:
+    """Yield how many bytes each batch of rows in a stream of Arrow takes beside the stream, with
+    the dictionaries before it: what is packed says so before it is unpacked.
+
+    Raises:
+        OSError: one is larger than :func:`most_bytes`, or the stream does not end at its end.
+    """
+    data, at, dictionaries = memoryview(stream), 0, 0
+    while True:
+        begin, size = at, _number(data, at)
+        at += 4
+        if size == _NEWER:
+            size, at = _number(data, at), at + 4
+        if not size:
+            break
+        head, body = data[at : at + size], at + size
+        message = _number(head, 0)
+        kind = _read_field(head, message, 1, 1)
+        at = body + _read_field(head, message, 3, 8)
+        if begin == 0:
+            continue  # the schema
+        if kind not in (_DICTIONARY, _BATCH):
+            raise OSError(_DAMAGED)
+        batch = _follow(head, message, 2)
+        if kind == _DICTIONARY:
+            batch = _follow(head, batch, 1)
+        buffers, is_packed = list(_read_buffers(head, batch)), _find_field(head, batch, 3)
+        if not _read_field(head, batch, 0, 8):  # no rows: then there is nothing in the buffers
+            if not is_packed and bytes(data[body:at]).strip(b"\0"):
+                raise OSError(_DAMAGED)
+        weight = dictionaries
+        if is_packed:
+            sizes = (_number(data, body + begin, 8) for begin, size in buffers if size)
+            weight += sum(size for size in sizes if size != _AS_IS)
+        check_size("rows of one batch", weight)
+        if kind == _DICTIONARY:
+            dictionaries = weight
+        else:
+            yield weight
+    if at != len(data):
+        raise OSError(_DAMAGED)
+
+
+def _read_buffers(head: memoryview, batch: int) -> Iterator[tuple[int, int]]:
+    """Yield where each buffer of a batch begins in its body, and its size there."""
+    buffers = _follow(head, batch, 2)
+    for at in range(buffers + 4, buffers + 4 + 16 * _number(head, buffers), 16):
+        yield _number(head, at, 8), _number(head, at + 8, 8)
+
+
+def _follow(head: memoryview, table: int, number: int) -> int:
+    """Return where what a field of a table in a header of Arrow refers to begins."""
+    place = _find_field(head, table, number)
+    return place + _number(head, place)
+
+
+def _read_field(head: memoryview, table: int, number: int, size: int) -> int:
+    place = _find_field(head, table, number)
+    return place and _number(head, place, size)
+
+
+def _find_field(head: memoryview, table: int, number: int) -> int:
+    """Return where a field of a table in a header of Arrow stands, 0 if it is left out."""
+    fields = (table - _number(head, table)) % (1 << 32)
+    place = 4 + 2 * number
+    offset = _number(head, fields + place, 2) if place < _number(head, fields, 2) else 0
+    return offset and table + offset
+
+
+def _number(data: memoryview, at: int, size: int = 4) -> int:
+    if at + size > len(data):
+        raise OSError(_DAMAGED)
+    return int.from_bytes(data[at : at + size], "little")
 
 
 def checked_rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any]:
@@ -64,7 +159,8 @@ def checked_rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any
     def pieces() -> Iterator[Any]:
         for batch in batches:
             batch.validate(full=True)
-            yield from (batch.slice(n, _ROWS) for n in range(0, batch.num_rows, _ROWS))
+            yield from (batch.slice(n, ROWS) for n in range(0, batch.num_rows, ROWS))
+            batch = None  # the next one is about to be unpacked
 
     return _rows(pieces(), schema, size)
 
@@ -83,6 +179,7 @@ def _rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any]:
             check_size("a row", weight)
             check_unpacked(total, size)
             yield from rows.cast(schema).to_pylist()
+        batch = rows = None  # the next one is about to be unpacked
 
 
 def _weigh(batch: Any) -> int:
@@ -98,6 +195,10 @@ def _weigh_values(values: Any) -> int:
     weight = len(values) * _CELL
     if isinstance(values, pa.ExtensionArray):
         return _weigh_values(values.storage)
+    if is_.is_string_view(kind) or is_.is_binary_view(kind):  # several may show one text
+        first, last = 4 * values.offset, 4 * (values.offset + len(values))
+        sizes = memoryview(values.buffers()[1]).cast("B").cast("i")[first:last:4]
+        return weight + sum(size for size in sizes if size > 0)
     if is_.is_dictionary(kind) and (
         is_.is_string(kind.value_type) or is_.is_binary(kind.value_type)
     ):
@@ -118,78 +219,3 @@ def _weigh_values(values: Any) -> int:
         weight += (pc.sum(pc.list_value_length(values)).as_py() or 0) * _CELL
         return weight if weight > most_bytes() else weight + _weigh_values(values.flatten())
     return weight + int(values.nbytes)
-
-
-def _look_at(raw: BinaryIO, file: Any, number: int) -> tuple[int, list[str]]:
-    """Return how many rows of a row group may be in memory: no cell is larger than the pages that
-    are, one of each column; and the columns of texts in lists that stand in the file but once: they
-    are to stay so until they are weighed.
-    """
-    group, pages, values, texts = file.metadata.row_group(number), 0, 0, []
-    for n in range(group.num_columns):
-        column, chunk = file.schema.column(n), group.column(n)
-        begin = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
-            begin = chunk.dictionary_page_offset
-        listed = list(_pages(raw, begin, begin + chunk.total_compressed_size))
-        pages += max((page.size for page in listed), default=0)
-        if column.max_repetition_level:
-            values += sum(page.values for page in listed)
-            if column.physical_type == "BYTE_ARRAY" and {page.encoding for page in listed} <= _ONCE:
-                texts.append(column.path)
-    check_size("pages of one row group", pages)
-    if values > _MOST_VALUES:
-        raise OSError(f"more than {_MOST_VALUES} values in the lists of one row group")
-    return max(1, min(_ROWS, most_bytes() // max(_COPIES * pages, 1))), texts
-
-
-class _ParquetPage(NamedTuple):
-    """Of a page: its size when it is unpacked, how many values it has, how they are spelled."""
-
-    size: int
-    values: int
-    encoding: int | None
-
-
-def _pages(raw: BinaryIO, begin: int, end: int) -> Iterator[_ParquetPage]:
-    raw.seek(begin)
-    while raw.tell() < end:
-        header = _read_struct(raw)
-        data, newer = header.get(5), header.get(8)
-        encoding = data[2] if data else newer[4] if newer else None
-        yield _ParquetPage(header[2], (data or newer or {1: 0})[1], encoding)
-        raw.seek(header[3], os.SEEK_CUR)
-
-
-def _read_struct(raw: BinaryIO) -> dict[int, Any]:
-    """Return the numbers in a struct of Thrift's compact protocol, by their fields."""
-    fields: dict[int, Any] = {}
-    number = 0
-    while kind := (first := raw.read(1)[0]) & 15:
-        number = number + (first >> 4) if first >> 4 else _read_number(raw)
-        if kind == 12:
-            fields[number] = _read_struct(raw)
-        elif kind in (4, 5, 6):
-            fields[number] = _read_number(raw)
-        elif kind == 8:
-            raw.seek(_read_varint(raw), os.SEEK_CUR)
-        elif kind in (3, 7):
-            raw.seek(1 if kind == 3 else 8, os.SEEK_CUR)
-        elif kind not in (1, 2):
-            raise OSError("a header of a page that is none")
-    return fields
-
-
-def _read_number(raw: BinaryIO) -> int:
-    number = _read_varint(raw)
-    return number >> 1 ^ -(number & 1)
-
-
-def _read_varint(raw: BinaryIO) -> int:
-    number = 0
-    for shift in _VARINT:
-        byte = raw.read(1)[0]
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number
-    raise OSError("a header of a page that is none")

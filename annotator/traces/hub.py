@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.traces.columnar import checked_rows
+from annotator.traces.columnar import check_saved, checked_rows
+from annotator.traces.document import read_json
 
 _ROWS = 64  # in memory at a time
 
@@ -60,10 +61,13 @@ def saved_records(folder: str) -> Iterator[dict[str, Any]]:
     import datasets
 
     try:
+        read_json(folder, "dataset_info.json")
+        for part in read_json(folder, "state.json")["_data_files"]:
+            check_saved(f"{folder}/{part['filename']}")
         table = datasets.load_from_disk(folder).with_format("arrow")
         table.data.validate(full=True)
         batches = (batch for part in table.iter(_ROWS) for batch in part.to_batches())
         yield from checked_rows(batches, table.data.schema, table.data.nbytes)
     except Exception as error:  # as above
-        reason = " ".join(str(error).split())[:300]
+        reason = " ".join((getattr(error, "strerror", None) or str(error)).split())[:300]
         raise UnreadableTrace(f"a saved data set that cannot be read: {reason}") from error

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import struct
 
 import datasets
@@ -257,10 +258,10 @@ def parquet(table, **options):
     return sink.getvalue().to_pybytes()
 
 
-def arrow(table):
+def arrow(table, make=pa.ipc.new_file, rows=None, **options):
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table)
+    with make(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
+        out.write_table(table, max_chunksize=rows)
     return sink.getvalue().to_pybytes()
 
 
@@ -270,6 +271,12 @@ def repeat(size, times):
 
 def listed(values):
     return pa.table({"note": pa.ListArray.from_arrays([0, len(values)], values)})
+
+
+def shown(size, times):
+    view = struct.pack("<iiii", size, 0, 0, 0) * times
+    buffers = [None, pa.py_buffer(view), pa.py_buffer(bytes(size))]
+    return pa.table({"note": pa.Array.from_buffers(pa.string_view(), times, buffers)})
 
 
 LARGE = json.dumps({"messages": [{"role": "a", "content": "x" * 3_000_000}]})
@@ -296,6 +303,7 @@ BOMBS = {
         "more than 1000 times",
     ),
     "arrow": ("a.arrow", arrow(listed(repeat(200_000, 9))), "a row of more than 1 MB"),
+    "views": ("a.arrow", arrow(shown(200_000, 9), compression="zstd"), "more than 1000 times"),
 }
 
 
@@ -307,6 +315,95 @@ def test_what_unpacks_to_more_than_is_read_is_unreadable_in_words(
     problems = list(read_traces([str(write("in", **{name: data}))]))
     assert any(words in problem.reason for problem in problems), problems
     assert not any(isinstance(problem, Trace) for problem in problems)
+
+
+LONG = ["x" * 500_000] * 60
+SPELLED = {"use_dictionary": False, "column_encoding": {"note.list.element": "DELTA_BYTE_ARRAY"}}
+PAGES = {"dictionary_pagesize_limit": 520_000, "data_page_size": 1000, "write_batch_size": 1}
+PACKED = {
+    "lz4": arrow(pa.table({"note": LONG}), compression="lz4"),
+    "zstd": arrow(pa.table({"note": LONG}), pa.ipc.new_stream, compression="zstd"),
+    "dictionary": arrow(pa.table({"note": repeat(30_000_000, 1)}), compression="zstd"),
+    "prefixes": parquet(listed(LONG), **SPELLED),
+    "prefixes-2.0": parquet(listed(LONG), data_page_version="2.0", **SPELLED),
+    "mixed": parquet(pa.table({"note": [LONG, [*map(str, range(9000))], ["a"]]}), **PAGES),
+    "fixed": parquet(listed(pa.array([b"x" * 500_000] * 60, pa.binary(500_000)))),
+    "numbers": parquet(listed(pa.array([0] * 4_000_000))),
+}
+
+
+@pytest.mark.parametrize("data", PACKED.values(), ids=PACKED)
+def test_what_unpacks_to_too_much_is_not_unpacked(write, unreadable, monkeypatch, data):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        assert "of more than 1 MB" in unreadable(write("in", **{"a.arrow": data})).reason
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 6_000_000
+
+
+@pytest.mark.parametrize("options", [SPELLED, {}, {"data_page_version": "2.0"}], ids=str)
+def test_lists_that_are_large_together_only_are_read(write, found, monkeypatch, options):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "2")
+    notes = [[f"{row} {n}" * 2_000 for n in range(row % 5)] for row in range(200)]
+    table = pa.table({"messages": [TALK] * 200, "note": notes})
+    folder = write("in", **{"a.parquet": parquet(table, **PAGES | options)})
+    assert [type(item) for item in found(folder)] == [Trace] * 200
+
+
+def without_kind(data, at):
+    table = at + 8 + struct.unpack_from("<I", data, at + 8)[0]
+    kind = table - struct.unpack_from("<i", data, table)[0] + 6
+    return data[:kind] + bytes(2) + data[kind + 2 :]
+
+
+def without_rows(data, at):
+    one = struct.pack("<q", 1)
+    head, body = data[at : at + 8], data[at + 8 :]
+    size = struct.unpack("<I", head[4:])[0]
+    return data[:at] + head + body[:size].replace(one, bytes(8)) + body[size:]
+
+
+ENDS = {
+    "end-mark": lambda data, at: data[:at] + b"\xff" * 4 + bytes(4) + data[at + 8 :],
+    "zeros": lambda data, at: data[:at] + bytes(8) + data[at + 8 :],
+    "cut": lambda data, at: data[:at],
+    "zeros-to-the-end": lambda data, at: data[:at] + bytes(len(data) - at),
+    "kind": without_kind,
+    "lengths": without_rows,
+}
+
+
+@pytest.mark.parametrize("damage", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_an_arrow_file_whose_rows_end_before_it_does_is_unreadable(write, found, make, damage):
+    data = arrow(pa.Table.from_pylist(RECORDS), make, rows=1)
+    at = data.rindex(b"\xff\xff\xff\xff", 0, data.rindex(b"\xff\xff\xff\xff"))
+    *_, last = found(write("in", **{"a.arrow": damage(data, at)}))
+    assert isinstance(last, Unreadable)
+    assert last.reason == "a.arrow: cannot be read: damaged or cut off: rows may be missing"
+
+
+@pytest.mark.parametrize("damage", ["pipe", "cut", "packed"])
+def test_a_saved_data_set_is_looked_at_before_it_is_opened(
+    write, unreadable, tmp_path, monkeypatch, damage
+):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    table = pa.table({"note": LONG})
+    datasets.Dataset(table).save_to_disk(folder := tmp_path / "saved")
+    (file,) = folder.glob("*.arrow")
+    data = file.read_bytes()
+    packed = arrow(table, pa.ipc.new_stream, compression="lz4")
+    file.unlink()
+    if damage == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(packed if damage == "packed" else data[: data.rindex(b"\xff" * 4)])
+    words = {"pipe": "not a regular file", "cut": "cut off", "packed": "of more than 1 MB"}
+    assert words[damage] in unreadable(folder).reason
 
 
 @pytest.mark.parametrize("saved", [False, True])
