@@ -2,18 +2,25 @@
 memory, whatever a file of a few kilobytes unpacks to.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from annotator.regular import check_size, check_unpacked, most_bytes
 from annotator.traces.document import open_file
-from annotator.traces.parquet import ROWS, look_at
 
+_ROWS = 64  # in memory at a time, where they are not large
+_COPIES = 4  # of what is read, while it is
 _CELL = 64  # bytes that a value takes at least
 _DICTIONARY, _BATCH = 2, 3  # what a header of Arrow is of
 _NEWER = 0xFFFFFFFF  # before the size of a header, since Arrow 0.15
 _AS_IS = (1 << 64) - 1  # the size of a buffer that stands unpacked among packed ones
+_VARINT = range(0, 70, 7)
+_LEVELS = 12  # bytes that a value in a list of Parquet takes beside its own
+_WIDTHS = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+_DELTAS = 7  # of texts that share their beginnings
+_ONCE = {None, 0, 2, 8}  # pages that are dictionaries, hold texts, or numbers of what stands in one
 _DAMAGED = "damaged or cut off: rows may be missing"
 
 
@@ -28,7 +35,7 @@ def parquet_rows(path: str) -> Iterator[Any]:
     def batches() -> Iterator[Any]:
         with open_file(path) as raw:
             for group in range(file.num_row_groups):
-                rows, texts = look_at(raw, file, group)
+                rows, texts = _look_at(raw, file, group)
                 with pq.ParquetFile(path, metadata=file.metadata, read_dictionary=texts) as lists:
                     yield from lists.iter_batches(batch_size=rows, row_groups=[group])
 
@@ -100,9 +107,8 @@ def _weigh_batches(stream: Any) -> Iterator[int]:
         if kind == _DICTIONARY:
             batch = _follow(head, batch, 1)
         buffers, is_packed = list(_read_buffers(head, batch)), _find_field(head, batch, 3)
-        if not _read_field(head, batch, 0, 8):  # no rows: then there is nothing in the buffers
-            if not is_packed and bytes(data[body:at]).strip(b"\0"):
-                raise OSError(_DAMAGED)
+        if not (_read_field(head, batch, 0, 8) or is_packed) and any(data[body:at]):
+            raise OSError(_DAMAGED)  # of no rows, and yet there is something
         weight = dictionaries
         if is_packed:
             sizes = (_number(data, body + begin, 8) for begin, size in buffers if size)
@@ -159,7 +165,7 @@ def checked_rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any
     def pieces() -> Iterator[Any]:
         for batch in batches:
             batch.validate(full=True)
-            yield from (batch.slice(n, ROWS) for n in range(0, batch.num_rows, ROWS))
+            yield from (batch.slice(n, _ROWS) for n in range(0, batch.num_rows, _ROWS))
             batch = None  # the next one is about to be unpacked
 
     return _rows(pieces(), schema, size)
@@ -219,3 +225,80 @@ def _weigh_values(values: Any) -> int:
         weight += (pc.sum(pc.list_value_length(values)).as_py() or 0) * _CELL
         return weight if weight > most_bytes() else weight + _weigh_values(values.flatten())
     return weight + int(values.nbytes)
+
+
+def _look_at(raw: BinaryIO, file: Any, number: int) -> tuple[int, list[str]]:
+    """Return how many rows of a row group may be in memory: no cell is larger than the pages that
+    are, one of each column; and the columns of texts in lists that stand in the file but once: they
+    are to stay so until they are weighed.
+    """
+    group, pages, lists, texts = file.metadata.row_group(number), 0, 0, []
+    for n in range(group.num_columns):
+        column, chunk = file.schema.column(n), group.column(n)
+        begin = chunk.data_page_offset
+        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
+            begin = chunk.dictionary_page_offset
+        listed = list(_pages(raw, begin, begin + chunk.total_compressed_size))
+        pages += max((page.size for page in listed), default=0)
+        if column.max_repetition_level:
+            width = _LEVELS + _WIDTHS.get(column.physical_type, max(column.length, 0))
+            for page in listed:
+                lists += page.values * (width + page.size * (page.encoding == _DELTAS))
+            spelled = {page.encoding for page in listed}
+            if column.physical_type == "BYTE_ARRAY" and None in spelled and spelled <= _ONCE:
+                texts.append(column.path)
+    check_size("pages of one row group", pages)
+    check_size("lists of one row group", lists // _COPIES)
+    return max(1, min(_ROWS, most_bytes() // max(_COPIES * pages, 1))), texts
+
+
+class _ParquetPage(NamedTuple):
+    """Of a page: its size when it is unpacked, how many values it has, how they are spelled."""
+
+    size: int
+    values: int
+    encoding: int | None
+
+
+def _pages(raw: BinaryIO, begin: int, end: int) -> Iterator[_ParquetPage]:
+    raw.seek(begin)
+    while raw.tell() < end:
+        header = _read_struct(raw)
+        data, newer = header.get(5), header.get(8)
+        encoding = data[2] if data else newer[4] if newer else None
+        yield _ParquetPage(header[2], (data or newer or {1: 0})[1], encoding)
+        raw.seek(header[3], os.SEEK_CUR)
+
+
+def _read_struct(raw: BinaryIO) -> dict[int, Any]:
+    """Return the numbers in a struct of Thrift's compact protocol, by their fields."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while kind := (first := raw.read(1)[0]) & 15:
+        number = number + (first >> 4) if first >> 4 else _read_number(raw)
+        if kind == 12:
+            fields[number] = _read_struct(raw)
+        elif kind in (4, 5, 6):
+            fields[number] = _read_number(raw)
+        elif kind == 8:
+            raw.seek(_read_varint(raw), os.SEEK_CUR)
+        elif kind in (3, 7):
+            raw.seek(1 if kind == 3 else 8, os.SEEK_CUR)
+        elif kind not in (1, 2):
+            raise OSError("a header of a page that is none")
+    return fields
+
+
+def _read_number(raw: BinaryIO) -> int:
+    number = _read_varint(raw)
+    return number >> 1 ^ -(number & 1)
+
+
+def _read_varint(raw: BinaryIO) -> int:
+    number = 0
+    for shift in _VARINT:
+        byte = raw.read(1)[0]
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number
+    raise OSError("a header of a page that is none")

@@ -345,7 +345,7 @@ def test_what_unpacks_to_too_much_is_not_unpacked(write, unreadable, monkeypatch
     assert pool.max_memory() < 6_000_000
 
 
-@pytest.mark.parametrize("options", [SPELLED, {}, {"data_page_version": "2.0"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}], ids=str)
 def test_lists_that_are_large_together_only_are_read(write, found, monkeypatch, options):
     monkeypatch.setenv("ANNOTATOR_MAX_MB", "2")
     notes = [[f"{row} {n}" * 2_000 for n in range(row % 5)] for row in range(200)]
