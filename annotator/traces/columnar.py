@@ -100,9 +100,9 @@ def _weigh_batches(stream: Any) -> Iterator[int]:
         if kind == _DICTIONARY:
             batch = _follow(head, batch, 1)
         buffers, is_packed = list(_read_buffers(head, batch)), _find_field(head, batch, 3)
-        if not _read_field(head, batch, 0, 8):  # no rows: then there is nothing in the buffers
-            if not is_packed and bytes(data[body:at]).strip(b"\0"):
-                raise OSError(_DAMAGED)
+        is_empty = not is_packed and not _read_field(head, batch, 0, 8)
+        if is_empty and bytes(data[body:at]).strip(b"\0"):
+            raise OSError(_DAMAGED)
         weight = dictionaries
         if is_packed:
             sizes = (_number(data, body + begin, 8) for begin, size in buffers if size)
