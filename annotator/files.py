@@ -403,6 +403,8 @@ def _resolve(path: Path) -> Path:
         raise AnnotatorError(f"cannot write {name}: a NUL in its name")
     with explain_errors(path):
         target = Path(os.path.realpath(path))
+        if target.is_symlink():  # in a circle: nothing would stand at its end
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if target.exists() and not target.is_file():
             raise AnnotatorError(f"cannot write {name}: a folder, or no regular file; name another")
     return target

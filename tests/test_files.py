@@ -246,6 +246,7 @@ def test_what_cannot_be_a_file_is_said(tmp_path):
         tmp_path: "a folder, or no regular file",
         Path("/dev/null"): "a folder, or no regular file",
         tmp_path / "pipe": "a folder, or no regular file",
+        tmp_path / "loop": "Too many levels of symbolic links",
         tmp_path / "no" / "file": "No such file or directory",
         tmp_path / "a\0b": "a NUL in its name",
         tmp_path / ("x" * 300): "File name too long",

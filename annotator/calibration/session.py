@@ -373,6 +373,8 @@ def _note_look(
         noted = note_look(ledgers, entry | {"labels": hash_labels(in_use.values())}, notes.append)
         look = Look(**{name: value for name, value in noted.items() if name != "labels"})
     except AnnotatorError as error:
+        if request.ledger:  # it was asked for by name
+            raise
         return None, [*notes, f"This look was not noted: {error}"]
     if not request.final or look.judges == 1:
         return look, notes

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ def merge_shards(folder: Path) -> Run:
 
 def _keep_answers(run: Run) -> None:
     """Take the answers of the shards into the cache that all runs share, where there are any."""
-    files = [file for part in run.parts if (file := part / "answers.sqlite").exists()]
+    files = [file for part in run.parts if os.path.lexists(file := part / "answers.sqlite")]
     if files:
         from annotator.judges.llm.cache import AnswerCache, default_file
 
@@ -123,7 +124,7 @@ def _list_folders(folder: Path) -> list[tuple[int, int]]:
     numbers = []
     for path in (folder / _SHARDS).glob("*-of-*"):
         match = _NAME.fullmatch(path.name)
-        if match and (path / "run.json").exists():
+        if match and os.path.lexists(path / "run.json"):
             numbers.append((int(match[1]), int(match[2])))
     return sorted(numbers)
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
@@ -109,7 +110,7 @@ class RunDirectory:
             run = cls(folder, merged, log)
             run._before += overhead
             _set_failures_aside(folder, log)
-            if (folder / _ASIDE).exists():
+            if os.path.lexists(folder / _ASIDE):
                 for annotation in read_annotations(folder / _ASIDE):
                     run._aside += annotation.usage
                     run._learn(annotation.usage)
@@ -296,7 +297,7 @@ class RunDirectory:
 
 
 def _read_canaries(folder: Path) -> Iterator[Annotation]:
-    if (folder / _CANARIES).exists():
+    if os.path.lexists(folder / _CANARIES):
         yield from read_annotations(folder / _CANARIES)
 
 

@@ -1,9 +1,11 @@
 """From what the user named to a stream of traces: find, detect, read, one at a time."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from annotator.errors import UnreadableTrace
+from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.regular import open_regular
 from annotator.remote import is_hub, localize
 from annotator.traces.contents import JsonLines, is_on_lines
 from annotator.traces.entries import Entry, entries
@@ -53,6 +55,23 @@ def exists(source: str) -> None:
     if not is_hub(source):
         localize(source, again=True)
         next(places(source), None)
+
+
+def check_source(source: str) -> None:
+    """Raise :class:`AnnotatorError` if what has that name is not there, or can hold no traces that
+    may be read: a pipe, a device, a folder that may not be listed.
+    """
+    exists(source)
+    path = localize(source)
+    if is_hub(source) or not os.path.lexists(path):  # a glob
+        return
+    try:
+        if path.is_dir():
+            os.scandir(path).close()
+        else:
+            open_regular(path).close()
+    except OSError as error:
+        raise AnnotatorError(f"{source}: {error.strerror or error}") from error
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:

@@ -10,6 +10,7 @@ from annotator.runs.run import Run
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
+from annotator.traces.reading import check_source
 from annotator.traces.redaction import redact
 from annotator.web.index import Index
 from annotator.web.payload import (
@@ -48,6 +49,8 @@ class Reading:
 
     def __init__(self, shown: Shown) -> None:
         self._labels = shown.labels
+        for source in shown.traces:
+            check_source(source)
         wanted: dict[tuple[tuple[str, ...], str], None] = {}
         for run in shown.runs:
             sources = tuple(shown.traces) or run.manifest.sources

@@ -158,6 +158,30 @@ def test_files_of_this_folder_that_cannot_be_read(
     assert (done.code, reason in done.err) == (2, True), done.err
 
 
+@pytest.mark.parametrize("kind", ["pipe", "loop", "gone"])
+def test_what_traces_names_is_there_and_can_be_read(
+    annotate_cli: Cli, tmp_path: Path, kind: str
+) -> None:
+    annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for command in (("report", "out", "--format", "html"), ("view", "out")):
+        done = annotate_cli(*command, "--traces", kind)
+        assert (done.code, kind in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("name", ["canaries.jsonl"])
+def test_a_link_to_itself_in_a_run_is_not_passed_over(
+    annotate_cli: Cli, tmp_path: Path, name: str
+) -> None:
+    args = (TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1", "--canary", "2")
+    annotate_cli(*args)
+    (tmp_path / "out" / name).unlink(missing_ok=True)
+    (tmp_path / "out" / name).symlink_to(name)
+    done = annotate_cli(*args, "--resume", "--dry-run")
+    assert (done.code, name in done.err) == (2, True), done.err
+
+
 def test_the_users_file_may_say_where_models_are(
     annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Runs in shards: judged apart, read together, merged into what one process would have made."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from itertools import chain
@@ -203,6 +204,19 @@ def test_shards_that_are_not_of_one_run(annotate_cli: Cli, judge_shards, tmp_pat
     judge_shards(1, of=1, out="one")
     annotate_cli("logs", "--rubric", "symptoms", "--out", "whole")
     assert "it is whole already" in annotate_cli("merge", "whole").err
+
+
+@pytest.mark.parametrize("file", ["1-of-1/answers.sqlite", "1-of-1/run.json"])
+@pytest.mark.parametrize("kind", ["pipe", "loop"])
+def test_files_of_a_shard_that_cannot_be_read(judge_shards, tmp_path: Path, file, kind) -> None:
+    folder = tmp_path / judge_shards(1, of=1)
+    (place := folder / "shards" / file).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(place.name)
+    with pytest.raises(AnnotatorError, match=f"{file}: (not a regular file|Too many levels)"):
+        merge(folder)
 
 
 def test_a_stopped_shard_is_resumed(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:

@@ -174,8 +174,17 @@ class AnswerCache:
     def absorb(self, file: Path) -> None:
         """Take in the answers of another file that are not here; of one that is damaged, none: they
         are asked for again.
+
+        Raises:
+            AnnotatorError: it is no regular file, or may not be read.
         """
-        if self._base is None or not file.exists():
+        if not os.path.lexists(file):
+            return
+        try:
+            open_regular(file).close()
+        except OSError as error:
+            raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        if self._base is None:
             return
         with suppress(sqlite3.Error):
             self._base.execute("attach database ? as other", (str(file),))
