@@ -1,57 +1,84 @@
 """``annotate`` and ``python -m annotator``: what is the process's own, then the command line."""
 
+import atexit
 import io
 import os
 import signal
 import sys
 from contextlib import suppress
-from types import FrameType
-from typing import Any, NoReturn
 
-_ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
+TYPE_CHECKING = False  # as in annotator/__init__.py
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # the last: _report
+_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)  # nohup ignores SIGHUP
+_heard: list[int] = []
+_ended = False
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Run the command line and end the process.
 
     SIGTERM, and SIGHUP where it is not ignored, end a command as Ctrl-C does: what is done is kept,
-    and nothing half done is left. A closed stdout or stderr, or a stderr that takes nothing, stops
-    no command.
+    and nothing half done is left. Another one does not disturb the end; the third of a kind kills.
+    A closed stdout or stderr, or a stderr that takes nothing, stops no command.
     """
-    _open_closed_streams()
-    for number in _ENDED_BY:
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, _interrupt)
+    global _ended
     try:
+        for number in _SIGNALS:
+            if signal.getsignal(number) in _DEFAULTS:
+                signal.signal(number, _interrupt)
+        sys.unraisablehook = _report
+        atexit.register(_ignore)  # registered first, called last
+        _open_closed_streams()
         from annotator.cli import main as run
 
         run()
     except KeyboardInterrupt:  # before or after all that the command line does
         sys.exit(130)
     finally:
-        for number in (signal.SIGINT, *_ENDED_BY):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _pass_over)
+        _ended = True
+        exec("")  # noqa: S102 - else Python dies of a KeyboardInterrupt within some exec() before
         _flush_stdout()
 
 
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does at this moment; a shell's background jobs ignore the signal of that."""
+def _interrupt(number: int, frame: "FrameType | None") -> None:
+    """Stop the command, or do what Ctrl-C does at this moment; a shell's background jobs ignore the
+    signal of that.
+    """
     handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):
+    if number != signal.SIGINT and callable(handler) and handler is not _interrupt:
+        handler(signal.SIGINT, frame)
+        return
+    _heard.append(number)
+    if len(_heard) == 1 and not _ended:
         raise KeyboardInterrupt
-    handler(signal.SIGINT, frame)
+    if _heard.count(number) > 2:  # somebody insists
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
 
-def _pass_over(number: int, _: FrameType | None) -> None:
-    """All is done and told: the process ends with its exit code, unless somebody insists."""
-    signal.signal(number, signal.SIG_DFL)
+def _report(unraisable: "Any") -> None:
+    """Stop the command a moment later where it cannot be stopped: in a callback of Python's own."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+        return
+    _heard.clear()
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+
+def _ignore() -> None:
+    """Let no signal kill the process while Python ends."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 class _Notices(io.FileIO):
     """A stderr that nobody reads, or that has no room, loses what is said and stops nothing."""
 
-    def write(self, data: Any) -> int:
+    def write(self, data: "Any") -> int:
         with suppress(OSError):
             return super().write(data)
         return len(data)

@@ -285,15 +285,50 @@ class Stops(Loud):
     def judge(self, trace, rubric):
         self.judged += 1
         if self.judged == 3:
-            signal.raise_signal(signal.SIGINT)
+            self.press()
         return an.Verdict.none()
 
+    def press(self):
+        signal.raise_signal(signal.SIGINT)
 
+
+class StopsBetween(Stops):
+    """Twice, while the loop is between two steps: where the next one is on its way."""
+
+    number = signal.SIGINT
+
+    def press(self):
+        run = asyncio.Handle._run
+
+        def press_and_run(handle):
+            asyncio.Handle._run = run
+            signal.raise_signal(self.number)
+            signal.raise_signal(self.number)
+            run(handle)
+
+        asyncio.Handle._run = press_and_run
+
+
+class StopsElsewhere(StopsBetween):
+    """By another signal: a shell's background job ignores the one of Ctrl-C."""
+
+    number = signal.SIGTERM
+
+
+@pytest.mark.parametrize("judge", [Stops, StopsBetween, StopsElsewhere])
 @pytest.mark.parametrize("held", [True, False])
-def test_ctrl_c_keeps_what_was_judged(tmp_path, held):
+def test_ctrl_c_keeps_what_was_judged(tmp_path, held, judge, recwarn, capfd):
     out = None if held else tmp_path / "run"
-    with pytest.raises(Interrupted) as stop:
-        an.annotate(EXAMPLES, "comm_errors", judge=Stops(), out=out, concurrency=1)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ignored = signal.SIG_IGN if judge is StopsElsewhere else signal.default_int_handler
+    deaf = signal.signal(signal.SIGINT, ignored)
+    try:
+        with pytest.raises(Interrupted) as stop:
+            an.annotate(EXAMPLES, "comm_errors", judge=judge(), out=out, concurrency=1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, deaf)
+    assert (list(recwarn), capfd.readouterr().err) == ([], "")
     run = stop.value.run if held else an.open_run(out)
     assert run.manifest.status == "interrupted"
     assert 2 <= len(list(run.annotations())) < 17
@@ -302,6 +337,16 @@ def test_ctrl_c_keeps_what_was_judged(tmp_path, held):
         judge.judged = 3
         again = an.annotate(EXAMPLES, "comm_errors", judge=judge, out=out, resume=True)
         assert (again.manifest.status, len(list(again.annotations()))) == ("finished", 17)
+
+
+def test_ctrl_c_after_the_last_step_keeps_the_run():
+    class Late(Loud):
+        def close(self):
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="is the error's run") as stop:
+        an.annotate(EXAMPLES, "comm_errors", judge=Late())
+    assert stop.value.run.manifest.status == "finished"
 
 
 @pytest.mark.parametrize(

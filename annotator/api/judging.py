@@ -3,10 +3,14 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from annotator.annotations import Annotation, Usage
@@ -68,7 +72,7 @@ def annotate(
     need_no_loop("await aannotate(...) instead")
     kept: list[Run] = []
     try:
-        return _finish(aannotate(traces, rubric, judge, **options, _kept=kept))
+        return _finish(lambda: aannotate(traces, rubric, judge, **options, _kept=kept))
     except KeyboardInterrupt:
         where = "; go on with resume=True" if options.get("out") else "; it is the error's run"
         error = Interrupted(f"what was judged is kept{where}" if kept else "nothing was judged yet")
@@ -76,16 +80,69 @@ def annotate(
         raise error from None
 
 
-def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of work; after Ctrl-C, pressed twice or not, asyncio says nothing."""
+def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of work.
+
+    Ctrl-C, and any signal whose handler raises KeyboardInterrupt, cancels it between two steps of
+    the loop, so that it ends in order. A second one does not disturb the end; a third is raised
+    where it comes. asyncio says nothing of it.
+
+    Raises:
+        KeyboardInterrupt: there was one, and no other error.
+    """
+    heard = 0
+    task: asyncio.Task[Any] | None = None
+
+    def hear(before: Callable[..., Any], number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            heard += 1
+            if heard > 2:
+                raise
+            if heard == 1 and task and not task.done():
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    async def begin() -> T:
+        nonlocal task
+        task = asyncio.current_task()
+        if heard and task:
+            task.cancel()
+        return await work()
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
-    with asyncio.Runner() as runner:
-        runner.get_loop().set_exception_handler(report)
-        return runner.run(work)
+    try:
+        with _handle_signals(hear), asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(report)
+            result = runner.run(begin())
+    except asyncio.CancelledError:
+        if not heard:
+            raise
+    if heard:
+        raise KeyboardInterrupt
+    return result
+
+
+@contextmanager
+def _handle_signals(handle: Callable[..., None]) -> Iterator[None]:
+    """Let every signal that has a handler be handled by another, which is told of that."""
+    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # the last may stand for the others
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}
+    try:
+        for number, before in handlers.items():
+            if callable(before):
+                signal.signal(number, partial(handle, before))
+        yield
+    finally:
+        for number, before in handlers.items():
+            if callable(before):
+                signal.signal(number, before)
 
 
 async def aannotate(
@@ -256,7 +313,7 @@ def pilot(
     try:
         expected = forecast_plan(plan, is_done)
         seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-        tried = run_pilot(plan, expected.asked, most, seed, is_done)
+        tried = partial(run_pilot, plan, expected.asked, most, seed, is_done)
         expected.pilot = _finish(tried)
     except KeyboardInterrupt:
         raise Interrupted("the answers that came are in the cache of answers") from None
@@ -342,6 +399,7 @@ async def _execute(
     try:
         seen = await carry_out(plan, directory, built, report, callbacks.notice, begin, elsewhere)
         run = end(folder)
+        kept.append(run)
     except BaseException as error:
         with suppress(AnnotatorError):
             kept.append(end(folder))

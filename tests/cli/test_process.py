@@ -1,6 +1,7 @@
 """What is the process's own: signals, and streams that are closed or take nothing."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,20 +96,37 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert annotate_cli(*args, "--resume").code == 0
 
 
-def test_a_signal_after_the_end_changes_no_exit_code(tmp_path: Path):
-    late = f"""
-import atexit, os, signal, sys
-from annotator.__main__ import main
-for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-    atexit.register(os.kill, os.getpid(), number)
-sys.argv = ["annotate", *{RUN!r}]
-main()
+# When signals come -> what a plug-in without a reader does, which is an error, and the exit code.
+MOMENTS = {
+    "after the end": ("[atexit.register(kill, number) for number in (INT, TERM, HUP, INT)]", 2),
+    "while Python ends": ("sys.late = Gone()", 2),
+    "in a callback of Python's": ("Gone(); time.sleep(30)", 130),
+    "in an exec()": ("exec('kill()')", 130),
+    "twice": ("try:\n    kill()\nfinally:\n    kill(TERM)\n    kill(HUP)", 130),
+    "thrice": ("try:\n    kill()\nfinally:\n    kill()\n    kill()", -signal.SIGINT),
+}
+_PLUGIN = """
+import atexit, os, sys, time
+from signal import SIGHUP as HUP, SIGINT as INT, SIGTERM as TERM
+
+def kill(number=INT, kill=os.kill, process=os.getpid()):
+    kill(process, number)
+
+class Gone:
+    def __del__(self, kill=kill):
+        kill()
+
 """
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", late], cwd=tmp_path, env=env, check=False, capture_output=True
-    )
-    assert (done.returncode, done.stdout[:14]) == (0, b"comm_errors v2"), done.stderr
+
+
+@pytest.mark.parametrize(("program", "code"), MOMENTS.values(), ids=MOMENTS)
+def test_a_signal_at_any_moment(tmp_path: Path, program: str, code: int) -> None:
+    """As a module: there Python itself has the last word after a KeyboardInterrupt."""
+    (tmp_path / "plugin.py").write_text(_PLUGIN + program)
+    process = start("traces", str(EXAMPLES), "--format", "plugin:reader", cwd=tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert not re.search("Traceback|ignored", err)
 
 
 def test_ctrl_c_is_known_whatever_a_library_makes_of_it(annotate_cli, monkeypatch):
