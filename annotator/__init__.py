@@ -4,10 +4,7 @@ The public Python API; every name is imported when it is first used.
 """
 
 from importlib import import_module
-
-TYPE_CHECKING = False  # typing takes long, and no Ctrl-C is handled before the command line stands
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -50,7 +47,7 @@ _NAMES = {
 __all__ = ["__version__", *_NAMES]
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

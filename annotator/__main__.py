@@ -6,11 +6,8 @@ import os
 import signal
 import sys
 from contextlib import suppress
-
-TYPE_CHECKING = False  # as in annotator/__init__.py
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any, NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # the last: _report
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)  # nohup ignores SIGHUP
@@ -18,7 +15,7 @@ _heard: list[int] = []
 _ended = False
 
 
-def main() -> "NoReturn":
+def main() -> NoReturn:
     """Run the command line and end the process.
 
     SIGTERM, and SIGHUP where it is not ignored, end a command as Ctrl-C does: what is done is kept,
@@ -44,7 +41,7 @@ def main() -> "NoReturn":
         _flush_stdout()
 
 
-def _interrupt(number: int, frame: "FrameType | None") -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
     """Stop the command, or do what Ctrl-C does at this moment; a shell's background jobs ignore the
     signal of that.
     """
@@ -60,7 +57,7 @@ def _interrupt(number: int, frame: "FrameType | None") -> None:
         signal.raise_signal(number)
 
 
-def _report(unraisable: "Any") -> None:
+def _report(unraisable: Any) -> None:
     """Stop the command a moment later where it cannot be stopped: in a callback of Python's own."""
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
@@ -78,7 +75,7 @@ def _ignore() -> None:
 class _Notices(io.FileIO):
     """A stderr that nobody reads, or that has no room, loses what is said and stops nothing."""
 
-    def write(self, data: "Any") -> int:
+    def write(self, data: Any) -> int:
         with suppress(OSError):
             return super().write(data)
         return len(data)
