@@ -137,6 +137,7 @@ def test_a_key_in_no_spelling_is_left(key: str, spell: Callable[[str], str]) -> 
     told = spell(key)
     left = Secrets([key]).clean_text(f"{{the {told} is}}")
     assert left in ("{the [secret] is}", "[secret]")
+    assert Secrets(["bbaabbab"]).clean_text("%bba\\u0061bbab") == "%[secret]"
 
 
 @pytest.mark.parametrize("text", [rb"\\", rb"\u005c", rb"\\u005c", b"%255c", b"&#92;"])

@@ -62,8 +62,11 @@ class Secrets:
         is clean as what it is read as.
         """
         data = data.replace(b"\0", b"")
-        if self._pattern is None or not (self._always or self._stands_in(data)):
+        if self._pattern is None:
             return data
+        escaped = self._always or any(sign in data for sign in (rb"\u", b"%", b"&"))
+        if not (escaped or self._stands_in(data)):
+            return data  # the common case, in a fraction of the time
         pieces: list[bytes] = []
         at = 0
         for match in self._pattern.finditer(data.lower()):
