@@ -360,6 +360,21 @@ class TestWhatARunHasCost:
             assert annotate_cli(*args, "--concurrency", "1", "--resume").code == 0
             assert totals(Path("out"))["calls"] == server.calls == 5
 
+    def test_a_malformed_vote_is_asked_again_where_another_one_stops_the_run(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(1)
+        with OpenAIServer(scripted(Reply(text="{"), RIGHT, Reply(status=401))) as server:
+            more = ("--samples", "3", "--reasks", "0", "--concurrency", "1", "--out", "out")
+            args = (*ARGS, *llm(server, *self.PRICED, *more))
+            assert annotate_cli(*args).code == 2
+            server.responder = scripted(RIGHT)
+            assert annotate_cli(*args, "--resume").code == 0
+            used = totals(Path("out"))
+            assert (used["calls"], used["input_tokens"]) == (server.calls, server.tokens_in)
+        [found] = annotations(Path("out")).values()
+        assert {vote.status for vote in found.votes} == {"labelled"}
+
     @pytest.mark.parametrize("times", [1, 2])
     def test_ctrl_c_counts_no_call_twice(self, annotate_cli: Cli, runs: Runs, times: int) -> None:
         """Stopped while two calls wait for an answer; what other votes had is not lost, and there

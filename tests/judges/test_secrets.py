@@ -1,10 +1,13 @@
 """Keys and passwords: in nothing that a run writes or shows, whatever a server says."""
 
+import html
 import json
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -109,6 +112,53 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(
 )
 def test_a_url_is_shown_without_what_is_secret(text: str, shown: str) -> None:
     assert without_url_secrets(text) == shown
+
+
+def twice(text: str) -> str:
+    return json.dumps(json.dumps(text)[1:-1])[1:-1]
+
+
+ODD_KEY = '\\\\a"b/c\\dé%41&x;1234567'
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "JSON": lambda text: json.dumps(text)[1:-1],
+    "JSON within JSON": twice,
+    "and that within JSON": lambda text: twice(json.dumps(text)[1:-1]),
+    "escaped within JSON": lambda text: json.dumps(escape(text))[1:-1],
+    "escapes that are escaped": lambda text: escape(escape(text)),
+    "a URL within JSON": lambda text: quote(json.dumps(text)[1:-1], safe=""),
+    "HTML within JSON": lambda text: escape(html.escape(text)),
+    "UTF-16": lambda text: "\0".join(text),
+}
+
+
+@pytest.mark.parametrize("key", [KEY, ODD_KEY])
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_key_in_no_spelling_is_left(key: str, spell: Callable[[str], str]) -> None:
+    told = spell(key)
+    left = Secrets([key]).clean_text(f"{{the {told} is}}")
+    assert left in ("{the [secret] is}", "[secret]")
+    assert Secrets(["bbaabbab"]).clean_text("%bba\\u0061bbab") == "%[secret]"
+
+
+@pytest.mark.parametrize("text", [rb"\\", rb"\u005c", rb"\\u005c", b"%255c", b"&#92;"])
+def test_escapes_for_megabytes_take_no_minutes(text: bytes) -> None:
+    body = text * (2**20 // len(text))
+    begun = time.process_time()
+    assert Secrets(["\\" * 12 + ODD_KEY]).clean(body) == body
+    assert time.process_time() - begun < 15
+
+
+def test_no_error_behind_an_error_has_them() -> None:
+    def fail() -> None:
+        try:
+            raise OSError(f"proxy {KEY}")
+        except OSError as error:
+            raise ValueError(f"it says {KEY}") from error
+
+    with pytest.raises(ValueError, match="secret") as caught, Secrets([KEY]).kept():
+        fail()
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_common_words_are_no_secrets() -> None:

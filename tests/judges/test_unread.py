@@ -172,6 +172,26 @@ def test_the_context_of_a_local_server_is_asked_for_and_kept(
     assert manifest["judge"]["context"] is None
 
 
+@pytest.mark.parametrize("now", [None, 9_000, 64_000])
+def test_a_resumed_run_believes_what_the_server_says_now(
+    annotate_cli: Cli, tmp_path: Path, now: int | None
+) -> None:
+    write_long(tmp_path)
+
+    def says(tokens: int | None) -> dict[str, Any]:
+        return {"/props": {"default_generation_settings": {"n_ctx": tokens}}}
+
+    with OpenAIServer(lambda request: Reply(refusal="no"), says=says(16_000)) as server:
+        args = ("talk.jsonl", "--rubric", "comm_errors", *llm(server), "--out", "out")
+        assert annotate_cli(*args).code == 1
+        server.says, server.responder = says(now), cutting(10**6, 0)
+        assert annotate_cli(*args, "--resume").code == 0
+        before, after = (len(request.user) for request in server.seen)
+    learned = json.loads((tmp_path / "out" / "run.json").read_text())["learned"]
+    assert learned.get("context") == now
+    assert (after > before) == (now != 9_000)
+
+
 def write_long(folder: Path) -> None:
     talk = [{"from": message.sender, "message": message.text} for message in LONG.messages]
     (folder / "talk.jsonl").write_text(json.dumps({"id": "t", "messages": talk}) + "\n")

@@ -146,7 +146,8 @@ class LLMJudge(Model):
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Find out the form of answers (:meth:`annotator.judges.llm.model.Model.open`), and how
-        much a server on this machine reads, where nobody said so.
+        much a server on this machine reads, where nobody said so. What it said to an earlier part
+        of the run counts no more, also where it says nothing now: it may be another server.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
@@ -160,13 +161,12 @@ class LLMJudge(Model):
         if asked and asked.assumed:  # a question loads the model; then it is known
             await self._takes(self.mode, rubrics[0])
             asked = await ask_context(options, self._key) or asked
-        if asked:
-            self._take_context(asked)
+        self._take_context(asked)
 
-    def _take_context(self, asked: ServerContext) -> None:
+    def _take_context(self, asked: ServerContext | None) -> None:
         if self._context is None:
             self._asked_context = asked
-            self._reader.context = asked.tokens
+            self._reader.context = asked.tokens if asked else None
 
     @property
     def state(self) -> str:
@@ -200,7 +200,6 @@ class LLMJudge(Model):
         for name in judgement.names:
             self._note_name(name)
         if words := self._fails_always(judgement, verdict):
-            self.file(judgement, verdict)
             self.drop(judgement)
             raise FailsAlways(f"the first {_ALIKE} traces failed in the same way: {words}")
         return replace(verdict, usage=judgement.usage)
@@ -222,15 +221,20 @@ class LLMJudge(Model):
 
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
         """Let go of the answers to a judgement that failed: they are to be asked for again."""
-        if verdict.error and self.session.cache:
-            self.accounted(judgement)
-            if not self.outbox or self.outbox.asks_again:
-                self.session.cache.forget(judgement.bad)
+        if verdict.error:
+            self._let_go(judgement)
 
     def drop(self, judgement: Judgement) -> None:
-        """Take note of what a judgement cost that will not be recorded: the run was stopped."""
+        """Take note of what a judgement cost that will not be recorded: the run was stopped. Where
+        it had failed, it is to be asked for again, too.
+        """
         self._overhead += judgement.usage
+        self._let_go(judgement)
+
+    def _let_go(self, judgement: Judgement) -> None:
         self.accounted(judgement)
+        if self.session.cache and (not self.outbox or self.outbox.asks_again):
+            self.session.cache.forget(judgement.bad)
 
     def accounted(self, judgement: Judgement) -> None:
         """Take note that what a judgement cost is recorded, though its trace is not judged."""

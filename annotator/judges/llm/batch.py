@@ -229,10 +229,7 @@ class BatchOutbox:
         if self._budget and most:
             self._budget.check(most)
             self._budget.spent += most  # set aside, also against other models of a panel
-        import httpx2
-        from openai import APIConnectionError, APIStatusError
-
-        from annotator.judges.llm.client import Transient, describe_redirect, open_client
+        from annotator.judges.llm.client import open_client
 
         options = self._options
         key = api_key(options.base_url, options.api_key_env)
@@ -240,10 +237,25 @@ class BatchOutbox:
         self._secrets = Secrets.of(options, key)
         client = open_client(options, key, connections=4, attempts=tries, batches=True)
         try:
-            self._save()
             with self._secrets.kept():
-                async with asyncio.timeout(self._hours * 3600):
-                    await self._exchange(client)
+                await self._explain_exchange(client)
+        finally:
+            await client.close()
+        if self._budget:
+            self._budget.spent -= most  # what it did cost was added
+        self._asked.clear()
+
+    async def _explain_exchange(self, client: Any) -> None:
+        """Exchange what there is; raises as :meth:`settle` where that goes wrong."""
+        import httpx2
+        from openai import APIConnectionError, APIStatusError
+
+        from annotator.judges.llm.client import Transient, describe_redirect
+
+        try:
+            self._save()
+            async with asyncio.timeout(self._hours * 3600):
+                await self._exchange(client)
         except TimeoutError as error:
             raise JudgeStopped(
                 f"the batches have not ended in {self._hours:g} h (--batch-wait){self._there}"
@@ -252,19 +264,15 @@ class BatchOutbox:
             reason = describe_redirect(error) or one_line(str(error.message), 300)
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
         except (APIConnectionError, httpx2.RequestError, Transient) as error:
-            cause = one_line(str(error.__cause__ or error), 200)
+            words = self._secrets.clean_text(without_url_secrets(str(error.__cause__ or error)))
+            cause = one_line(words, 200)
             raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
         except OSError as error:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The SDK checks nothing.
-            words = f"{options.base_url} does not answer as the Batch API does: {error}"
+            words = f"{self._options.base_url} does not answer as the Batch API does: {error}"
             raise JudgeStopped(one_line(without_url_secrets(words), 300) + self._there) from error
-        finally:
-            await client.close()
-        if self._budget:
-            self._budget.spent -= most  # what it did cost was added
-        self._asked.clear()
 
     @property
     def _there(self) -> str:
@@ -395,7 +403,8 @@ class BatchOutbox:
                             f" have a line of more than {LONGEST_RESPONSE >> 20} MB: no answers to"
                             " these questions; ask without --batch"
                         )
-                    out.write(self._secrets.clean(whole + end))
+                    for line in whole.split(b"\n") if end else ():
+                        out.write(self._secrets.clean(line) + b"\n")
                 out.write(self._secrets.clean(rest))
 
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:

@@ -79,8 +79,7 @@ async def _read(response: httpx2.Response) -> bytes:
         data += piece
         if len(data) > LONGEST_RESPONSE:
             raise Transient(f"answer longer than {LONGEST_RESPONSE >> 20} MB")
-    # What is read as UTF-8 everywhere is clean everywhere: JSON may come in UTF-16, too.
-    return bytes(data.replace(b"\0", b""))
+    return bytes(data)
 
 
 class _OtherHeader(AsyncOpenAI):
@@ -199,10 +198,11 @@ def describe_redirect(error: APIStatusError) -> str:
 @contextmanager
 def explain_address(options: Options, key: str) -> Iterator[None]:
     """Raise :class:`AnnotatorError` where a client cannot use the address or a proxy."""
-    try:
-        yield
-    except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # OSError: SSL_CERT_FILE
-        words = Secrets.of(options, key).clean_text(without_url_secrets(str(error)))
-        raise AnnotatorError(
-            f"{without_secrets(options.base_url)} cannot be called: {one_line(words, 200)}"
-        ) from error
+    secrets = Secrets.of(options, key)
+    with secrets.kept():
+        try:
+            yield
+        except (httpx2.InvalidURL, OpenAIError, OSError, ValueError) as error:  # SSL_CERT_FILE
+            words = one_line(secrets.clean_text(without_url_secrets(str(error))), 200)
+            where = without_secrets(options.base_url)
+            raise AnnotatorError(f"{where} cannot be called: {words}") from error

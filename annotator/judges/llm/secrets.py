@@ -1,11 +1,11 @@
 """What a server or a library says, without the keys and passwords that it was told."""
 
-import json
 import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import getproxies
 
@@ -14,11 +14,19 @@ from annotator.judges.llm.settings import CUSTOM_HEADERS, Options
 _MASK = b"[secret]"
 _SHORTEST, _SHORTEST_WORD = 6, 8  # characters; what is shorter is guessed, and stands in any text
 _HEAD = 24  # of a long secret: its beginning gives it away where an error cuts it off
-# Possessive: what may be taken back is remembered for every character of megabytes.
-_REST = rb"(?:[\w.+/=-]++|\\u00[2-7][0-9a-f]|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,3};)*+"
 # Keys that servers without keys are sent, by their own documentation.
 _NO_SECRETS = frozenset(["none", "empty", "dummy", "ollama", "lm-studio", "sk-no-key-required"])
-_ESCAPES = (b"\\u00", b"%", b"&#")  # that may stand for any character
+
+_DEEPEST = 6  # how often one escape may stand within another
+
+# Patterns take no time that grows faster than a text of megabytes, whatever stands in it: they are
+# possessive, and a row of backslashes is read from its beginning only.
+_REST = rb"(?:[\w.+/=-]++|\\++u00[2-7][0-9a-f]|\\++/|%[2-7][0-9a-f]|&#x?[0-9a-f]{2,3};)*+"
+_NAMED = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">", b"bsol": b"\\"}
+_ESCAPE = re.compile(  # without its backslashes
+    rb"%([2-9a-f][0-9a-f])|u(d[89ab][0-9a-f]{2})u(d[c-f][0-9a-f]{2})|u([0-9a-f]{4})"
+    rb"|&#x0{0,9}([0-9a-f]{2,5});|&#0{0,9}([0-9]{2,6});|&(quot|apos|amp|lt|gt|bsol);"
+)
 
 
 class Secrets:
@@ -26,20 +34,23 @@ class Secrets:
 
     They are its key, the user and password of its address and of the proxies on the way, the values
     of its query and of the user's own headers: in any case, and as JSON, URLs and HTML write them;
-    of a long one its beginning, too. Not those of fewer than six characters, or of seven letters
-    and no more: such words stand in answers by chance, which would then quote nobody.
+    of a long one its beginning, too. A text in which one stands in another way (what is escaped is
+    escaped again) is taken out as a whole. Not those of fewer than six characters, or of seven
+    letters and no more: such words stand in answers by chance, which would then quote nobody.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
         secrets = {value.strip() for value in values}
         secrets = {value for value in secrets if _is_secret(value)}
         longest_first = sorted(secrets, key=lambda value: (-len(value), value))
-        heads = [value[:_HEAD].lower() for value in longest_first]
-        quoted = [json.dumps(head)[1:-1] for head in heads]
-        slashed = [text.replace("/", r"\/") for text in quoted]
-        self._literal = {text.encode() for text in (*heads, *quoted, *slashed)}
-        patterns = b"|".join(map(_pattern, longest_first))
-        self._pattern = re.compile(patterns, re.IGNORECASE) if patterns else None
+        heads = {_encode(value[:_HEAD]).lower() for value in secrets}
+        whole = {_encode(value).lower() for value in secrets}
+        plain = {level for text in heads | whole for level in _levels(text)}
+        self._plain = {text for text in plain if len(text) >= _SHORTEST}
+        # What is hardly more than backslashes is looked for in every text.
+        self._always = any(len(head.replace(b"\\", b"")) < _SHORTEST for head in heads)
+        patterns = rb"(?<!\\)(?:" + b"|".join(map(_pattern, longest_first)) + b")"
+        self._pattern = re.compile(patterns.lower()) if secrets else None
 
     @classmethod
     def of(cls, options: Options, key: str) -> "Secrets":
@@ -47,27 +58,42 @@ class Secrets:
         return cls([key, *_of_address(options.base_url), *_of_proxies(), *_of_headers(options)])
 
     def clean(self, data: bytes) -> bytes:
-        """Return a text in UTF-8 without them."""
+        """Return a text in UTF-8 without them. JSON may come in UTF-16, too: without its zeros, it
+        is clean as what it is read as.
+        """
+        data = data.replace(b"\0", b"")
         if self._pattern is None:
             return data
-        lowered = data.lower()
-        if not any(value in lowered for value in (*self._literal, *_ESCAPES)):
+        escaped = self._always or any(sign in data for sign in (rb"\u", b"%", b"&"))
+        if not (escaped or self._stands_in(data)):
             return data  # the common case, in a fraction of the time
-        return self._pattern.sub(_MASK, data)
+        pieces: list[bytes] = []
+        at = 0
+        for match in self._pattern.finditer(data.lower()):
+            pieces += data[at : match.start()], _MASK
+            at = match.end()
+        data = b"".join((*pieces, data[at:]))
+        return _MASK if self._stands_in(data) else data
+
+    def _stands_in(self, data: bytes) -> bool:
+        return any(value in level for level in _levels(data.lower()) for value in self._plain)
 
     def clean_text(self, text: str) -> str:
         """Return a text without them."""
-        return self.clean(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+        return self.clean(_encode(text)).decode(errors="surrogatepass")
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let no error leave the block with them in its words."""
+        """Let no error leave the block with them in its words, nor with the errors behind it: a
+        library's name addresses and headers in full.
+        """
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             error.args = tuple(
                 self.clean_text(part) if isinstance(part, str) else part for part in error.args
             )
+            error.__cause__ = error.__context__ = None
             raise
 
 
@@ -76,16 +102,59 @@ def _is_secret(value: str) -> bool:
     return len(value) >= shortest and value.lower() not in _NO_SECRETS
 
 
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _levels(text: bytes) -> Iterator[bytes]:
+    """Yield a text without backslashes; then what its escapes stand for, theirs, and so on."""
+    for _ in range(_DEEPEST):
+        text = text.replace(b"\\", b"")
+        yield text
+        if not any(sign in text for sign in (b"u", b"%", b"&")):
+            return
+        text, before = _ESCAPE.sub(lambda match: _unescape(match[0]), text), text
+        if text == before:
+            return
+
+
+@lru_cache(maxsize=4096)
+def _unescape(escape: bytes) -> bytes:
+    found = _ESCAPE.fullmatch(escape)
+    byte, high, low, unit, in_hex, decimal, name = found.groups() if found else [b""] * 7
+    if name:
+        return _NAMED[name]
+    if byte:
+        return bytes([int(byte, 16)]).lower()
+    if high:
+        return bytes.fromhex((high + low).decode()).decode("utf-16-be").encode()
+    return _encode(chr(int(decimal) if decimal else int(unit or in_hex, 16))).lower()
+
+
 def _pattern(value: str) -> bytes:
-    """Return the pattern of a secret, each character of which may be escaped."""
-    head = value[:_HEAD] if len(value) > _HEAD else value
-    characters = []
-    for byte in head.encode():
-        plain = re.escape(bytes([byte]))
-        escaped = rb"\\u00%02x|%%%02x|&#%d;|&#x%x;" % (byte, byte, byte, byte)
-        quoted = rb"|\\" + plain if bytes([byte]) in b'"\\/' else b""
-        characters.append(b"(?:" + plain + b"|" + escaped + quoted + b")")
-    return b"".join(characters) + (_REST if len(value) > _HEAD else b"")
+    """Return the pattern of a secret, each character of which may be escaped; of a long one, its
+    beginning and whatever of it, or like it, follows.
+    """
+    parts = [_part_pattern(part) for part in re.findall(r"\\+|[^\\]", value)]
+    pattern, rest = b"".join(parts[:_HEAD]), b"".join(parts[_HEAD:])
+    if re.search(r"[^\w.+/=-]", value[_HEAD:]):
+        pattern += b"(?:" + rest + b")?+"
+    return pattern + (_REST if rest else b"")
+
+
+def _part_pattern(part: str) -> bytes:
+    """Return the pattern of a character, or of a row of backslashes."""
+    if part[0] == "\\":
+        n = len(part)
+        return rb"(?:\\{%d,}+|(?:\\*+u005c|%%5c|&#92;|&#x5c;){%d})" % (n, n)
+    forms = [b"&" + name + b";" for name, sign in _NAMED.items() if sign == _encode(part)]
+    for char in (part, part.lower(), part.upper()) if part.isascii() else (part,):
+        units = re.findall("....", char.encode("utf-16-be", "surrogatepass").hex())
+        forms += [re.escape(_encode(char)), rb"\\*+".join(b"u" + unit.encode() for unit in units)]
+        forms += [b"".join(b"%%%02x" % byte for byte in _encode(char))]
+        forms += [b"&#%d;" % ord(char), b"&#x%x;" % ord(char)]
+    # Each once: where two are the same, each character doubles what is tried in vain.
+    return rb"\\*+(?:" + b"|".join(dict.fromkeys(form.lower() for form in forms)) + b")"
 
 
 def _of_address(url: str) -> Iterator[str]:
@@ -95,7 +164,7 @@ def _of_address(url: str) -> Iterator[str]:
     yield from (parts.username or "", parts.password or "", user, password)
     if user or password:
         yield f"{user}:{password}"
-        yield b64encode(f"{user}:{password}".encode()).decode()
+        yield b64encode(_encode(f"{user}:{password}")).decode()
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name != "api-version":
             yield value
