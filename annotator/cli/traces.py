@@ -14,6 +14,7 @@ from annotator.text import dump_json, one_line, printable
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.entries import look_into
 from annotator.traces.problems import ProblemKinds
+from annotator.traces.reading import check_source
 
 _OUTCOME = {True: "passed", False: "failed", None: "unknown"}
 
@@ -70,6 +71,8 @@ def command(
     All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
     """
     if explain:
+        for source in traces:
+            check_source(source)
         for line in _explain(traces, format_):
             say(line)
         return

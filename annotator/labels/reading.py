@@ -212,7 +212,7 @@ def _files_below(folder: Path) -> Sequence[Path | str]:
         if path.suffix.lower() in _SUFFIXES
         and not path.name.startswith(".")
         and not path.name.endswith(_OURS)
-        and path.is_file()
+        and not path.is_dir()
     ]
     matches = (sorted(filter(Path.is_file, folder.glob(pattern))) for pattern in _POTATO)
     potatoes = next(filter(None, matches), [])

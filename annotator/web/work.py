@@ -25,6 +25,7 @@ from annotator.rubrics import Rubric, load_rubric
 from annotator.text import count, one_line
 from annotator.traces import Trace, Unreadable
 from annotator.traces.library import Library
+from annotator.traces.reading import check_source
 from annotator.web.label import Work
 
 
@@ -55,6 +56,8 @@ def prepare(request: WorkRequest) -> Iterator[Work]:
     """
     rubric = load_rubric(request.rubric)
     sheet = _sheet(request.sources)
+    for source in request.traces:
+        check_source(source)
     sources, format = _places(request, sheet)
     library = Library(sources, format)
     if request.pair:

@@ -165,8 +165,14 @@ def test_what_traces_names_is_there_and_can_be_read(
     annotate_cli(TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
-    for command in (("report", "out", "--format", "html"), ("view", "out")):
-        done = annotate_cli(*command, "--traces", kind)
+    label = ("label", TRACES, "--rubric", "comm_errors", "--labels", TRACES, "--annotator", "me")
+    for command in (
+        ("report", "out", "--format", "html", "--traces"),
+        ("view", "out", "--traces"),
+        (*label, "--traces", TRACES, "--traces"),
+        ("traces", "--explain"),
+    ):
+        done = annotate_cli(*command, kind)
         assert (done.code, kind in done.err) == (2, True), done.err
 
 

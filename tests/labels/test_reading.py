@@ -377,6 +377,12 @@ def test_folders_and_pipes_that_hold_no_labels(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert "not a regular file" in problem(tmp_path / "pipe")
     assert f"{tmp_path}: no file with labels in this folder" in problem(tmp_path)
+    lines(tmp_path / "l.jsonl", row())
+    for name, message in (("m.jsonl", "Too many levels"), ("n.csv", "not a regular file")):
+        file = tmp_path / name
+        file.symlink_to(name) if name == "m.jsonl" else os.mkfifo(file)
+        assert f"{file}: {message}" in problem(tmp_path)
+        file.unlink()
 
 
 def test_no_label_for_the_rubric_names_those_that_are_there(tmp_path):
