@@ -126,7 +126,8 @@ def test_what_has_no_answer_is_a_failure(annotate_cli: Cli, runs: Runs) -> None:
         annotate_cli(*base, "--batch-file", "1.jsonl")
         answer(server, "1.jsonl", "done.jsonl")
         lines = Path("done.jsonl").read_text().splitlines(keepends=True)
-        Path("done.jsonl").write_text("".join(lines[:2]))
+        stray = json.loads(lines[2]) | {"custom_id": "half a character: \ud83d"}
+        Path("done.jsonl").write_text("".join([*lines[:2], json.dumps(stray)]))
         done = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
         assert (done.code, "labelled 2, none 0)  skipped 0  failed 1" in done.out) == (1, True)
         assert "there is no answer to it in the batch results" in done.err

@@ -17,7 +17,7 @@ from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.truncation import least_tokens
 from annotator.regular import open_regular
-from annotator.text import one_line
+from annotator.text import one_line, storable
 
 _NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _CONTRADICTION = "the results hold two different answers to this one request"
@@ -68,7 +68,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[Result]:
 
 
 def _result(value: dict[str, Any]) -> Result:
-    key, response = str(value["custom_id"]), value.get("response") or {}
+    key, response = storable(str(value["custom_id"])), value.get("response") or {}
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
         return Result(key, body)

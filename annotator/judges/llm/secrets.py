@@ -120,8 +120,8 @@ def _levels(text: bytes) -> Iterator[bytes]:
 
 @lru_cache(maxsize=4096)
 def _unescape(escape: bytes) -> bytes:
-    found = _ESCAPE.fullmatch(escape)
-    byte, high, low, unit, in_hex, decimal, name = found.groups() if found else [b""] * 7
+    whole = _ESCAPE.fullmatch(escape)
+    byte, high, low, unit, in_hex, decimal, name = whole.groups() if whole else [b""] * 7
     if name:
         return _NAMED[name]
     if byte:
