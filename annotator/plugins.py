@@ -132,7 +132,7 @@ def origin_of(module: str) -> str:
     path = Path(file).relative_to(folder).as_posix()
     for owner in distributions(path=[str(folder)]):
         # Parsed is only the list in which it may stand: there are hundreds.
-        if path in (owner.read_text("RECORD") or path) and any(
+        if path in (owner.read_text("RECORD") or "") and any(
             str(owner.locate_file(listed)) == file for listed in owner.files or ()
         ):
             return f"{owner.name} {owner.version}"

@@ -4,6 +4,7 @@ memory, whatever a file of a few kilobytes unpacks to.
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,7 +14,9 @@ from annotator.traces.document import open_file
 _ROWS = 64  # in memory at a time, where they are not large
 _COPIES = 4  # of what is read, while it is
 _CELL = 64  # bytes that a value takes at least
-_DICTIONARY, _BATCH = 2, 3  # what a header of Arrow is of
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # what a header of Arrow is of
+_BLOCK = 24  # bytes that say where a batch is
+_PADDING = 128  # more bytes between two batches are another one
 _NEWER = 0xFFFFFFFF  # before the size of a header, since Arrow 0.15
 _AS_IS = (1 << 64) - 1  # the size of a buffer that stands unpacked among packed ones
 _VARINT = range(0, 70, 7)
@@ -54,15 +57,13 @@ def arrow_rows(path: str) -> Iterator[Any]:
 
     with pa.memory_map(path) as source:
         data = source.read_buffer()
-        if data[:4].to_pybytes() == b"ARRO":  # a stream, and behind it where its blocks lie
-            end = data.size - 10
-            if data[end + 4 :].to_pybytes() != b"ARROW1":
-                raise OSError(_DAMAGED)
-            data = data[8 : max(end - _number(memoryview(data), end), 8)]
-        with pa.ipc.open_stream(data) as reader:
+        in_blocks = data[:4].to_pybytes() == b"ARRO"
+        weights = list(_weigh_blocks(data)) if in_blocks else _weigh_batches(data)
+        with pa.ipc.open_file(data) if in_blocks else pa.ipc.open_stream(data) as reader:
             if not reader.schema.names:
                 raise OSError(_DAMAGED)
-            batches = (reader.read_next_batch() for _ in _weigh_batches(data))
+            read = reader.get_batch if in_blocks else lambda _: reader.read_next_batch()
+            batches = (read(number) for number, _ in enumerate(weights))
             yield from checked_rows(batches, reader.schema, source.size())
 
 
@@ -80,46 +81,96 @@ def check_saved(path: str) -> None:
         check_size("packed rows", sum(_weigh_batches(source.read_buffer())))
 
 
+def _weigh_blocks(file: Any) -> Iterator[int]:
+    """Yield what :func:`_weigh_batches` does, of a file: its end says where its batches are."""
+    data = memoryview(file)
+    end = len(data) - 10
+    if end < 0 or bytes(data[end + 4 :]) != b"ARROW1":
+        raise OSError(_DAMAGED)
+    begin = end - _number(data, end)
+    foot = data[max(begin, 0) : end]
+    weigher, ends = _Weigher(data), []
+    for field in (2, 3):  # the dictionaries, the batches
+        blocks = _find_field(foot, _number(foot, 0), field)
+        blocks += blocks and _number(foot, blocks)
+        for block in range(blocks + 4, blocks + 4 + _BLOCK * _number(foot, blocks), _BLOCK):
+            if not blocks:
+                break
+            at = _number(foot, block, 8)
+            kind, weight, after = weigher.weigh(at)
+            ends.append((at, after))
+            if kind == _BATCH:
+                yield weight
+    if bytes(data[8:12]) == b"\xff" * 4:  # the schema, as most write it
+        ends.append((8, 16 + _number(data, 12)))
+    ends.append((begin, end))
+    ends.sort()
+    if any(after - before > _PADDING for (_, before), (after, _) in pairwise(ends)):
+        raise OSError(_DAMAGED)
+
+
 def _weigh_batches(stream: Any) -> Iterator[int]:
-    """Yield how many bytes each batch of rows in a stream of Arrow takes beside the stream, with
-    the dictionaries before it: what is packed says so before it is unpacked.
+    """Yield how many bytes each batch of rows in a stream of Arrow takes beside the stream: what is
+    packed says so before it is unpacked.
 
     Raises:
-        OSError: one is larger than :func:`most_bytes`, or the stream does not end at its end.
+        OSError: one is larger than :func:`most_bytes`, with the dictionaries before it, or the
+            stream does not end at its end.
     """
-    data, at, dictionaries = memoryview(stream), 0, 0
+    weigher, at = _Weigher(memoryview(stream)), 0
     while True:
-        begin, size = at, _number(data, at)
-        at += 4
+        begin = at
+        kind, weight, at = weigher.weigh(at)
+        if not kind:
+            break
+        if (kind == _SCHEMA) != (begin == 0):
+            raise OSError(_DAMAGED)
+        if kind == _BATCH:
+            yield weight
+    if at != len(weigher.data):
+        raise OSError(_DAMAGED)
+
+
+class _Weigher:
+    """Weighs the messages of an Arrow file, and remembers its dictionaries."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self._dictionaries: dict[int, int] = {}
+
+    def weigh(self, at: int) -> tuple[int, int, int]:
+        """Return what a message is of, 0 for the end mark, what it takes, and where it ends."""
+        data = self.data
+        size, at = _number(data, at), at + 4
         if size == _NEWER:
             size, at = _number(data, at), at + 4
         if not size:
-            break
+            return 0, 0, at
         head, body = data[at : at + size], at + size
         message = _number(head, 0)
         kind = _read_field(head, message, 1, 1)
-        at = body + _read_field(head, message, 3, 8)
-        if begin == 0:
-            continue  # the schema
+        end = body + _read_field(head, message, 3, 8)
+        if kind == _SCHEMA:
+            return kind, 0, end
         if kind not in (_DICTIONARY, _BATCH):
             raise OSError(_DAMAGED)
-        batch = _follow(head, message, 2)
+        named = batch = _follow(head, message, 2)
         if kind == _DICTIONARY:
-            batch = _follow(head, batch, 1)
-        buffers, is_packed = list(_read_buffers(head, batch)), _find_field(head, batch, 3)
-        if not (_read_field(head, batch, 0, 8) or is_packed) and any(data[body:at]):
-            raise OSError(_DAMAGED)  # of no rows, and yet there is something
-        weight = dictionaries
-        if is_packed:
-            sizes = (_number(data, body + begin, 8) for begin, size in buffers if size)
-            weight += sum(size for size in sizes if size != _AS_IS)
-        check_size("rows of one batch", weight)
+            batch = _follow(head, named, 1)
+        nodes, weight = _follow(head, batch, 1), 0
+        has_rows = _number(head, nodes) and _number(head, nodes + 4, 8)
+        if has_rows and not _read_field(head, batch, 0, 8):
+            raise OSError(_DAMAGED)
+        if _find_field(head, batch, 3):  # it is packed
+            places = (body + begin for begin, size in _read_buffers(head, batch) if size)
+            sizes = (_number(data, place, 8) for place in places)
+            weight = sum(size for size in sizes if size != _AS_IS)
         if kind == _DICTIONARY:
-            dictionaries = weight
-        else:
-            yield weight
-    if at != len(data):
-        raise OSError(_DAMAGED)
+            name, is_more = _read_field(head, named, 0, 8), _read_field(head, named, 2, 1)
+            self._dictionaries[name] = weight + is_more * self._dictionaries.get(name, 0)
+        beside = sum(self._dictionaries.values())
+        check_size("rows of one batch", beside + weight * (kind == _BATCH))
+        return kind, weight, end
 
 
 def _read_buffers(head: memoryview, batch: int) -> Iterator[tuple[int, int]]:

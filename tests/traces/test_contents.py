@@ -364,7 +364,7 @@ def without_rows(data, at):
     one = struct.pack("<q", 1)
     head, body = data[at : at + 8], data[at + 8 :]
     size = struct.unpack("<I", head[4:])[0]
-    return data[:at] + head + body[:size].replace(one, bytes(8)) + body[size:]
+    return data[:at] + head + body[:size].replace(one, bytes(8), 1) + body[size:]
 
 
 ENDS = {
@@ -385,6 +385,25 @@ def test_an_arrow_file_whose_rows_end_before_it_does_is_unreadable(write, found,
     *_, last = found(write("in", **{"a.arrow": damage(data, at)}))
     assert isinstance(last, Unreadable)
     assert last.reason == "a.arrow: cannot be read: damaged or cut off: rows may be missing"
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"use_legacy_format": True}])
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_arrow_files_as_others_write_them(write, found, make, options):
+    """Batches without rows that point into their buffers, dictionaries that are replaced, and (in
+    files of Polars and arrow-rs) another beginning: the schema at its end counts.
+    """
+    names = pa.array(["a", "b", "a"]).dictionary_encode()
+    table = pa.table({"messages": [TALK] * 3, "name": names})
+    sink = pa.BufferOutputStream()
+    with make(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
+        out.write_table(table.slice(3, 0))
+        out.write_batch(table.to_batches()[0].slice(3, 0))
+        out.write_table(table, max_chunksize=2)
+    data = sink.getvalue().to_pybytes()
+    if make is pa.ipc.new_file:
+        data = data[:8] + b"\0" * 8 + data[16:]
+    assert [type(item) for item in found(write("in", **{"a.arrow": data}))] == [Trace] * 3
 
 
 @pytest.mark.parametrize("damage", ["pipe", "cut", "packed"])
