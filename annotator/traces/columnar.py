@@ -90,7 +90,7 @@ def _weigh_blocks(file: Any) -> Iterator[int]:
     begin = end - _number(data, end)
     foot = data[max(begin, 0) : end]
     weigher, ends = _Weigher(data), []
-    for field in (2, 3):  # the dictionaries, the batches
+    for field, of in ((2, _DICTIONARY), (3, _BATCH)):
         blocks = _find_field(foot, _number(foot, 0), field)
         blocks += blocks and _number(foot, blocks)
         for block in range(blocks + 4, blocks + 4 + _BLOCK * _number(foot, blocks), _BLOCK):
@@ -98,6 +98,8 @@ def _weigh_blocks(file: Any) -> Iterator[int]:
                 break
             at = _number(foot, block, 8)
             kind, weight, after = weigher.weigh(at)
+            if kind != of:
+                raise OSError(_DAMAGED)
             ends.append((at, after))
             if kind == _BATCH:
                 yield weight

@@ -360,6 +360,13 @@ def without_kind(data, at):
     return data[:kind] + bytes(2) + data[kind + 2 :]
 
 
+def as_schema(data, at):
+    table = at + 8 + struct.unpack_from("<I", data, at + 8)[0]
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    kind = table + struct.unpack_from("<H", data, fields + 6)[0]
+    return data[:kind] + b"\1" + data[kind + 1 :]
+
+
 def without_rows(data, at):
     one = struct.pack("<q", 1)
     head, body = data[at : at + 8], data[at + 8 :]
@@ -373,6 +380,7 @@ ENDS = {
     "cut": lambda data, at: data[:at],
     "zeros-to-the-end": lambda data, at: data[:at] + bytes(len(data) - at),
     "kind": without_kind,
+    "schema": as_schema,
     "lengths": without_rows,
 }
 
