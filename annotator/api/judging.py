@@ -131,18 +131,16 @@ def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def _handle_signals(handle: Callable[..., None]) -> Iterator[None]:
     """Let every signal that has a handler be handled by another, which is told of that."""
     numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # the last may stand for the others
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = {number: at for number in numbers if callable(at := signal.getsignal(number))}
     if threading.current_thread() is not threading.main_thread():
         handlers = {}
     try:
         for number, before in handlers.items():
-            if callable(before):
-                signal.signal(number, partial(handle, before))
+            signal.signal(number, partial(handle, before))
         yield
     finally:
         for number, before in handlers.items():
-            if callable(before):
-                signal.signal(number, before)
+            signal.signal(number, before)
 
 
 async def aannotate(

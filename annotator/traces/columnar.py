@@ -91,11 +91,7 @@ def _weigh_blocks(file: Any) -> Iterator[int]:
     foot = data[max(begin, 0) : end]
     weigher, ends = _Weigher(data), []
     for field, of in ((2, _DICTIONARY), (3, _BATCH)):
-        blocks = _find_field(foot, _number(foot, 0), field)
-        blocks += blocks and _number(foot, blocks)
-        for block in range(blocks + 4, blocks + 4 + _BLOCK * _number(foot, blocks), _BLOCK):
-            if not blocks:
-                break
+        for block in _list_places(foot, _number(foot, 0), field, _BLOCK):
             at = _number(foot, block, 8)
             kind, weight, after = weigher.weigh(at)
             if kind != of:
@@ -159,13 +155,15 @@ class _Weigher:
         named = batch = _follow(head, message, 2)
         if kind == _DICTIONARY:
             batch = _follow(head, named, 1)
-        nodes, weight = _follow(head, batch, 1), 0
-        has_rows = _number(head, nodes) and _number(head, nodes + 4, 8)
-        if has_rows and not _read_field(head, batch, 0, 8):
+        nodes, buffers = (_list_places(head, batch, field, 16) for field in (1, 2))
+        if nodes and _number(head, nodes[0], 8) and not _read_field(head, batch, 0, 8):
             raise OSError(_DAMAGED)
+        weight = 0
         if _find_field(head, batch, 3):  # it is packed
-            places = (body + begin for begin, size in _read_buffers(head, batch) if size)
-            sizes = (_number(data, place, 8) for place in places)
+            places = (
+                _number(head, listed, 8) for listed in buffers if _number(head, listed + 8, 8)
+            )
+            sizes = (_number(data, body + place, 8) for place in places)
             weight = sum(size for size in sizes if size != _AS_IS)
         if kind == _DICTIONARY:
             name, is_more = _read_field(head, named, 0, 8), _read_field(head, named, 2, 1)
@@ -175,11 +173,12 @@ class _Weigher:
         return kind, weight, end
 
 
-def _read_buffers(head: memoryview, batch: int) -> Iterator[tuple[int, int]]:
-    """Yield where each buffer of a batch begins in its body, and its size there."""
-    buffers = _follow(head, batch, 2)
-    for at in range(buffers + 4, buffers + 4 + 16 * _number(head, buffers), 16):
-        yield _number(head, at, 8), _number(head, at + 8, 8)
+def _list_places(head: memoryview, table: int, number: int, size: int) -> range:
+    """Return where the members of a list in a header of Arrow stand, none if it is left out."""
+    if not _find_field(head, table, number):
+        return range(0)
+    begin = _follow(head, table, number)
+    return range(begin + 4, begin + 4 + size * _number(head, begin), size)
 
 
 def _follow(head: memoryview, table: int, number: int) -> int:
