@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from annotator.errors import AnnotatorError
-from annotator.regular import lines_of, open_regular
+from annotator.regular import explain_unreadable, lines_of, open_regular
 from annotator.remote import name_place
 from annotator.text import storable
 
@@ -112,8 +112,9 @@ class Verdict:
 
     No claims, no ``undecided`` and no ``error``: the judge says that nothing applies. With
     ``undecided``: where no claim is accepted, it has established neither a code nor none, and this
-    sentence says why. With ``error``: it could not judge, and the reason. ``primary`` is the code
-    it holds to be the main one, if it names one.
+    sentence says why. With ``left_open``: what it claims cannot be known from what it was shown,
+    as this sentence says, so that nothing is decided whatever is accepted. With ``error``: it could
+    not judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
     ``truncated``: the sources that it did not read in full, with the characters left out; ``read``:
     the share that it read of all that it should have, in [0, 1]. A judge that asks several times or
     several models says nothing itself and gives their ``ballots``, and how many of them a code
@@ -124,6 +125,7 @@ class Verdict:
     primary: str | None = None
     usage: Usage = Usage()
     undecided: str | None = None
+    left_open: str | None = None
     error: str | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
     read: float = 1.0
@@ -320,12 +322,9 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
         AnnotatorError: the file is missing, or a line is no annotation (with its number).
     """
     file = annotations_file(path)
-    try:
-        with open_regular(file) as lines:
-            for _, _, annotation in read_lines(lines_of(lines), file):
-                yield annotation
-    except OSError as error:
-        raise AnnotatorError(f"{name_place(file)}: {error.strerror or error}") from error
+    with explain_unreadable(file), open_regular(file) as lines:
+        for _, _, annotation in read_lines(lines_of(lines), file):
+            yield annotation
 
 
 def annotations_file(path: Path | str) -> Path:

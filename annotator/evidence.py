@@ -122,7 +122,8 @@ def _exact(quote: str, source: Source, view: VisibleText) -> list[Span]:
         first, last = view.seen(start), view.seen(end)
         part = _whole_words(view.text, first, last)
         cut = part != _strip(view.text, first, last)
-        enough = not cut or len(view.text[slice(*part)].split()) >= _WHOLE
+        left = view.text[slice(*part)].split() if cut else []
+        enough = not cut or sum(map(bool, map(_WORD.search, left))) >= _WHOLE  # marks are no words
         if cut and enough:
             start, end = view.locate(*part)
         crossed = max((offset for offset in source.breaks if start <= offset < end), default=None)
@@ -340,26 +341,34 @@ def verify(
     if claim.code not in {code.id for code in rubric.codes}:
         return [], [f"{one_line(claim.code, 64)}: not a code of the rubric {rubric.id}"]
     spans = _recheck(claim, trace, rubric)
+    claimed = dict(spans)  # also of quotes that stand nowhere: where they most likely should
     reasons: dict[int, str] = {}
     # The longest first, so that a short one that stands in several places leaves it room.
     missing = [] if spans else list(enumerate(claim.quotes))
     for n, quote in sorted(missing, key=lambda pair: -len(pair[1].text)):
         span, reason = _resolve(quote, trace, rubric, spans.values())
         if span:
-            spans[n] = span
-        else:
-            wanted = hints and len(reasons) < _MOST_HINTS and reason.startswith("not found")
-            hint = _near(quote, trace, rubric) if wanted else ""
-            reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}{hint}"
+            spans[n] = claimed[n] = span
+            continue
+        if reason.startswith("not found"):
+            source, passage = _find_named(quote.source, trace, rubric)[0], ""
+            if hints and len(reasons) < _MOST_HINTS:
+                source, passage = _near(quote, trace, rubric) or (source, "")
+            if source:
+                claimed[n] = Span(source.id, 0, 0, "", "exact", source.origin, source.agent)
+            if source and passage:
+                reason += f'; similar, in {header_name(source.id)}: "{one_line(passage, 200)}"'
+        reasons[n] = f"quote {_quote_for_reason(quote.text)}: {reason}"
     wrong = [reasons[n] for n in sorted(reasons)]
     evidence = [
         Evidence(span.quote, span.source, span.start, span.end, span.match)
         for _, span in sorted(spans.items())
     ]
-    needed = rubric.quotes_needed(claim.code)
-    if not wrong and len(evidence) < needed:
-        wrong.append(f"{claim.code}: {len(evidence)} quote(s), {needed} separate passages needed")
-    if not wrong and not _fills(rubric.code(claim.code), spans.values()):
+    given, needed = len(claim.quotes), rubric.quotes_needed(claim.code)
+    if given < needed:
+        wrong.append(f"{claim.code}: {given} quote(s), {needed} separate passages needed")
+    # Of a quote that stands in several other places it is not known which of them is meant.
+    elif len(claimed) == given and not _fills(rubric.code(claim.code), claimed.values()):
         wrong.append(f"{claim.code}: quotes needed: {rubric.describe_quotes(claim.code)}")
     return evidence, wrong
 
@@ -479,11 +488,11 @@ def source_id(given: str) -> str:
     return kind.lower() + colon + name
 
 
-def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
-    """Return a hint with the most similar passage, for the judge to look again; never evidence."""
+def _near(quote: Quote, trace: Trace, rubric: Rubric) -> tuple[Source, str] | None:
+    """Return the most similar passage, for the judge to look again; never evidence."""
     from rapidfuzz import fuzz, utils
 
-    best_score, best = 75.0, ""
+    best_score, best = 75.0, None
     room = _NEAR_LIMIT
     named, _ = _find_named(quote.source, trace, rubric)
     for source in (*([named] if named else []), *trace.sources(rubric.quote_from)):
@@ -496,6 +505,5 @@ def _near(quote: Quote, trace: Trace, rubric: Rubric) -> str:
             # default_process keeps the length, but strips marks and blanks at the ends
             lead = len(text) - len(re.sub(r"^[\W_]+", "", text))
             passage = text[max(0, hit.dest_start + lead - 5) : hit.dest_end + lead + 5]
-            where = header_name(source.id)
-            best_score, best = hit.score, f'; similar, in {where}: "{one_line(passage, 200)}"'
+            best_score, best = hit.score, (source, passage)
     return best

@@ -25,8 +25,13 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 
-# Who is served first where there is not room for all.
-KINDS = ("facts", "quoted", "messages", "patches", "outcome", "steps", "task")
+# Who is served first where there is not room for all, and the share of what is left that a kind
+# takes at most where those after it need the rest.
+IN_ORDER = dict.fromkeys(("facts", "messages", "patches", "outcome", "steps", "task"), 1.0)
+AROUND_QUOTES = {"facts": 1.0, "outcome": 1 / 4, "quoted": 1.0, "near": 1.0, "related": 1.0}
+AROUND_QUOTES |= {"patches": 1 / 2, "messages": 1.0, "steps": 1.0, "task": 1.0}
+"""What :func:`focus` puts first, and the outcome, which refutes claims, before all of it."""
+
 _NEAR = 2  # messages before and after one that is quoted
 _NEAR_TEXT = 1_500  # characters before and after a passage of any other part
 _NAME = re.compile(r"[A-Za-z]\w*(?:[._(]\w*)+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
@@ -40,7 +45,8 @@ Gap = tuple[int, int]
 class PromptPart:
     """One part of a prompt: its header, and its text without the ``gaps``, which are in order and
     apart from each other. ``closed`` parts are not to be quoted. ``id`` is as in the trace; the
-    header spells it safely (:func:`annotator.text.header_name`).
+    header spells it safely (:func:`annotator.text.header_name`). Of a text that is cut its
+    ``passages`` and what surrounds them are left.
     """
 
     id: str
@@ -49,6 +55,7 @@ class PromptPart:
     more: str = ""
     closed: bool = False
     gaps: tuple[Gap, ...] = ()
+    passages: tuple[Gap, ...] = ()
 
     @property
     def header(self) -> str:
@@ -74,9 +81,14 @@ class PromptPart:
         return sum(end - start for start, end in self.gaps)
 
     @property
+    def shown(self) -> int:
+        """The characters of the text that are shown."""
+        return len(self.text) - self.left_out
+
+    @property
     def size(self) -> int:
         """The characters that the part takes in a prompt."""
-        return self.frame + len(self.text) - self.left_out + _MARK * len(self.gaps)
+        return self.frame + self.shown + _MARK * len(self.gaps)
 
     @property
     def frame(self) -> int:
@@ -84,14 +96,31 @@ class PromptPart:
         return len(self.header) + _FRAME
 
     def cut(self, most: int) -> "PromptPart":
-        """Return the part with at most ``most`` characters of its text, the first and the last."""
-        shown = len(self.text) - self.left_out
-        if shown <= most:
+        """Return the part with at most ``most`` characters of its text: the first and the last, or
+        what surrounds its passages.
+        """
+        if self.shown <= most:
             return self
-        start, end = self._offset(most - most // 2), self._offset(shown - most // 2, after=True)
+        if self.passages:
+            radii = range(len(self.text))
+            near = bisect_right(radii, most, key=lambda radius: self.around(radius).shown) - 1
+            return replace(self.around(max(near, 0)), passages=()).cut(most)
+        start = self._offset(most - most // 2)
+        end = self._offset(self.shown - most // 2, after=True)
         before = [gap for gap in self.gaps if gap[1] <= start]
         after = [gap for gap in self.gaps if gap[0] >= end]
         return replace(self, gaps=(*before, (start, end), *after))
+
+    def around(self, radius: int) -> "PromptPart":
+        """Return the part with nothing but so many characters before and after its passages."""
+        gaps, end = [], 0
+        for start, stop in sorted(self.passages):
+            if start - radius > end:
+                gaps.append((end, start - radius))
+            end = max(end, min(stop + radius, len(self.text)))
+        if end < len(self.text):
+            gaps.append((end, len(self.text)))
+        return replace(self, gaps=tuple(gaps))
 
     def _offset(self, shown: int, after: bool = False) -> int:
         """Return where in the text so many of its characters are shown; ``after`` a gap there."""
@@ -108,18 +137,23 @@ class PromptPart:
         return self.cut(max(room - self.frame - _MARK * (1 + len(self.gaps)), 0))
 
 
-def fit(parts: Sequence[PromptPart], room: int) -> tuple[list[PromptPart], dict[str, int]]:
+def fit(
+    parts: Sequence[PromptPart], room: int, shares: Mapping[str, float] = IN_ORDER
+) -> tuple[list[PromptPart], dict[str, int]]:
     """Return the parts that fit into ``room`` characters, and what is missing of which.
 
-    The facts come first, then the conversation, the patches, the outcome, the steps and the texts
-    of the tasks: each takes what it needs of what is left. Where a kind does not fit, its longest
+    The kinds are served in the order of ``shares``: the facts first, then the conversation, the
+    patches, the outcome, the steps and the texts of the tasks. Each takes what it needs of its
+    share of what is left, or of what those after it leave. Where a kind does not fit, its longest
     parts are cut in the middle; where that would leave nothing worth reading, the parts in the
     middle are left out and the first and the last are kept.
     """
     kept: dict[int, PromptPart] = {}
-    for kind in KINDS:
+    waiting = sum(part.size for part in parts)
+    for kind, share in shares.items():
         group = {n: part for n, part in enumerate(parts) if part.kind == kind}
-        chosen = _share(group, room)
+        waiting -= sum(part.size for part in group.values())
+        chosen = _share(group, max(int(share * room), room - waiting))
         room -= sum(part.size for part in chosen.values())
         kept |= chosen
     missing = {
@@ -215,20 +249,24 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
 
 
 def focus(
-    parts: Sequence[PromptPart], passages: Collection[tuple[str, int, int]]
+    parts: Sequence[PromptPart],
+    passages: Collection[tuple[str, int, int]],
+    absences: Collection[str] = (),
 ) -> list[PromptPart]:
-    """Return the parts with those put first, where there is not room for all, that show passages.
+    """Return the parts with those marked that go first where there is not room for all.
 
-    Passages are (id of the part, start, end). Put first are the messages that hold one, those
-    around them, later ones in which a name stands that a passage holds, and of any other part what
-    surrounds a passage.
+    Passages are (id of the part, start, end). ``quoted`` are the messages that hold one, and of any
+    other part what surrounds a passage; ``near`` are the two messages before and after each;
+    ``related`` are later ones in which a name stands that a passage holds, or, where something is
+    said to be missing (``absences``: ``after`` the passages or ``anywhere``), all in which it could
+    stand.
     """
     places: dict[str, list[Gap]] = {}
     for name, start, end in passages:
         places.setdefault(name, []).append((start, end))
     talk = [n for n, part in enumerate(parts) if part.kind == "messages"]
     quoted = [at for at, n in enumerate(talk) if parts[n].id in places]
-    near = {talk[at] for at in range(len(talk)) if any(abs(at - q) <= _NEAR for q in quoted)}
+    near = [talk[at] for at in range(len(talk)) if any(abs(at - q) <= _NEAR for q in quoted)]
     texts = {part.id: part.text for part in parts}
     names = {
         name
@@ -237,24 +275,17 @@ def focus(
         for name in _NAME.findall(texts.get(part, "")[start:end])
     }
     later = [n for at, n in enumerate(talk) if quoted and at > quoted[0]]
-    near |= {n for n in later if any(name in parts[n].text for name in names)}
+    searched = talk if "anywhere" in absences else later
+    related = [n for n in searched if absences or any(name in parts[n].text for name in names)]
+    kinds = dict.fromkeys(related, "related") | dict.fromkeys(near, "near")
     return [
-        replace(part, kind="quoted")
-        if n in near
-        else _around(part, places[part.id])
+        _mark_passages(part, places[part.id])
         if part.id in places
-        else part
+        else replace(part, kind=kinds.get(n, part.kind))
         for n, part in enumerate(parts)
     ]
 
 
-def _around(part: PromptPart, passages: Sequence[Gap]) -> PromptPart:
-    """Return a part of which only what surrounds the passages is shown."""
-    gaps, end = [], 0
-    for start, stop in sorted(passages):
-        if start - _NEAR_TEXT > end:
-            gaps.append((end, start - _NEAR_TEXT))
-        end = max(end, min(stop + _NEAR_TEXT, len(part.text)))
-    if end < len(part.text):
-        gaps.append((end, len(part.text)))
-    return replace(part, kind="quoted", gaps=tuple(gaps))
+def _mark_passages(part: PromptPart, passages: Sequence[Gap]) -> PromptPart:
+    quoted = replace(part, kind="quoted", passages=tuple(passages))
+    return quoted if part.kind == "messages" else quoted.around(_NEAR_TEXT)

@@ -10,7 +10,7 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from annotator.annotations import Claim
-from annotator.fitting import PromptPart, fit, focus, windows
+from annotator.fitting import AROUND_QUOTES, IN_ORDER, PromptPart, fit, focus, windows
 from annotator.prompt_parts import split_trace
 from annotator.resources import folder
 from annotator.rubrics import Code, Rubric
@@ -24,7 +24,6 @@ _FILES = (
     *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
 )
 _FACTS = "facts.j2"
-_WRAPPER = 1_000  # characters of a prompt around the parts of the trace, with a margin
 _LONGEST_CLAIM = 2_000  # characters of a finding that is to be confirmed
 _LONGEST_REASON = 2_000  # characters of one of the reasons for which an answer is not accepted
 _NOTE = 200  # characters of a note in the facts, with a margin
@@ -106,7 +105,12 @@ class Prompt:
     @cached_property
     def user(self) -> str:
         """The user's message; it is written when it is needed, not where the answer is known."""
-        return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside + self.end
+        return self.shown + self.end
+
+    @cached_property
+    def shown(self) -> str:
+        """What of ``user`` is of the trace: its parts between their markers, and the ``aside``."""
+        return _fill_in("trace.j2", nonce=self.tag, parts=self.parts) + self.aside
 
     @cached_property
     def end(self) -> str:
@@ -117,7 +121,7 @@ class Prompt:
 
     @cached_property
     def aside(self) -> str:
-        """What of ``user`` is not the trace: the section of the observations, or ""."""
+        """What of ``shown`` is not the trace itself: the section of the observations, or ""."""
         if not self.observations.lines:
             return ""
         shown = self.observations.shown
@@ -141,8 +145,8 @@ def facts_sha256() -> str:
 
 
 def ask_for_json(schema: str) -> tuple[str, str]:
-    """Return what follows the system's and the user's message where the form of an answer is told
-    and not set: the JSON schema, and at the end a reminder of it.
+    """Return what follows the system's message where the form of an answer is told and not set, the
+    JSON schema, and a reminder of it, which comes before the last line of the user's.
     """
     return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
 
@@ -180,8 +184,9 @@ def render(
     """Return the prompt that judges ``trace`` by ``rubric``.
 
     The trace is complete in it, or, where its part of the prompt would be longer than ``most``
-    characters, as much of it as fits (:func:`annotator.fitting.fit`). The ``observations`` are
-    shown in full; ``most`` does not count them.
+    characters, as much of it as fits (:func:`annotator.fitting.fit`). ``most`` counts what stands
+    between the markers of the trace: not the ``observations``, which are shown in full, nor what
+    the layout puts after it.
 
     The markers around the trace carry a tag, the keyed hash of the templates, the rubric and the
     trace. Judging the same trace again gives the same tag (answers can be cached), and a trace
@@ -200,7 +205,8 @@ def render_windows(
     most: int,
     layout: Layout = Layout(),
 ) -> list[Prompt]:
-    """Return prompts of at most ``most`` characters that together show the whole conversation.
+    """Return prompts that together show the whole conversation, each in at most ``most``
+    characters, counted as in :func:`render`.
 
     Each shows the facts, a stretch of the conversation that overlaps with the next, and, in at most
     half of the room, as much of the rest of the trace as fits. One prompt if the trace fits.
@@ -209,12 +215,15 @@ def render_windows(
         UnreadableTrace: as :func:`render`.
     """
     parts = list(split_trace(trace, rubric))
-    room = most - _WRAPPER
+    room = most - _frame()
     talk = [part for part in parts if part.kind == "messages"]
     others = [part for part in parts if part.kind != "messages"]
     if sum(part.size for part in parts) <= room:
         return [_assemble(parts, rubric, {}, layout)]
-    rest, missing = fit(others, min(sum(part.size for part in others), room // 2))
+    # The longest header of a message, and a mark, have room beside the rest.
+    least = max((part.cut(0).size for part in talk), default=0)
+    rest_room = min(sum(part.size for part in others), room // 2, room - _NOTE - least)
+    rest, missing = fit(others, rest_room)
     gone = len(others) - len(rest)
     talk_room = room - sum(part.size for part in rest) - _NOTE
     talk = [part.cut_to(talk_room) for part in talk]
@@ -234,16 +243,20 @@ def render_confirmation(
 ) -> Prompt:
     """Return the prompt that decides about claims that were made from parts of a trace.
 
-    It shows the whole trace; where there is no room for all of it, first the quoted passages with
-    what surrounds them and the later messages that touch the same names.
+    It shows the whole trace; where there is no room for all of it, first the outcome in at most a
+    quarter of the room, the quoted passages with what surrounds them and the messages that are
+    related to them (:func:`annotator.fitting.focus`), then the patches in at most half of what is
+    left, and the rest.
 
     Raises:
         UnreadableTrace: as :func:`render`.
     """
     evidence = [item for claim in claims for item in claim.evidence]
     passages = [(item.source, item.start, item.end) for item in evidence]
-    parts = focus(list(split_trace(trace, rubric)), passages)
-    shown, missing = _fit_parts(parts, most)
+    codes = [rubric.code(claim.code) for claim in claims]
+    absences = {code.shows_absence for code in codes if code.shows_absence}
+    parts = focus(list(split_trace(trace, rubric)), passages, absences)
+    shown, missing = _fit_parts(parts, most, AROUND_QUOTES)
     lines = [one_line(_describe_claim(claim), _LONGEST_CLAIM) for claim in claims]
     proposals = Observations(tuple(lines), template="confirm.j2")
     return _assemble(shown, rubric, missing, layout, proposals)
@@ -256,11 +269,11 @@ def _describe_claim(claim: Claim) -> str:
 
 
 def _fit_parts(
-    parts: list[PromptPart], most: int | None
+    parts: list[PromptPart], most: int | None, shares: Mapping[str, float] = IN_ORDER
 ) -> tuple[list[PromptPart], Mapping[str, int]]:
-    if most is None or sum(part.size for part in parts) <= most - _WRAPPER:
+    if most is None or sum(part.size for part in parts) <= most - _frame():
         return parts, {}
-    kept, missing = fit(parts, most - _WRAPPER - _NOTE)
+    kept, missing = fit(parts, most - _frame() - _NOTE, shares)
     return _add_note(kept, _describe_missing(len(parts) - len(kept))), missing
 
 
@@ -305,6 +318,12 @@ def _add_note(parts: list[PromptPart], note: str) -> list[PromptPart]:
         else part
         for part in parts
     ]
+
+
+@lru_cache(maxsize=1)
+def _frame() -> int:
+    """Return the characters that stand around the parts of a trace."""
+    return len(_fill_in("trace.j2", nonce="0" * 32, parts=()))
 
 
 @lru_cache(maxsize=1)

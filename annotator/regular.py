@@ -7,10 +7,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, AnyStr, BinaryIO
 
 from annotator.errors import AnnotatorError
+from annotator.remote import name_place
 
 _MOST_MB = 512
 _MOST_PACKED = 1000  # times a file's own size; texts pack to a hundredth at most
@@ -30,6 +32,19 @@ def most_bytes() -> int:
     if not (given.isdecimal() and 0 < len(given) < 10 and int(given)):
         raise AnnotatorError(f"ANNOTATOR_MAX_MB: expected a whole number of MB, found {given!r}")
     return int(given) << 20
+
+
+@contextmanager
+def explain_unreadable(place: str | Path) -> Iterator[None]:
+    """Say in one sentence why a place cannot be read.
+
+    Raises:
+        AnnotatorError: in the place of an :class:`OSError`, with its reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise AnnotatorError(f"{name_place(place)}: {error.strerror or error}") from error
 
 
 def open_regular(path: str | Path) -> BinaryIO:

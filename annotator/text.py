@@ -6,8 +6,10 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 80
@@ -130,6 +132,15 @@ def dump_json(value: object, indent: int | None = None) -> str:
     # Outside of its strings JSON has none of them.
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     return _SURROGATES.sub(escaped, _UNPRINTABLE.sub(escaped, text))
+
+
+def find_repeated(values: Iterable[T]) -> Iterator[T]:
+    """Yield each value that stood there before, in a time that grows with the values alone."""
+    seen: set[T] = set()
+    for value in values:
+        if value in seen:
+            yield value
+        seen.add(value)
 
 
 def count(number: int, noun: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 
 from annotator.errors import AnnotatorError
-from annotator.regular import read_regular
+from annotator.regular import explain_unreadable, read_regular
+from annotator.text import find_repeated
 
 _MOST_BYTES = 1 << 20
 _MOST_DEEP = 50
@@ -21,8 +22,7 @@ class _Loader(_BASE):  # type: ignore[misc, valid-type]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
+        for twice in find_repeated(keys):
             line = node.start_mark.line + 1
             raise yaml.YAMLError(f"the mapping at line {line} has {twice!r} twice")
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -36,10 +36,8 @@ def read_yaml(path: Path) -> tuple[Any, bytes]:
         AnnotatorError: the file cannot be read, is not regular or larger than 1 MB, is no YAML, has
             a key twice, or is nested or repeats itself by aliases beyond any sense.
     """
-    try:
+    with explain_unreadable(path):
         data = read_regular(path, _MOST_BYTES)
-    except OSError as error:
-        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
     try:
         _check_size(data)
         return yaml.load(data, _Loader), data  # noqa: S506 - a safe loader

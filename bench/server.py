@@ -172,7 +172,7 @@ def _misquoted(body: bytes, at: int) -> str:
 def _tagged(completion: bytes, body: bytes) -> bytes:
     """Return a completion with the tags of the request in their places."""
     for tag in (b"first", b"last"):
-        if found := re.search(tag + rb"_tag: (" + tag + rb"-\w{6})", body):
+        if found := re.search(tag + rb'_tag\\": \\"(' + tag + rb"-\w{6})", body):
             completion = completion.replace(tag + b"-??????", found[1])
     return completion
 

@@ -30,6 +30,7 @@ class Batches:
         self.ends: list[str] = []
         self.words = "the file is not as it should be"
         self.extra: list[dict[str, Any]] = []  # fields of one more result for the first item
+        self.noise: list[bytes] = []  # lines among the results that are none
         self.fields: dict[str, Any] = {}  # that every look at a batch shows instead of its own
         self.uploaded: dict[str, Any] = {}  # what an upload is answered, if not as it should be
         self.download: dict[str, str] = {}  # the headers of one
@@ -137,6 +138,6 @@ class Batches:
         answers += [{"custom_id": items[0][0], **fields} for fields in self.extra]
         for field, lines in (("output_file_id", answers), ("error_file_id", errors)):
             if lines:  # in another order than they were asked
-                data = "".join(json.dumps(line) + "\n" for line in reversed(lines))
-                batch[field] = self._stored(data.encode())
+                data = [json.dumps(line).encode() for line in reversed(lines)]
+                batch[field] = self._stored(b"\n".join([*data[:1], *self.noise, *data[1:], b""]))
         batch["request_counts"] |= {"completed": len(answers), "failed": len(errors)}

@@ -75,8 +75,8 @@ class Request:
     @property
     def tags(self) -> dict[str, str]:
         """The tags that an answer has to repeat."""
-        lines = self.system.splitlines()[:1] + self.user.splitlines()
-        return dict(line.split(": ") for line in lines if re.match("(first|last)_tag: ", line))
+        text = f"{self.system.splitlines()[0]}\n{self.user}"
+        return dict(re.findall('(?m)^"((?:first|last)_tag)": "(.*)"$', text))
 
     def fill_in(self, text: str) -> str:
         """Return what is sent with the tags of the prompt."""

@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -21,8 +22,9 @@ BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
-def test_the_page_shows_what_its_programs_print(monkeypatch, name):
-    monkeypatch.chdir(ROOT)
+def test_the_page_shows_what_its_programs_print(monkeypatch, tmp_path, name):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")  # looks are noted beside labels
+    monkeypatch.chdir(tmp_path)
     file = ROOT / name
     names: dict[str, object] = {}
 
@@ -132,10 +134,11 @@ def test_a_notice_that_fails_closes_the_run(tmp_path):
     assert not list((tmp_path / "run").glob(".*.lock"))
 
 
-def test_an_empty_reason_is_undecided_all_the_same():
+@pytest.mark.parametrize("reason", ["undecided", "left_open"])
+def test_an_empty_reason_is_undecided_all_the_same(reason):
     class Unsure(Loud):
         def judge(self, trace, rubric):
-            return an.Verdict(undecided="")
+            return an.Verdict(**{reason: ""})
 
     run = an.annotate(EXAMPLES, "comm_errors", judge=Unsure())
     assert {annotation.status for annotation in run.annotations()} == {"undecided"}

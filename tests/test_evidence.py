@@ -135,6 +135,7 @@ REFUSED = {
     "speaker with a longer name": ("agent12: I take it now", "I take it now"),
     "no such speaker": ("bob: I take it now", "I take it now"),
     "word between speaker and colon": ("agent1 refuses: do the work", "do the work"),
+    "cut word and marks": ("ount = a - b * 2", "the amount = a - b * 2"),
     "operator left out": ("set a b now", "set a * b now"),
     "operator added": ("set a * b now", "set a b now"),
     "power left out": ("set a b now", "set a ** b now"),

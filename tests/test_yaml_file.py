@@ -17,6 +17,7 @@ from annotator.labels.foreign import read_foreign_labels
 from annotator.labels.queue import is_sheet
 from annotator.rubrics import load_rubric
 from annotator.yaml_file import read_yaml
+from tests.growth import FACTOR, LIMIT, growth
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
@@ -38,6 +39,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("a: &a [*a]", "stands for nothing, or for itself"),
         ("a: *b", "stands for nothing"),
         ("a: 1\na: 2\n", "'a' twice"),
+        ("~: 1\n~: 2\n", "None twice"),
         ("#" * 1_100_000, "larger than 1 MB"),
     ],
     ids=lambda text: text[:20],
@@ -49,6 +51,13 @@ def test_refused(tmp_path, text, reason):
         read_yaml(file)
     assert str(error.value).startswith(f"{file}: ")
     assert reason in str(error.value)
+
+
+def test_many_keys_take_no_longer_than_their_number(tmp_path):
+    files = [tmp_path / "small.yaml", tmp_path / "large.yaml"]
+    for file, count in zip(files, (2_000, 2_000 * FACTOR), strict=True):
+        file.write_text("".join(f"k{n}: 1\n" for n in range(count)))
+    assert growth(read_yaml, *files) < LIMIT
 
 
 def test_what_is_no_file(tmp_path):

@@ -112,7 +112,8 @@ def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return await work()
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not isinstance(context.get("exception"), KeyboardInterrupt):
+        told = "transport" in context  # what a connection ran into, its caller is told
+        if not told and not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
     try:

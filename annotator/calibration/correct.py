@@ -179,18 +179,16 @@ def match_traces(
     calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
 ) -> list[LabelledTrace]:
     """Return the labelled traces that a frame keeps, with what its judge says of them, and with
-    their cluster by other attributes, if there are.
+    their cluster, by other attributes if there are.
     """
-    traces = []
+    traces, by = [], calibration.cluster_by if cluster is None else cluster
     for trace in calibration.joined:
         annotation = frame.wanted.get(trace.trace_id)
         if annotation and annotation.status in ("labelled", "none"):
             judge = Codes(annotation.primary, annotation.secondary)
             counted = replace(trace.counted, judge=count_labels(judge, frame.rubric))
-            name = trace.cluster
-            if cluster is not None:
-                name = cluster_of(annotation.attributes, cluster)
-                name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
+            name = cluster_of(annotation.attributes, by)
+            name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
             traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
     return traces
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
-from annotator.regular import read_regular
+from annotator.regular import explain_unreadable, read_regular
 from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
@@ -225,9 +226,8 @@ def read_design(file: Path) -> Design:
         AnnotatorError: it cannot be read, or is no design.
     """
     try:
-        design = TypeAdapter(Design).validate_json(read_regular(file))
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        with explain_unreadable(file):
+            design = TypeAdapter(Design).validate_json(read_regular(file))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
@@ -264,12 +264,11 @@ def sheet_sources(sheet: Path) -> tuple[tuple[str, ...], str] | None:
     """
     file = design_file(sheet)
     name = one_line(str(file))
-    try:
-        value = parse(read_regular(file).decode(), name)
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return None
-    except OSError as error:
-        raise AnnotatorError(f"{name}: {error.strerror or error}") from error
+    try:
+        with explain_unreadable(file):
+            value = parse(read_regular(file).decode(), name)
     except UnicodeDecodeError as error:
         raise AnnotatorError(f"{name}: not UTF-8; is this a design of a sample?") from error
     design = value if isinstance(value, dict) else {}

@@ -78,7 +78,7 @@ def note_look(
             for look in _parse_looks(log.read(), ledger):
                 if _is_at(look, entry):
                     before[str(look.get("id") or look)] = look
-        judges = {look.get("judge_sha256") for look in before.values()} | {entry["judge_sha256"]}
+        judges = {str(look.get("judge_sha256")) for look in (*before.values(), entry)}
         noted = {"id": uuid.uuid4().hex, **entry, "look": len(before) + 1, "judges": len(judges)}
         for log in logs:
             log.append(json.dumps(noted).encode() + b"\n")

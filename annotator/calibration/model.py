@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from annotator import __version__
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
-from annotator.regular import read_regular
+from annotator.regular import explain_unreadable, read_regular
 from annotator.remote import localize
 from annotator.rubrics import NONE, HasCodes, Scheme
 from annotator.runs.manifest import now
@@ -275,11 +275,9 @@ def group_by_rubric(calibrations: Iterable[Calibration]) -> Calibrations:
 
 def _read_file(file: Path) -> tuple[Calibration, ...]:
     try:
-        content = TypeAdapter(CalibrationFile).validate_json(
-            read_regular(localize(file)), strict=True
-        )
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        with explain_unreadable(file):
+            data = read_regular(localize(file))
+        content = TypeAdapter(CalibrationFile).validate_json(data, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"

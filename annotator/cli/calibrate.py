@@ -8,7 +8,7 @@ import click
 from annotator import api
 from annotator.calibration.bars import Bar, hold_agreement, hold_kappa
 from annotator.calibration.model import write_calibrations
-from annotator.cli.output import Number, attributes, say, say_partial
+from annotator.cli.output import Number, attributes, say, say_notice, say_partial
 from annotator.remote import name_place
 from annotator.reports.calibration import (
     render_annotators,
@@ -190,7 +190,7 @@ def command(
             say(render_details(part.calibration) + "\n")
         if listed:
             say(render_disagreements(part) + "\n")
-    click.echo(f"written to {name_place(file)}", err=True)
+    say_notice(f"written to {name_place(file)}")
     agreements = [(calibration.rubric, calibration.agreement) for calibration in calibrations]
     _end(agreements, min_agreement, min_kappa)
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from annotator.errors import AnnotatorError
-from annotator.regular import read_regular
+from annotator.regular import explain_unreadable, read_regular
 from annotator.text import suggest
 
 _NOT_OF_A_PROJECT = {"base-url", "header", "api-key-env", "prices", "out"}
@@ -57,7 +57,7 @@ def load_keys() -> None:
         AnnotatorError: it cannot be read.
     """
     file = Path(".env")
-    if not file.is_file():  # a virtual environment, say
+    if file.is_dir() or not os.path.lexists(file):  # a folder: a virtual environment
         return
     from dotenv import dotenv_values
 
@@ -72,7 +72,7 @@ def _tables() -> Iterator[tuple[Path, Mapping[str, Any]]]:
         if os.path.lexists(file):
             yield file, _load(file)
     project = Path("pyproject.toml")
-    if project.is_file() and not os.path.lexists("annotate.toml"):
+    if os.path.lexists(project) and not os.path.lexists("annotate.toml"):
         tool = _load(project).get("tool", {})
         table = tool.get("annotate") if isinstance(tool, dict) else None
         if isinstance(table, dict):
@@ -90,9 +90,8 @@ def _load(file: Path) -> dict[str, Any]:
 
 def _read(file: Path) -> str:
     try:
-        return read_regular(file, _MOST_BYTES).decode()
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+        with explain_unreadable(file):
+            return read_regular(file, _MOST_BYTES).decode()
     except UnicodeDecodeError as error:
         raise AnnotatorError(f"{file}: not UTF-8; save it as UTF-8, or take it away") from error
 
@@ -117,8 +116,20 @@ def _options(
                 f"{file}: {key}: not from a project's file, which may be a stranger's: give it on"
                 f" the command line, or in {user_file()}"
             )
-        many = option.multiple and not isinstance(value, list)
-        yield option.name, [value] if many else value
+        yield option.name, _as_given(option, flag, value, f"{file}: {key}")
+
+
+def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
+    """Return a value as the command line gives it: a text, or several where it takes several."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise AnnotatorError(f"{where}: expected true or false")
+        return value is not (f"--{flag}" in option.secondary_opts)
+    many = option.multiple or option.nargs != 1
+    values = value if many and isinstance(value, list) else [value]
+    if not all(isinstance(each, str | int | float) for each in values):
+        raise AnnotatorError(f"{where}: expected {'texts or numbers' if many else 'one value'}")
+    return [str(each) for each in values] if many else str(value)
 
 
 def _runs_code(flag: str, value: Any) -> bool:

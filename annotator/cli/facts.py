@@ -39,7 +39,8 @@ def command(
 ) -> None:
     """Print what a program can establish about TRACES: facts, each with its passages.
 
-    No judge is asked, and nothing is called an error: that is what rubrics are for.
+    No judge is asked, and nothing is called an error: that is what rubrics are for. Exit code 1 if
+    a trace cannot be read; it is listed and left out.
     """
     if list_kinds:
         width = max(map(len, KINDS))
@@ -53,10 +54,11 @@ def command(
     shown = kinds or tuple(KINDS)
     facts: Counter[str] = Counter()
     holding: Counter[str] = Counter()
-    read = 0
+    read = unreadable = 0
     for trace in read_traces(traces, format_):
         if not isinstance(trace, Trace):
             click.echo(f"{one_line(trace.path)}: {one_line(trace.reason)}", err=True)
+            unreadable += 1
             continue
         read += 1
         chosen = [fact for fact in draw_facts(trace) if fact.kind in shown]
@@ -73,6 +75,8 @@ def command(
     if summary:
         counts = [(kind, facts[kind], holding[kind]) for kind in dict.fromkeys(shown)]
         say(_summary_json(counts, read) if as_json else _summary(counts, read))
+    if unreadable:
+        raise SystemExit(1)
 
 
 def _summary(counts: Sequence[tuple[str, int, int]], traces: int) -> str:

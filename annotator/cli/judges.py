@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from annotator.annotations import Require
 from annotator.cli.choices import PluginChoice
+from annotator.cli.output import Number
 from annotator.errors import SettingsError
 from annotator.judges.base import BUILT_IN, MODES
 from annotator.judges.build import (
@@ -103,7 +104,7 @@ _SETTINGS = (
     ),
     click.option(
         "--temperature",
-        type=click.FloatRange(0, 2),
+        type=Number(0, 2),
         metavar="T",
         help="As it is sent.  [default: 0 for servers on this machine, else the server's]",
     ),
@@ -168,31 +169,31 @@ _SETTINGS = (
     ),
     click.option(
         "--max-wait",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="S",
         help="Seconds that the attempts of one call may take in all.  [default: 600]",
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         metavar="S",
         help="Seconds for one attempt.  [default: 120]",
     ),
     click.option(
         "--price-in",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="USD",
         help="Dollars per million input tokens.  [default: as listed, else not known]",
     ),
     click.option(
         "--price-cached",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="USD",
         help="Of input that the provider had in its cache.  [default: as --price-in]",
     ),
     click.option(
         "--price-out",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="USD",
         help="Dollars per million output tokens.",
     ),
@@ -237,7 +238,7 @@ _SESSION = (
     click.option("--tpm", type=click.IntRange(1), metavar="N", help="Most tokens a minute."),
     click.option(
         "--max-cost",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="USD",
         help="Stop when the next call may bring the run above this in all (exit code 3); calls in"
         " flight may still exceed it.",
@@ -253,7 +254,7 @@ _SESSION = (
     ),
     click.option(
         "--batch-wait",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=BATCH_WAIT,
         metavar="HOURS",
         help="Stop when the batches of --batch have not ended by then; --resume takes them up.",

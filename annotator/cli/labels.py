@@ -11,7 +11,7 @@ from annotator.files import write_file
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
 from annotator.remote import name_place
 from annotator.rubrics import NONE, load_rubric
-from annotator.text import one_line
+from annotator.text import one_line, printable
 from annotator.traces import load_traces
 
 
@@ -61,11 +61,11 @@ def command(
         read, unused = read_foreign_labels(file, rubric, spelled)
         labels += read
         if unused:
-            say(f"{file}: columns not used: {one_line(', '.join(unused), 300)}")
+            say(f"{printable(str(file))}: columns not used: {one_line(', '.join(unused), 300)}")
     ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
     write_file(out, render_rows(result.rows), private=True)
-    say(f"{name_place(out)}: {len(result.rows)} of {len(labels)} labels written")
+    say(f"{printable(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
     for name, n in result.unmapped.most_common():
         say(f"  no code for {one_line(name, 80)!r} ({n} times): --code {one_line(name, 80)!r}=CODE")
     for what, left in (

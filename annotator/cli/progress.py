@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from annotator.api import Recorded
+from annotator.cli.output import say_notice
+from annotator.text import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -79,9 +81,10 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line on stderr, above the bar."""
         if self._bar:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            line = one_line(text, 2000)
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(text, err=True)
+            say_notice(text)
 
     def show(self, recorded: Recorded) -> None:
         """Show what the run has recorded so far."""

@@ -14,7 +14,7 @@ from annotator.judges.llm.context import Reader, Tokens
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt
 from annotator.rubrics import load_rubric
-from annotator.text import one_line, printable
+from annotator.text import header_name, one_line, printable
 from annotator.traces import Trace, load_traces
 
 
@@ -107,14 +107,15 @@ def _join(part: PromptPart) -> str:
 
 
 def _show(prompt: Prompt, tokens: Tokens) -> str:
-    rows = [("system", prompt.system), *((part.id, _join(part)) for part in prompt.parts)]
+    rows = [("system", prompt.system)]
+    rows += [(header_name(part.id), _join(part)) for part in prompt.parts]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]
     width = max(len(name) for name, _ in counts)
     table = "\n".join(f"{name.ljust(width)}  {count:>9,}" for name, count in counts)
     total = f"{'all'.ljust(width)}  {sum(count for _, count in counts):>9,}  ({tokens})"
     missing = "".join(
-        f"\n{one_line(name)}: {count} characters are not shown, for want of room"
+        f"\n{header_name(name)}: {count} characters are not shown, for want of room"
         for name, count in prompt.truncated.items()
     )
     messages = f"--- system ---\n{prompt.system}\n--- user ---\n{prompt.user}"

@@ -54,7 +54,7 @@ def check(rubrics: tuple[str, ...], strict: bool) -> None:
         rubric = load_rubric(name)
         prompt = Prompt(rubric, "", ()).system
         say(
-            f"{name}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
+            f"{printable(name)}: ok: {rubric.id} v{rubric.version}, {len(rubric.codes)} codes,"
             f" sha256 {rubric.sha256[:12]}, about {count_tokens(prompt)} tokens"
         )
         for warning in lint(rubric, prompt):
@@ -87,7 +87,8 @@ def import_(taxonomy: Path, out: Path) -> None:
     text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
     write_file(out, text, exclusive=True)
     rubric = load_rubric(str(out))
-    say(f"{out}: written: {len(rubric.codes)} codes; see annotate rubric check {out}")
+    name = printable(str(out))
+    say(f"{name}: written: {len(rubric.codes)} codes; see annotate rubric check {name}")
 
 
 @command.command()
@@ -97,7 +98,8 @@ def new(file: Path) -> None:
     id_ = re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")
     write_file(file, _TEMPLATE.format(id=id_), exclusive=True)
     load_rubric(str(file))
-    say(f"{file}: written; edit it, and try it with: annotate rubric check {file}")
+    name = printable(str(file))
+    say(f"{name}: written; edit it, and try it with: annotate rubric check {name}")
 
 
 _TEMPLATE = """\

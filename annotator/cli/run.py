@@ -17,14 +17,14 @@ from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
 from annotator.cli.judges import choose_judge, describe_command, judge_options
-from annotator.cli.output import Number, say
+from annotator.cli.output import Number, say, say_notice
 from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
 from annotator.errors import BudgetReached, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import count as count_noun
-from annotator.text import one_line
+from annotator.text import one_line, printable
 from annotator.traces import count_traces, exists, load_traces, parse_shard
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def command(
         raise click.UsageError("--canary has no place in a --pilot, which records nothing")
     for source in traces:
         exists(source)
-    notice: Callable[[str], None] = (lambda text: None) if quiet else _notice
+    notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
     if shard and limits_of == "run":
         _divide_limits(options, shard.of, notice)
@@ -197,7 +197,7 @@ def command(
     loaded = load_traces(*traces, format=format_, redact=redact)
     asked: dict[str, Any] = {"limit": limit, "only": only}
     if dry_run:
-        asked |= {"resume": out if resume else None, "on_notice": _notice}
+        asked |= {"resume": out if resume else None, "on_notice": say_notice}
         if pilot:
             asked |= {"seed": pilot_seed, "concurrency": concurrency}
             expected = api.pilot(loaded, rubrics, built, pilot, **asked)
@@ -300,11 +300,11 @@ def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
         say(json.dumps(forecast | ({"pilot": tried} if tried else {}), indent=2))
         return
     if expected.failing:
-        _notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
+        say_notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
     lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-2]
     lines += [f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]
-    say("\n".join([*lines, *(pilot_lines(tried) if tried else ())]))
+    say(printable("\n".join([*lines, *(pilot_lines(tried) if tried else ())])))
 
 
 def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
@@ -361,10 +361,6 @@ def _describe_judge(run: api.Run) -> str:
     return f"judge: {who}; run directory: {run}"
 
 
-def _notice(text: str) -> None:
-    click.echo(text, err=True)
-
-
 def _list_failures(run: api.Run, folder: Path) -> None:
     failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
     for annotation in _list_failed(run):
@@ -377,9 +373,10 @@ def _list_failures(run: api.Run, folder: Path) -> None:
             reason = one_line(annotation.error or "")
             click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
         if rest := len(failed[_FAILURES:]):
-            click.echo(f"  and {rest} more: status failed in {folder}/annotations.jsonl", err=True)
+            where = printable(f"{folder}/annotations.jsonl")
+            click.echo(f"  and {rest} more: status failed in {where}", err=True)
     if any(not (failed.error or "").startswith("unreadable") for failed in _list_failed(run)):
-        click.echo(f"try them again with: {_again(folder)}", err=True)
+        say_notice(f"try them again with: {_again(folder)}")
 
 
 def _list_failed(run: api.Run) -> Iterator[api.Annotation]:

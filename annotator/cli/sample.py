@@ -19,6 +19,7 @@ from annotator.cli.choices import reader_option
 from annotator.cli.output import Number, attributes, say, say_partial
 from annotator.remote import is_hub, name_place
 from annotator.reports.tables import plan as plans
+from annotator.text import printable
 
 
 @click.command("sample", context_settings={"show_default": True})
@@ -170,11 +171,11 @@ def command(
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
-        f" {sheet.rows} rows in {name_place(sheet.file)}"
+        f" {sheet.rows} rows in {printable(name_place(sheet.file))}"
         f" ({sheet.rows - sheet.traces} for a second person)"
     )
     say(
-        f"the design, with the judge's codes, is in {name_place(sheet.design_file)}:"
+        f"the design, with the judge's codes, is in {printable(name_place(sheet.design_file))}:"
         " keep it from who labels"
     )
     if sheet.left_out:

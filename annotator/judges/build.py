@@ -223,7 +223,9 @@ class BuiltJudge:
             before = len(intake.errors)
             intake.take(file)
             if new := list(intake.errors.values())[before:]:
-                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0]}")
+                notice(f"{file}: {len(new)} requests have no answer; the first: {new[0].words}")
+        if intake.problem:  # only now: what was answered is kept
+            raise AnnotatorError(intake.problem)
         outbox.errors = intake.errors
 
     def keep_answers(self, folder: Path) -> None:
@@ -338,13 +340,13 @@ def model_settings(
     if not (names or models or "model" in common):
         names = default_names
     if names:
-        by_name = {model.get("model"): model for model in models}
+        by_name = {str(model.get("model")): model for model in models}
         models = [{**by_name.get(name, {}), "model": name} for name in names]
         common.pop("model", None)
     each = [{**common, **model, **forced} for model in models or [{}]]
     for model in each:
         # OPENAI_BASE_URL is no address of another API, whose key must not go there.
-        not_shared = {"base_url"} if model.get("api") in NATIVE else set()
+        not_shared = {"base_url"} if str(model.get("api")) in NATIVE else set()
         model |= {name: shared[name] for name in shared.keys() - model.keys() - not_shared}
     return ModelSettings(
         models=tuple(all_options({}, each, source)),

@@ -63,7 +63,8 @@ class Panel:
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.recall`."""
         for member in self.members:
-            member.recall(learned.get(member.id, {}))
+            told = learned.get(member.id)
+            member.recall(told if isinstance(told, Mapping) else {})
 
     def codes(self, rubric: Rubric) -> frozenset[str]:
         """A model can give any code."""

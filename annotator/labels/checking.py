@@ -7,7 +7,7 @@ from typing import Any
 from annotator.errors import LabelsError
 from annotator.labels.model import Label, LabelRow, Passage
 from annotator.rubrics import NONE, Scheme
-from annotator.text import one_line, storable
+from annotator.text import find_repeated, one_line, storable
 from annotator.traces.document import kind
 
 SHOWN = 20  # problems; a file of the wrong kind has one in every line
@@ -226,7 +226,7 @@ class RowCheck:
                 self.wrong(field, f"{self._scheme.id} has no code {describe(code)}{hint}")
 
     def _check_places(self, primary: tuple[str, ...], secondary: tuple[str, ...]) -> None:
-        twice = {code for code in secondary if secondary.count(code) > 1}
+        twice = set(find_repeated(secondary))
         for code in sorted(twice & set(self._scheme.ids)):
             self.wrong("secondary", f"{code!r} stands in it twice")
         for code in sorted({*primary} & {*secondary}):

@@ -99,7 +99,7 @@ def read_foreign_labels(
         return read_sheet(
             text, file.name, lambda heading: bool(_find_code(heading, rubric, spelled or {}))
         )
-    lines = text.splitlines() if file.suffix.lower() in (".jsonl", ".ndjson") else [text]
+    lines = text.split("\n") if file.suffix.lower() in (".jsonl", ".ndjson") else [text]
     values = [parse(line, file.name) for line in lines if line.strip()]
     value = values[0] if len(values) == 1 else values
     records = value if isinstance(value, list) else [value]

@@ -14,7 +14,7 @@ from annotator.labels import potato
 from annotator.labels.checking import Problems, is_none, parse_number, suggest_name
 from annotator.labels.model import FIELDS, LabelRow
 from annotator.rubrics import Scheme
-from annotator.text import one_line
+from annotator.text import find_repeated, one_line
 
 _CELL = 1 << 24  # characters; csv's own limit, 128 thousand, is less than one long trace's quotes
 _NEEDED = ("trace_id", "rubric", "annotator", "primary")
@@ -120,9 +120,8 @@ def _column(cell: str) -> str:
 
 def _check_columns(columns: list[str], where: str, scheme: Scheme, problems: Problems) -> bool:
     """Whether the columns are there that a label cannot do without."""
-    twice = sorted({column for column in columns if column and columns.count(column) > 1})
-    if twice:
-        problems.add(f"{where}: the column {one_line(twice[0], 80)!r} stands twice")
+    for twice in find_repeated(filter(None, columns)):
+        problems.add(f"{where}: the column {one_line(twice, 80)!r} stands twice")
         return False
     if potato.is_table(columns):
         return True

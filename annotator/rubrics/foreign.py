@@ -73,12 +73,16 @@ def _categories(value: Any) -> dict[str, str]:
     return {str(key): text_of(name) or str(key) for key, name in pairs}
 
 
+def _texts(value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [value]
+    return [text for item in items if (text := text_of(item))]
+
+
 def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
     use = text_of(item.get("when_to_use"))
     role = text_of(item.get("applies_to_role"))
-    examples = item.get("examples")
-    cases = [text for case in examples or () if (text := text_of(case))]
-    evidence = [use or "A passage that shows it.", *(f"For example: {case}" for case in cases)]
+    evidence = [use or "A passage that shows it."]
+    evidence += [f"For example: {case}" for case in _texts(item.get("examples"))]
     about = f" It concerns the role {role}." if role else ""
     return _code(
         item,
@@ -90,9 +94,8 @@ def _adamast_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dic
 
 
 def _mast_lint_code(item: Mapping[str, Any], categories: Mapping[str, str]) -> dict[str, Any]:
-    signals = [text for signal in item.get("signals") or () if (text := text_of(signal))]
     example = text_of(item.get("positive_example"))
-    words = [*(f"{signal.rstrip('.')}." for signal in signals)]
+    words = [f"{signal.rstrip('.')}." for signal in _texts(item.get("signals"))]
     words += [f"For example: {example}"] if example else []
     return _code(
         item,

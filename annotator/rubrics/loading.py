@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,10 @@ def load_rubric(name_or_file: str) -> Rubric:
     """
     # What a rubric extends is never fetched: a stranger's file could name any address.
     path = localize(name_or_file) if find_url(name_or_file) else _find(name_or_file, Path())
-    value, digest = _read(path, ())
+    return _validate(path, *_read(path, ()))
+
+
+def _validate(path: Path, value: dict[str, Any], digest: str) -> Rubric:
     try:
         return Rubric.model_validate(value | {"sha256": digest})
     except ValidationError as error:
@@ -73,6 +76,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any], str]:
     if base_path.resolve() in (path.resolve(), *above) or len(above) > _MOST_BASES:
         raise RubricError(f"{path}: extends: {base_name} extends this one in turn")
     base, base_digest = _read(base_path, (*above, path.resolve()))
+    _validate(base_path, base, base_digest)
     whole = hashlib.sha256(f"{digest}{base_digest}".encode()).hexdigest()
     return _extend(base, value, path), whole
 
@@ -82,7 +86,7 @@ def _extend(base: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[
         if key not in value:
             raise RubricError(f"{path}: {key}: missing; what extends a rubric is another one")
     changes = value.get("codes", [])
-    if not isinstance(changes, list) or not all(isinstance(code, dict) for code in changes):
+    if not isinstance(changes, list) or not all(map(_is_change, changes)):
         raise RubricError(f"{path}: codes: expected a list of codes to change or to add")
     codes = {code["id"]: code for code in base["codes"]}
     removed = set()
@@ -98,6 +102,10 @@ def _extend(base: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[
     kept = [code for code_id, code in codes.items() if code_id not in removed]
     order = {"precedence": [key for key in base["precedence"] if key not in removed]}
     return {**base, **(order if "precedence" in base else {}), **value, "codes": kept}
+
+
+def _is_change(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("id"), Hashable)
 
 
 def _explain(error: Any, value: dict[str, Any]) -> str:

@@ -44,8 +44,8 @@ class Code(_Strict):
     ``places`` says where the quotes of a finding come from: each entry is filled by a quote of its
     own from one of its origins. ``authors``: the quotes in the places are all by the ``same``
     agent, or by ``different`` ones. ``separate_messages``: no two of them are from one message.
-    ``shows_absence``: the code says that something is missing from the conversation, so that a part
-    of the conversation does not prove it.
+    ``shows_absence``: the code says that something is missing from the conversation, ``after`` the
+    first message that a finding quotes or ``anywhere``, so that a part of it does not prove it.
     """
 
     id: Name
@@ -59,7 +59,7 @@ class Code(_Strict):
     places: Annotated[tuple[Place, ...], Field(max_length=4)] = ()
     authors: Literal["same", "different"] | None = None
     separate_messages: bool = False
-    shows_absence: bool = False
+    shows_absence: Literal["after", "anywhere"] | None = None
     example: Example | None = None
     near_misses: Annotated[tuple[Example, ...], Field(max_length=4)] = ()
 

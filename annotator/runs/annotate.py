@@ -45,8 +45,9 @@ def conclude(
     becomes primary: the label says what the evidence shows, and the rejected claim stands beside.
     A rubric of ``many`` codes has no primary one. Where no claim was made, it is ``none``, unless
     the judge has not established that; where claims were made and none stands, the ``standards``
-    say what it is. A trace of which less was read than they ask for is undecided; its findings
-    stand beside. Ballots are concluded one by one, and then counted.
+    say what it is. A trace of which less was read than they ask for, or that the judge left
+    open, is undecided; its findings stand beside. Ballots are concluded one by one, and then
+    counted.
     """
     if verdict.ballots:
         ballots = [
@@ -94,6 +95,8 @@ def _decide(
     """Return the status of a trace that could be judged, and why it is undecided, if it is."""
     if verdict.read < standards.least_read:
         return "undecided", f"read {floor_percent(verdict.read)} of it"
+    if verdict.left_open is not None:
+        return "undecided", verdict.left_open
     if codes:
         return "labelled", None
     if verdict.undecided is not None:

@@ -44,7 +44,7 @@ def write_dataset(runs: Sequence[Run], folder: Path) -> None:
         try:
             made = _generate_dataset(runs, part.with_name("cache"))
             made.save_to_disk(part, num_shards=None if len(made) else 1)
-        except datasets.exceptions.DatasetGenerationError as error:
+        except (datasets.exceptions.DatasetGenerationError, UnicodeEncodeError) as error:
             raise _explain_failure(f"cannot write {folder}", error.__cause__ or error) from error
 
 

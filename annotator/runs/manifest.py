@@ -95,8 +95,8 @@ class Manifest(BaseModel):
     ended: str | None = None
     status: str
     resumed: tuple[str, ...] = ()
-    totals: Mapping[str, Any] = {}
-    overhead: Mapping[str, Any] = {}
+    totals: Mapping[str, int | float | None] = {}
+    overhead: Mapping[str, int | float | None] = {}
     learned: Mapping[str, Any] = {}
     traces: int | None = None
     ignored: int | None = None

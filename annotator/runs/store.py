@@ -18,6 +18,7 @@ from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
 from annotator.runs.parts import PART, list_parts, read_part
+from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
@@ -237,7 +238,7 @@ class RunDirectory:
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
         place = self.folder / "run.json"
         with NewFile(place, private=True, advice=_MENDED if place.exists() else "") as out:
-            out.write(f"{text}\n".encode())
+            out.write(storable(f"{text}\n").encode())
 
     def close(self, *, keep: bool = False, **changes: Any) -> None:
         """End the run with ``changes`` to its manifest, bring it to the disk and let go of it.

@@ -2,29 +2,22 @@
 memory, whatever a file of a few kilobytes unpacks to.
 """
 
-import os
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from annotator.regular import check_size, check_unpacked, most_bytes
+from annotator.traces.arrow_headers import DAMAGED, weigh_file, weigh_stream
 from annotator.traces.document import open_file
+from annotator.traces.parquet_headers import find_columns, read_pages
 
 _ROWS = 64  # in memory at a time, where they are not large
 _COPIES = 4  # of what is read, while it is
 _CELL = 64  # bytes that a value takes at least
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # what a header of Arrow is of
-_BLOCK = 24  # bytes that say where a batch is
-_PADDING = 128  # more bytes between two batches are another one
-_NEWER = 0xFFFFFFFF  # before the size of a header, since Arrow 0.15
-_AS_IS = (1 << 64) - 1  # the size of a buffer that stands unpacked among packed ones
-_VARINT = range(0, 70, 7)
 _LEVELS = 12  # bytes that a value in a list of Parquet takes beside its own
 _WIDTHS = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 _DELTAS = 7  # of texts that share their beginnings
 _ONCE = {None, 0, 2, 8}  # pages that are dictionaries, hold texts, or numbers of what stands in one
-_DAMAGED = "damaged or cut off: rows may be missing"
 
 
 def parquet_rows(path: str) -> Iterator[Any]:
@@ -37,8 +30,9 @@ def parquet_rows(path: str) -> Iterator[Any]:
 
     def batches() -> Iterator[Any]:
         with open_file(path) as raw:
-            for group in range(file.num_row_groups):
-                rows, texts = _look_at(raw, file, group)
+            groups = zip(range(file.num_row_groups), find_columns(raw), strict=True)
+            for group, columns in groups:
+                rows, texts = _look_at(raw, file.schema, columns)
                 with pq.ParquetFile(path, metadata=file.metadata, read_dictionary=texts) as lists:
                     yield from lists.iter_batches(batch_size=rows, row_groups=[group])
 
@@ -58,10 +52,10 @@ def arrow_rows(path: str) -> Iterator[Any]:
     with pa.memory_map(path) as source:
         data = source.read_buffer()
         in_blocks = data[:4].to_pybytes() == b"ARRO"
-        weights = list(_weigh_blocks(data)) if in_blocks else _weigh_batches(data)
+        weights = list(weigh_file(data)) if in_blocks else weigh_stream(data)
         with pa.ipc.open_file(data) if in_blocks else pa.ipc.open_stream(data) as reader:
             if not reader.schema.names:
-                raise OSError(_DAMAGED)
+                raise OSError(DAMAGED)
             read = reader.get_batch if in_blocks else lambda _: reader.read_next_batch()
             batches = (read(number) for number, _ in enumerate(weights))
             yield from checked_rows(batches, reader.schema, source.size())
@@ -78,132 +72,7 @@ def check_saved(path: str) -> None:
 
     open_file(path).close()
     with pa.memory_map(path) as source:
-        check_size("packed rows", sum(_weigh_batches(source.read_buffer())))
-
-
-def _weigh_blocks(file: Any) -> Iterator[int]:
-    """Yield what :func:`_weigh_batches` does, of a file: its end says where its batches are."""
-    data = memoryview(file)
-    end = len(data) - 10
-    if end < 0 or bytes(data[end + 4 :]) != b"ARROW1":
-        raise OSError(_DAMAGED)
-    begin = end - _number(data, end)
-    foot = data[max(begin, 0) : end]
-    weigher, ends = _Weigher(data), []
-    for field, of in ((2, _DICTIONARY), (3, _BATCH)):
-        for block in _list_places(foot, _number(foot, 0), field, _BLOCK):
-            at = _number(foot, block, 8)
-            kind, weight, after = weigher.weigh(at)
-            if kind != of:
-                raise OSError(_DAMAGED)
-            ends.append((at, after))
-            if kind == _BATCH:
-                yield weight
-    if bytes(data[8:12]) == b"\xff" * 4:  # the schema, as most write it
-        ends.append((8, 16 + _number(data, 12)))
-    ends.append((begin, end))
-    ends.sort()
-    if any(after - before > _PADDING for (_, before), (after, _) in pairwise(ends)):
-        raise OSError(_DAMAGED)
-
-
-def _weigh_batches(stream: Any) -> Iterator[int]:
-    """Yield how many bytes each batch of rows in a stream of Arrow takes beside the stream: what is
-    packed says so before it is unpacked.
-
-    Raises:
-        OSError: one is larger than :func:`most_bytes`, with the dictionaries before it, or the
-            stream does not end at its end.
-    """
-    weigher, at = _Weigher(memoryview(stream)), 0
-    while True:
-        begin = at
-        kind, weight, at = weigher.weigh(at)
-        if not kind:
-            break
-        if (kind == _SCHEMA) != (begin == 0):
-            raise OSError(_DAMAGED)
-        if kind == _BATCH:
-            yield weight
-    if at != len(weigher.data):
-        raise OSError(_DAMAGED)
-
-
-class _Weigher:
-    """Weighs the messages of an Arrow file, and remembers its dictionaries."""
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self._dictionaries: dict[int, int] = {}
-
-    def weigh(self, at: int) -> tuple[int, int, int]:
-        """Return what a message is of, 0 for the end mark, what it takes, and where it ends."""
-        data = self.data
-        size, at = _number(data, at), at + 4
-        if size == _NEWER:
-            size, at = _number(data, at), at + 4
-        if not size:
-            return 0, 0, at
-        head, body = data[at : at + size], at + size
-        message = _number(head, 0)
-        kind = _read_field(head, message, 1, 1)
-        end = body + _read_field(head, message, 3, 8)
-        if kind == _SCHEMA:
-            return kind, 0, end
-        if kind not in (_DICTIONARY, _BATCH):
-            raise OSError(_DAMAGED)
-        named = batch = _follow(head, message, 2)
-        if kind == _DICTIONARY:
-            batch = _follow(head, named, 1)
-        nodes, buffers = (_list_places(head, batch, field, 16) for field in (1, 2))
-        if nodes and _number(head, nodes[0], 8) and not _read_field(head, batch, 0, 8):
-            raise OSError(_DAMAGED)
-        weight = 0
-        if _find_field(head, batch, 3):  # it is packed
-            places = (
-                _number(head, listed, 8) for listed in buffers if _number(head, listed + 8, 8)
-            )
-            sizes = (_number(data, body + place, 8) for place in places)
-            weight = sum(size for size in sizes if size != _AS_IS)
-        if kind == _DICTIONARY:
-            name, is_more = _read_field(head, named, 0, 8), _read_field(head, named, 2, 1)
-            self._dictionaries[name] = weight + is_more * self._dictionaries.get(name, 0)
-        beside = sum(self._dictionaries.values())
-        check_size("rows of one batch", beside + weight * (kind == _BATCH))
-        return kind, weight, end
-
-
-def _list_places(head: memoryview, table: int, number: int, size: int) -> range:
-    """Return where the members of a list in a header of Arrow stand, none if it is left out."""
-    if not _find_field(head, table, number):
-        return range(0)
-    begin = _follow(head, table, number)
-    return range(begin + 4, begin + 4 + size * _number(head, begin), size)
-
-
-def _follow(head: memoryview, table: int, number: int) -> int:
-    """Return where what a field of a table in a header of Arrow refers to begins."""
-    place = _find_field(head, table, number)
-    return place + _number(head, place)
-
-
-def _read_field(head: memoryview, table: int, number: int, size: int) -> int:
-    place = _find_field(head, table, number)
-    return place and _number(head, place, size)
-
-
-def _find_field(head: memoryview, table: int, number: int) -> int:
-    """Return where a field of a table in a header of Arrow stands, 0 if it is left out."""
-    fields = (table - _number(head, table)) % (1 << 32)
-    place = 4 + 2 * number
-    offset = _number(head, fields + place, 2) if place < _number(head, fields, 2) else 0
-    return offset and table + offset
-
-
-def _number(data: memoryview, at: int, size: int = 4) -> int:
-    if at + size > len(data):
-        raise OSError(_DAMAGED)
-    return int.from_bytes(data[at : at + size], "little")
+        check_size("packed rows", sum(weigh_stream(source.read_buffer())))
 
 
 def checked_rows(batches: Iterable[Any], schema: Any, size: int) -> Iterator[Any]:
@@ -279,18 +148,16 @@ def _weigh_values(values: Any) -> int:
     return weight + int(values.nbytes)
 
 
-def _look_at(raw: BinaryIO, file: Any, number: int) -> tuple[int, list[str]]:
+def _look_at(
+    raw: BinaryIO, schema: Any, columns: Sequence[tuple[int, int]]
+) -> tuple[int, list[str]]:
     """Return how many rows of a row group may be in memory: no cell is larger than the pages that
     are, one of each column; and the columns of texts in lists that stand in the file but once: they
     are to stay so until they are weighed.
     """
-    group, pages, lists, texts = file.metadata.row_group(number), 0, 0, []
-    for n in range(group.num_columns):
-        column, chunk = file.schema.column(n), group.column(n)
-        begin = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
-            begin = chunk.dictionary_page_offset
-        listed = list(_pages(raw, begin, begin + chunk.total_compressed_size))
+    pages, lists, texts = 0, 0, []
+    for n, (begin, end) in zip(range(len(schema)), columns, strict=True):
+        column, listed = schema.column(n), list(read_pages(raw, begin, end))
         pages += max((page.size for page in listed), default=0)
         if column.max_repetition_level:
             width = _LEVELS + _WIDTHS.get(column.physical_type, max(column.length, 0))
@@ -302,55 +169,3 @@ def _look_at(raw: BinaryIO, file: Any, number: int) -> tuple[int, list[str]]:
     check_size("pages of one row group", pages)
     check_size("lists of one row group", lists // _COPIES)
     return max(1, min(_ROWS, most_bytes() // max(_COPIES * pages, 1))), texts
-
-
-class _ParquetPage(NamedTuple):
-    """Of a page: its size when it is unpacked, how many values it has, how they are spelled."""
-
-    size: int
-    values: int
-    encoding: int | None
-
-
-def _pages(raw: BinaryIO, begin: int, end: int) -> Iterator[_ParquetPage]:
-    raw.seek(begin)
-    while raw.tell() < end:
-        header = _read_struct(raw)
-        data, newer = header.get(5), header.get(8)
-        encoding = data[2] if data else newer[4] if newer else None
-        yield _ParquetPage(header[2], (data or newer or {1: 0})[1], encoding)
-        raw.seek(header[3], os.SEEK_CUR)
-
-
-def _read_struct(raw: BinaryIO) -> dict[int, Any]:
-    """Return the numbers in a struct of Thrift's compact protocol, by their fields."""
-    fields: dict[int, Any] = {}
-    number = 0
-    while kind := (first := raw.read(1)[0]) & 15:
-        number = number + (first >> 4) if first >> 4 else _read_number(raw)
-        if kind == 12:
-            fields[number] = _read_struct(raw)
-        elif kind in (4, 5, 6):
-            fields[number] = _read_number(raw)
-        elif kind == 8:
-            raw.seek(_read_varint(raw), os.SEEK_CUR)
-        elif kind in (3, 7):
-            raw.seek(1 if kind == 3 else 8, os.SEEK_CUR)
-        elif kind not in (1, 2):
-            raise OSError("a header of a page that is none")
-    return fields
-
-
-def _read_number(raw: BinaryIO) -> int:
-    number = _read_varint(raw)
-    return number >> 1 ^ -(number & 1)
-
-
-def _read_varint(raw: BinaryIO) -> int:
-    number = 0
-    for shift in _VARINT:
-        byte = raw.read(1)[0]
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number
-    raise OSError("a header of a page that is none")

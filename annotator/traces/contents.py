@@ -21,7 +21,7 @@ from annotator.errors import UnreadableTrace
 from annotator.files import explain_errors
 from annotator.locks import ScratchFolder
 from annotator.regular import check_size, check_unpacked, lines_of, most_bytes, read_whole
-from annotator.text import decode
+from annotator.text import decode, find_repeated
 from annotator.traces import columnar, hub
 from annotator.traces.document import check_values, open_file, parse
 from annotator.traces.records import parse_inner
@@ -335,7 +335,7 @@ def _csv_rows(path: str, mark: str) -> Iterator[Any]:
         try:
             table = csv.DictReader(lines(), delimiter=mark)
             names = [name for name in table.fieldnames or () if name]
-            if twice := next((name for name in names if names.count(name) > 1), None):
+            for twice in find_repeated(names):
                 raise UnreadableTrace(f"{name}: two columns are named {twice!r}")
             for row in table:
                 read = 0

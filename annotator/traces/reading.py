@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.regular import open_regular
+from annotator.errors import UnreadableTrace
+from annotator.regular import explain_unreadable, open_regular
 from annotator.remote import is_hub, localize
 from annotator.traces.contents import JsonLines, is_on_lines
 from annotator.traces.entries import Entry, entries
@@ -65,13 +65,11 @@ def check_source(source: str) -> None:
     path = localize(source)
     if is_hub(source) or not os.path.lexists(path):  # a glob
         return
-    try:
+    with explain_unreadable(source):
         if path.is_dir():
             os.scandir(path).close()
         else:
             open_regular(path).close()
-    except OSError as error:
-        raise AnnotatorError(f"{source}: {error.strerror or error}") from error
 
 
 def count_traces(sources: Sequence[str], format: str = "auto") -> int:

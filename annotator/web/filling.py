@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from annotator.annotations import Annotation, read_lines, value_of
 from annotator.errors import AnnotatorError
 from annotator.labels import Label
-from annotator.regular import lines_of, open_regular
+from annotator.regular import explain_unreadable, lines_of, open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
 from annotator.web.base import Base
@@ -98,13 +98,10 @@ def open_runs(runs: Sequence[Run], opened: ExitStack) -> list[OpenRun]:
 
 
 def _open(path: Path, opened: ExitStack) -> OpenFile:
-    try:
-        with open_regular(path) as file:
-            descriptor = os.dup(file.fileno())
+    with explain_unreadable(path), open_regular(path) as file:
+        descriptor = os.dup(file.fileno())
         opened.callback(os.close, descriptor)
         return OpenFile(path, descriptor, os.fstat(descriptor).st_size)
-    except OSError as error:
-        raise AnnotatorError(f"{path}: {error.strerror or error}") from error
 
 
 def join_searched(annotation: Annotation) -> str:
@@ -290,10 +287,8 @@ class Filling:
 
 
 def _lines(file: BinaryIO, opened: OpenFile) -> Iterator[tuple[int, bytes, Annotation]]:
-    try:
+    with explain_unreadable(opened.path):
         yield from read_lines(_until(lines_of(file), opened.size), opened.path)
-    except OSError as error:
-        raise AnnotatorError(f"{opened.path}: {error.strerror or error}") from error
 
 
 def _until(lines: Iterable[bytes], size: int) -> Iterable[bytes]:

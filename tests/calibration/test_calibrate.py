@@ -1063,6 +1063,17 @@ CHANGES = {
 }
 
 
+def test_tasks_are_those_that_the_run_names_now(annotate_cli, tmp_path):
+    _, run, file = random_case(tmp_path, "one", weighted=False, clustered=True)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    corrected = ("report", run, "--calibration", run / "calibration.json")
+    before = annotate_cli(*corrected)
+    lines = (run / "annotations.jsonl").read_text()
+    (run / "annotations.jsonl").write_text(lines.replace('"project": "p"', '"project": "q"'))
+    assert annotate_cli(*corrected) == before
+    assert "corrected" in before.out
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_calibration_that_was_changed_is_refused(annotate_cli, tmp_path, rubric, change):
     traces = [said(f"t{n}", "alpha", project="p", task=str(n % 3)) for n in range(8)]

@@ -161,6 +161,9 @@ def test_odd_characters_in_a_name_do_not_break_the_ledger(tmp_path, odd):
     ledger = tmp_path / "l"
     for look in (1, 2, 3):
         assert note_look([ledger], ENTRY | {"folder": f"a{odd}b"})["look"] == look
+    noted = note_look([ledger], ENTRY | {"judge_sha256": [odd]})  # somebody's hand was in it
+    assert (noted["look"], noted["judges"]) == (4, 2)
+    assert note_look([ledger], ENTRY)["judges"] == 2
 
 
 def test_a_ledger_that_cannot_be_written_is_said(annotate_cli, tmp_path, rubric, file):

@@ -39,6 +39,25 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
     assert annotate_cli("rubric", "new", "nowhere/x.yaml").code == 2
 
 
+def test_names_of_files_are_shown_without_what_steers_a_terminal(annotate_cli: Cli) -> None:
+    file, folder, labels = "a\u202e\x1bb.yaml", "o\u202e\x1bb", EXAMPLES.parent / "labels.jsonl"
+    model = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m\u202e\x1bn")
+    url = (*model, "--batch-file", file + "l")
+    for given in (
+        ("rubric", "new", file),
+        ("rubric", "check", file),
+        ("run", EXAMPLES, "--rubric", "comm_errors", "--out", folder),
+        ("run", EXAMPLES, "--rubric", "comm_errors", *url, "--out", f"{folder}2"),
+        ("run", EXAMPLES, "--rubric", "comm_errors", *model, "--dry-run"),
+        ("sample", EXAMPLES, "--rubric", "comm_errors", "--out", f"{folder}.csv"),
+        ("calibrate", folder, "--labels", labels, "--ledger", "looks", "--out", f"{file}.json"),
+    ):
+        done = annotate_cli(*given)
+        shown = done.out + done.err
+        assert (done.code, "\ufffd" in shown) == (0, True), shown
+        assert not {"\u202e", "\x1b"} & set(shown), shown
+
+
 def test_rubric_check_names_file_code_and_field(annotate_cli: Cli, tmp_path: Path) -> None:
     file = next(path for path in list_built_in() if path.stem == "causes")
     text = file.read_text().replace("definition:", "defintion:", 1)

@@ -43,3 +43,11 @@ def test_the_summary_of_some_kinds_is_a_table(annotate_cli, logs):
     rows = [line.split() for line in annotate_cli("facts", logs, *options).out.splitlines()]
     assert rows[0] == ["kind", "facts", "traces", "of", "3"]
     assert rows[2:] == [["question", "2", "2"], ["not_read", "0", "0"]]
+
+
+def test_what_cannot_be_read_is_listed_and_ends_with_1(annotate_cli, logs):
+    (logs / "broken.json").write_text('{"id": broken')
+    for options in ((), ("--json",), ("--summary",)):
+        done = annotate_cli("facts", logs, *options)
+        assert (done.code, "broken.json: not valid JSON" in done.err) == (1, True)
+        assert done.out

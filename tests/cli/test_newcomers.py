@@ -102,16 +102,17 @@ def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "run.json").read_text())["limit"] == 3
     assert annotate_cli("report", "out").out.startswith("rubric,")
     assert annotate_cli("report", "out", "--format", "json").out.startswith("[")
+    (tmp_path / "annotate.toml").write_text("[run]\nall = true\nno-windows = false\n")
     assert annotate_cli(TRACES, "--limit", "2", "--rubric", "symptoms", "--out", "two").code == 0
     manifest = json.loads((tmp_path / "two" / "run.json").read_text())
-    assert (manifest["limit"], len(manifest["rubrics"])) == (2, 1)
+    assert (manifest["limit"], len(manifest["rubrics"]), manifest["only"]) == (2, 1, "all")
 
 
 def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.annotate.run]\nrubric = ['symptoms']\n")
     done = annotate_cli(TRACES, "--out", "out", "--limit", "1")
     assert "pyproject.toml sets rubric" in done.err
-    assert "symptoms v2" in done.out
+    assert "symptoms v3" in done.out
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,10 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
         ("[run\n", "not valid TOML"),
         ("run = 3\n", "run: expected options of the command, as a table"),
         ("[run]\nlimit = 'many'\n", "many"),
+        ("[run]\nlimit = true\n", "'True' is not a valid integer"),
+        ("[run]\nseed = {a = 1}\n", "annotate.toml: seed: expected one value"),
+        ("[run]\nquiet = 1\n", "annotate.toml: quiet: expected true or false"),
+        ("[run]\nmax-cost = nan\n", "is not a number"),
         ("[run]\nbase-url = 'http://x'\n", "base-url: not from a project's file"),
         ("[run]\nbase_url = 'http://x'\n", "base_url: not from a project's file"),
         ("[run]\nheader = ['a=B']\n", "header: not from a project's file"),
@@ -141,6 +146,8 @@ def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: st
     ("name", "content", "reason"),
     [
         ("annotate.toml", None, "annotate.toml: not a regular file"),
+        ("pyproject.toml", None, "pyproject.toml: not a regular file"),
+        (".env", None, ".env: not a regular file"),
         ("annotate.toml", b"#" * (1 << 20) + b"#", "annotate.toml: larger than 1 MB"),
         ("annotate.toml", b"a = " + b"[" * 5000, "annotate.toml: not valid TOML"),
         (".env", b"A_API_KEY=\xe9", ".env: not UTF-8"),

@@ -1,5 +1,6 @@
 """`annotate prompt`: what a model is sent, as it is sent."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,19 @@ def test_both_messages_are_printed_and_the_tokens_of_their_parts(
     counts = [int(n.replace(",", "")) for n in re.findall(r"  +([\d,]+)\b", table)]
     assert counts[-1] == sum(counts[:-1])
     assert {part.id for part in prompt.parts} <= set(table.split())
+
+
+def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> None:
+    message = {"from": "a", "to": "b", "message": "Which field holds the unit?"}
+    run = write_run(tmp_path / "one")
+    result = json.loads((run / "result.json").read_text())
+    result["agents"] = {"a\nall  1": {"feature_id": 1}, "b": {"feature_id": 2}}
+    (run / "result.json").write_text(json.dumps(result))
+    (run / "conversation.json").write_text(json.dumps([message]))
+    done = annotate_cli("prompt", "one", "--rubric", "symptoms")
+    table = done.out[done.out.index("--- tokens ---") :]
+    assert "\npatch:a%0Aall%20%201 " in table
+    assert table.count("\nall ") == 1
 
 
 def test_the_difference_to_another_rubric(annotate_cli: Cli, trace: Trace) -> None:

@@ -16,21 +16,100 @@ def thinking(reply: Reply, *considered: tuple[str, str]) -> Reply:
     return replace(reply, answer=reply.answer | {"considered": items})
 
 
-# What is answered first -> what the model is told.
-CONTRADICTIONS = {
-    "met, and no finding": (thinking(NOTHING, ("C1b", "yes")), "C1b is met, but there is no"),
-    "a finding that is not met": (thinking(RIGHT, ("C1b", "no")), "C1b is a finding, and"),
+PASSED_OVER = finding("unresponsiveness", QUESTION, IGNORED)
+TAKEN = finding("role_division", ("message:1", "I take the parser"), IGNORED, label="some")
+# The rubric, what is answered first, what then -> what the model is told.
+CONTRADICTIONS: dict[str, tuple[str, Reply, Reply, str]] = {
+    "met, and no finding": (
+        "comm_errors",
+        thinking(NOTHING, ("C1b", "yes")),
+        thinking(RIGHT, ("C1b", "yes"), ("C2", "no")),
+        "C1b is met, but there is no finding of it",
+    ),
+    "met in one passage and not in another, and no finding": (
+        "comm_errors",
+        thinking(NOTHING, ("C1b", "yes"), ("C1b", "no")),
+        RIGHT,
+        "C1b is met, but there is no finding of it",
+    ),
+    "a finding that is not met": (
+        "comm_errors",
+        thinking(RIGHT, ("C1b", "no")),
+        RIGHT,
+        "C1b is a finding, and",
+    ),
+    "a finding of a group that is not met": (
+        "comm_errors",
+        thinking(RIGHT, ("unresponsiveness", "no")),
+        RIGHT,
+        "C1b is a finding, and",
+    ),
+    "a primary code met beside another": (
+        "symptoms",
+        thinking(PASSED_OVER, ("unresponsiveness", "yes"), ("work_overlap", "yes")),
+        PASSED_OVER,
+        "work_overlap is met, but there is no finding of it<",
+    ),
+    "one of many met beside another": (
+        "emergent",
+        thinking(TAKEN, ("role_division", "yes"), ("negotiation", "yes")),
+        thinking(TAKEN, ("role_division", "yes"), ("negotiation", "unclear")),
+        "negotiation is met, but there is no finding of it<",
+    ),
+    "one that goes before the only one": (
+        "comm_errors",
+        thinking(RIGHT, ("C3a", "yes")),
+        RIGHT,
+        "C3a is met, but there is no finding of it, and it goes before C1b<",
+    ),
+    "a group that does": (
+        "comm_errors",
+        thinking(RIGHT, ("hallucination", "yes"), ("unresponsiveness", "yes")),
+        RIGHT,
+        "hallucination is met, but there is no finding of it, and it goes before C1b<",
+    ),
 }
 
 
-@pytest.mark.parametrize(("wrong", "reason"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+@pytest.mark.parametrize(
+    ("name", "wrong", "right", "reason"), CONTRADICTIONS.values(), ids=CONTRADICTIONS
+)
 def test_what_is_considered_and_what_is_found_agree(
-    trace: Trace, rubric: Rubric, wrong: Reply, reason: str
+    trace: Trace, name: str, wrong: Reply, right: Reply, reason: str
 ) -> None:
-    with OpenAIServer(scripted(wrong, thinking(RIGHT, ("C1b", "yes"), ("C2", "no")))) as server:
-        annotation = judged(server, trace, rubric)
-        assert reason in (server.seen[-1].reask or "")
+    codes = {code.id for code in load_rubric(name).codes}
+    considered = {item["code"] for item in wrong.answer["considered"]}
+    layout = "codes" if considered <= codes else "groups"
+    with OpenAIServer(scripted(wrong, right)) as server:
+        annotation = judged(server, trace, load_rubric(name), considered=layout)
+        assert reason in (server.seen[-1].reask or "").replace("\n", "<")
     assert (annotation.status, annotation.usage.calls) == ("labelled", 2)
+
+
+# The rubric, and what is considered beside its one finding.
+AGREE: dict[str, tuple[str, tuple[str, str]]] = {
+    "one that comes after the only one": ("comm_errors", ("C4a", "yes")),
+    "any, where there is no order": ("comm_errors_paper", ("C3a", "yes")),
+    "the group of it": ("comm_errors", ("unresponsiveness", "yes")),
+    "a group that comes after": ("comm_errors", ("repetition", "yes")),
+    "what may be": ("comm_errors", ("C3a", "unclear")),
+}
+
+
+@pytest.mark.parametrize(("name", "considered"), AGREE.values(), ids=AGREE)
+def test_only_one_code_can_be_found_where_only_one_may_be(
+    trace: Trace, name: str, considered: tuple[str, str]
+) -> None:
+    codes = "codes" if considered[0].startswith("C") else "groups"
+    with OpenAIServer(scripted(thinking(RIGHT, considered))) as server:
+        annotation = judged(server, trace, load_rubric(name), considered=codes)
+    assert (annotation.primary, annotation.usage.calls) == ("C1b", 1)
+
+
+def test_a_near_miss_beside_what_is_met_is_no_contradiction(trace: Trace, rubric: Rubric) -> None:
+    answer = thinking(RIGHT, ("C1b", "yes"), ("C1b", "no"))
+    with OpenAIServer(scripted(answer)) as server:
+        assert judged(server, trace, rubric).usage.calls == 1
 
 
 @pytest.mark.parametrize("met", ["no", "unclear"])
@@ -72,15 +151,78 @@ def test_the_rubric_can_stand_after_the_trace(trace: Trace, rubric: Rubric) -> N
     assert request.user.index("</run ") < request.user.index(title)
 
 
-def test_all_that_is_wrong_is_said_at_once(trace: Trace, rubric: Rubric) -> None:
-    wrong = thinking(finding("C1b", QUESTION, ("message:2", "made up from nothing")), ("C1b", "no"))
-    wrong = replace(wrong, answer=wrong.answer | {"last_tag": "0"})
+MADE_UP = ("message:2", "made up from nothing")
+LABEL = {"label": "C9"}
+# An answer, what is changed in it -> all that is said of it.
+ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
+    "a tag, what is considered, a quote": (
+        thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
+        {"last_tag": "0"},
+        ['last_tag is "0", which is not', "C1b is a finding, and", "not found"],
+    ),
+    "the form, a tag, what is considered, a quote": (
+        thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
+        {"last_tag": "0", **LABEL},
+        ["label: Input", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
+    ),
+    "no list where one should be, and a quote": (
+        finding("C1b", QUESTION, MADE_UP),
+        {"considered": None},
+        ["considered: Input", "not found"],
+    ),
+    "a quote that stands nowhere, and none beside it": (
+        finding("C1b", MADE_UP),
+        {},
+        ["not found", "C1b: 1 quote(s), 2 separate passages needed"],
+    ),
+    "the same, and the form": (
+        finding("C1b", MADE_UP),
+        LABEL,
+        ["label: Input", "not found", "C1b: 1 quote(s), 2 separate passages needed"],
+    ),
+    "a quote that stands nowhere, beside one of the same agent": (
+        finding("C1b", QUESTION, ("message:3", "made up from nothing")),
+        {},
+        ["not found", "C1b: quotes needed: at least 2, one from the messages and another"],
+    ),
+    "a code that there is not, and nothing of what would follow": (
+        finding("C9", QUESTION, MADE_UP, label="C1b"),
+        {},
+        ["findings.0.code: Input"],
+    ),
+    "a quote that is like another agent's": (
+        finding("C1b", QUESTION, ("message:3", "I am adding a printer now")),
+        {},
+        ["not found in message:3, nor anywhere else; similar, in message:2"],
+    ),
+    "a quote of which it is not known where it stands": (
+        finding("C1b", QUESTION, ("message:77", "made up from nothing")),
+        {},
+        ["not found"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "changes", "said"), ALL_WRONG.values(), ids=ALL_WRONG)
+def test_all_that_is_wrong_is_said_at_once_and_nothing_that_only_follows(
+    trace: Trace, rubric: Rubric, answer: Reply, changes: dict[str, Any], said: list[str]
+) -> None:
+    wrong = replace(answer, answer=answer.answer | changes)
     with OpenAIServer(scripted(wrong, RIGHT)) as server:
         assert judged(server, trace, rubric).status == "labelled"
         reask = server.seen[-1].reask or ""
-    assert all(
-        words in reask for words in ('last_tag is "0", which is not', "is not met", "not found")
-    )
+    reasons = reask.split("<reasons ")[1].split("</reasons ")[0].splitlines()[1:]
+    assert len(reasons) == len(said), reasons
+    assert all(words in reason for words, reason in zip(said, reasons, strict=True)), reasons
+
+
+def test_what_was_not_asked_for_is_not_read_in_an_answer_of_the_wrong_form(
+    trace: Trace, rubric: Rubric
+) -> None:
+    wrong = Reply(answer=NOTHING.answer | LABEL | {"considered": [{"code": "C1b"}]})
+    with OpenAIServer(scripted(wrong, RIGHT)) as server:
+        annotation = judged(server, trace, rubric, considered="none")
+    assert (annotation.status, annotation.usage.calls) == ("labelled", 2)
 
 
 CUT = {

@@ -70,7 +70,8 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
     user = filled("trace.j2", nonce=prompt.tag, parts=prompt.parts)
     user += filled("end.j2", rubric=rubric, closed=closed, **end)
     if mode == "json":
-        system, user = system + told, user + filled("json_end.j2")
+        last = f'"last_tag": "{prompt.last_tag}"\n'
+        system, user = system + told, user.removesuffix(last) + filled("json_end.j2") + last
         assert set(request.body) == {"model", "messages"}
     else:
         asked = schema_in(request.body)

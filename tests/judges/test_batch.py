@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from annotator.annotations import Annotation
+from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, Done, annotations
-from tests.judges.test_llm import IGNORED, RIGHT
+from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import start
 
@@ -199,6 +200,7 @@ def test_a_batch_that_the_server_refuses_stops_the_run_with_its_words(
         assert (again.code, len(server.batches.created)) == (0, 2), again.err
 
 
+CLAIM = finding("C3a", QUESTION, IGNORED)
 TOO_LONG = {
     "words": {"message": "This model's maximum context length is 8000 tokens."},
     "only a code": {"message": "Reduce the prompt.", "code": "context_length_exceeded"},
@@ -210,7 +212,7 @@ def test_a_prompt_that_is_too_long_is_made_shorter_in_the_next_batch(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, error: dict[str, Any]
 ) -> None:
     def responder(request: Request) -> Reply:
-        return RIGHT if len(request.user) < 8_000 else Reply(status=400, error=error)
+        return CLAIM if len(request.user) < 8_000 else Reply(status=400, error=error)
 
     runs(1, talk=[*TALK, ("agent1", "word " * 2_000)])
     with OpenAIServer(responder) as server:
@@ -235,6 +237,121 @@ def test_an_error_that_may_pass_is_no_long_trace(
         annotate_cli(*args(server, "--batch", "--out", "out"))
     [one] = annotations(tmp_path / "out").values()
     assert (one.status, one.truncated) == ("labelled", {})
+
+
+# What is refused, and what cannot be read
+
+REFUSED = Reply(status=400, error={"message": "Invalid schema for response_format 'Annotation'"})
+
+
+@pytest.mark.parametrize("taken", [(), (1,), (3,)], ids=["no run", "the first", "the last"])
+def test_a_form_that_is_refused_is_left_once_for_all_that_is_left(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, taken: tuple[int, ...]
+) -> None:
+    """What was answered in it before is not asked again."""
+
+    def responder(request: Request) -> Reply:
+        refused = request.form == "json_schema" and run_of(request) not in taken
+        return REFUSED if refused else RIGHT
+
+    runs(3)
+    with OpenAIServer(responder) as server:
+        given = args(server, "--mode", "auto", "--batch", "--out", "out")
+        assert annotate_cli(*given).code == 0
+        learned = manifest(tmp_path / "out")["learned"]
+        assert (learned["mode"], "Invalid schema" in learned["refused_modes"]["json_schema"]) == (
+            "tools",
+            True,
+        )
+        runs(4)
+        done = annotate_cli(*given, "--resume")
+        assert [len(items) for items in server.batches.items] == [3, 3 - len(taken), 1]
+        assert [request.form for request in server.seen[3:]] == ["tools"] * (4 - len(taken))
+        as_billed(tmp_path / "out", server)
+    assert (done.code, "labelled 4" in done.out) == (0, True), done.err
+
+
+ALIKE = {
+    "refused": (Reply(status=400, error={"message": "temperature 0 is not supported"}), 1),
+    "refused for its form, which was asked for": (REFUSED, 1),
+    "paid, and no answer": (Reply(answer={}, more={"choices": []}), 1),
+    "none left, which may pass": (DOWN, 3),
+    "busy, which may pass": (Reply(status=429, error={"message": "too many"}), 3),
+}
+
+
+@pytest.mark.parametrize(("reply", "batches"), ALIKE.values(), ids=ALIKE)
+def test_a_first_batch_that_fails_in_one_way_that_will_not_pass_stops_the_run(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, reply: Reply, batches: int
+) -> None:
+    runs(3)
+    with OpenAIServer(lambda _: reply) as server:
+        given = args(server, "--batch", "--out", "out")
+        done = annotate_cli(*given)
+        assert [len(items) for items in server.batches.items] == [3] * batches
+        stopped = "Error: all questions of a batch failed in the same way: " in done.err
+        assert (done.code, stopped) == ((2, True) if batches == 1 else (1, False)), done.err
+        server.responder = lambda _: RIGHT
+        again = annotate_cli(*given, "--resume")
+        assert (again.code, len(server.batches.items)) == (0, batches + 1), again.err
+        as_billed(tmp_path / "out", server)
+
+
+def test_a_request_that_is_refused_is_not_asked_again(annotate_cli: Cli, runs: Runs) -> None:
+    refused = Reply(status=400, error={"message": "we do not like its words"})
+    runs(3)
+    with OpenAIServer(lambda request: refused if run_of(request) == 2 else RIGHT) as server:
+        done = annotate_cli(*args(server, "--mode", "auto", "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [3]
+    assert (done.code, "labelled 2, none 0)  skipped 0  failed 1" in done.out) == (1, True)
+    assert "HTTP 400: we do not like its words" in done.err
+
+
+NOISE = {
+    "no result": [b'{"custom_id": 7, "response": [1]}'],
+    "too long": [b"a" * (LONGEST_RESPONSE + 9)],
+    "several": [b"{", b"", b"7"],
+}
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_a_line_that_is_no_result_keeps_no_other_out(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, noise: list[bytes]
+) -> None:
+    runs(3)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.noise = noise
+        first = [True, True, False]
+        server.batches.lost = lambda body: not (first.pop() if first else True)
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [3, 1]
+        totals = manifest(tmp_path / "out")["totals"]
+        assert (totals["calls"], totals["unreported_calls"]) == (server.calls + 1, 1)
+    assert (done.code, "labelled 3" in done.out) == (0, True), done.err
+    assert "batch_1: left out: " in done.err
+    assert "1-output.jsonl, line 2: expected a line of batch results" in done.err
+    assert ("(2 lines are none)" in done.err) == (len(noise) > 1)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_results_of_which_none_can_be_read_are_fetched_once_more(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, lost: bool
+) -> None:
+    runs(2)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        files = server.batches.files
+        given = args(server, "--batch", "--out", "out")
+        server.batches.download = {"Content-Encoding": "gzip"}  # so that the files can be replaced
+        annotate_cli(*given)
+        server.batches.download = {}
+        results, files["file-2"] = files["file-2"], b"<html>\n"
+        done = annotate_cli(*given, "--resume")
+        assert (done.code, "no result can be read; what was sent" in done.err) == (2, True)
+        files["file-2"] = files["file-2"] if lost else results
+        again = annotate_cli(*given, "--resume")
+        assert (again.code, len(server.batches.created)) == (0, 1 + lost), again.err
+        totals = manifest(tmp_path / "out")["totals"]
+        assert (totals["calls"], totals["unreported_calls"]) == (server.calls, 2 * lost)
 
 
 # Stopped at any moment
@@ -289,9 +406,9 @@ PRICES = "as_of: 2026-01\nmodels:\n- {model: m, input: 2.0, output: 8.0, batch: 
 
 def test_a_batch_costs_the_batch_price(annotate_cli: Cli, runs: Runs, tmp_path: Path) -> None:
     runs(3)
-    (tmp_path / "prices.yaml").write_text(PRICES)
+    (tmp_path / "\udcff.yaml").write_text(PRICES)  # run.json says where the price is from
     with OpenAIServer(mixed) as server:
-        annotate_cli(*args(server, "--batch", "--prices", "prices.yaml", "--out", "out"))
+        annotate_cli(*args(server, "--batch", "--prices", "\udcff.yaml", "--out", "out"))
         billed = (server.tokens_in * 1.0 + server.tokens_out * 4.0) / 1e6
     totals = manifest(tmp_path / "out")["totals"]
     assert totals["cost_usd"] == pytest.approx(billed)
@@ -332,6 +449,19 @@ def test_what_failed_traces_have_cost_is_spent_too(
         done = annotate_cli(*args(server, *more, "--out", "out"))
         assert (done.code, len(server.batches.created)) == (3, 1)
     assert manifest(tmp_path / "out")["totals"]["cost_usd"] <= 4.2
+
+
+def test_what_cannot_be_read_may_have_been_paid(annotate_cli: Cli, runs: Runs) -> None:
+    """Two answers of a dollar each, and a third on a damaged line, for which 0.8 were set aside."""
+    dear = {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 1}}
+    runs(3)
+    with OpenAIServer(lambda _: replace(RIGHT, more=dear)) as server:
+        server.batches.noise = [b'{"custom_id": "']
+        server.batches.lost = lambda body: "This was run 2." in json.dumps(body)
+        more = ("--price-in", "1", "--price-out", "100", "--batch", "--max-cost", "3.2")
+        done = annotate_cli(*args(server, *more, "--out", "out"))
+        assert (done.code, len(server.batches.created)) == (3, 1), done.err
+    assert "cost at least 2.0002 USD" in done.err
 
 
 ANOTHER = {"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x"}}]}}}
@@ -377,6 +507,45 @@ def test_a_batch_that_does_not_end_stops_the_run_in_time_and_can_be_taken_up(
         server.batches.fields = {}
         again = annotate_cli(*given, "--resume", "--batch-wait", "1")
         assert (again.code, len(server.batches.created)) == (0, 1), again.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("state.json", b"[" * 99_999, "damaged"),
+        ("state.json", b'{"jobs": [{"n": "x", "mark": "a"}], "missed": {}}', "damaged"),
+        ("state.json", None, "not a regular file"),
+        ("1.jsonl", b'{"custom_id": "a"}\n', "damaged"),
+        ("1.jsonl", b" " * (1 << 21), "a line of more than 1 MB"),
+        ("1.jsonl", None, "not a regular file"),
+    ],
+)
+def test_what_is_noted_of_a_batch_and_damaged_is_named(
+    annotate_cli: Cli,
+    runs: Runs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: bytes | None,
+    words: str,
+) -> None:
+    runs(1)
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.fields = {"status": "in_progress"}
+        given = args(server, "--batch", "--out", "out")
+        annotate_cli(*given, "--batch-wait", "0.0001")
+        server.batches.fields = {}
+        file = tmp_path / "out" / "batch" / "1" / name
+        file.unlink()
+        if content is None:
+            file.mkdir()
+        else:
+            file.write_bytes(content)
+        done = annotate_cli(*given, "--resume")
+    assert (done.code, f"Error: {file.relative_to(tmp_path)}: {words}" in done.err) == (2, True), (
+        done.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
-from annotator.errors import AnnotatorError
 from annotator.files import NewFile
-from annotator.judges.llm.results import read_results
-from annotator.judges.llm.secrets import Secrets
+from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, annotations
-from tests.judges.test_batch import Cli, Runs, args, as_billed, found, manifest, mixed
+from tests.judges.test_batch import (
+    DOWN,
+    REFUSED,
+    Cli,
+    Runs,
+    args,
+    as_billed,
+    found,
+    manifest,
+    mixed,
+)
 from tests.judges.test_llm import RIGHT
 from tests.openai_server import OpenAIServer, Reply, Request
 
@@ -196,6 +204,69 @@ def test_a_prompt_that_was_too_long_comes_back_shorter(
     assert [finding.code for finding in one.findings] == ["C1b"]
 
 
+def answer_all(server: OpenAIServer, asked: str, results: str) -> None:
+    """Give back what the server says of each request, errors too."""
+    lines = []
+    for line in requests_in(Path(asked)):
+        status, body = server.item(line["body"])
+        response = {"status_code": status, "body": body}
+        lines.append({"custom_id": line["custom_id"], "response": response, "error": None})
+    write(results, *lines)
+
+
+@pytest.mark.parametrize("more", [("--batch-file", "2.jsonl"), ()], ids=["at once", "later"])
+def test_a_form_that_results_refuse_is_left_in_the_next_file(
+    annotate_cli: Cli, runs: Runs, more: tuple[str, ...]
+) -> None:
+    runs(3)
+    with OpenAIServer(lambda one: REFUSED if one.form == "json_schema" else RIGHT) as server:
+        base = args(server, "--mode", "auto", "--out", "out")
+        annotate_cli(*base, "--batch-file", "1.jsonl")
+        answer_all(server, "1.jsonl", "1-done.jsonl")
+        results = ("--resume", "--batch-results", "1-done.jsonl")
+        done = annotate_cli(*base, *results, *more)
+        assert "3 requests have no answer; the first: HTTP 400: Invalid schema" in done.err
+        if not more:
+            assert (done.code, "failed 3" in done.out) == (1, True)
+            annotate_cli(*base, "--resume", "--batch-file", "2.jsonl")
+        answer_all(server, "2.jsonl", "2-done.jsonl")
+        assert [request.form for request in server.seen] == ["json_schema"] * 3 + ["tools"] * 3
+        last = annotate_cli(*base, *results, "--batch-results", "2-done.jsonl")
+    assert (last.code, "labelled 3" in last.out) == (0, True), last.err
+    assert "Invalid schema" in manifest(Path("out"))["learned"]["refused_modes"]["json_schema"]
+
+
+@pytest.mark.parametrize("order", ["12", "21"])
+def test_an_answer_of_a_later_attempt_counts_beside_the_error_of_the_first(
+    annotate_cli: Cli, runs: Runs, order: str
+) -> None:
+    runs(2)
+    with OpenAIServer(lambda one: DOWN if one.n == 1 else RIGHT) as server:
+        base = args(server, "--out", "out")
+        annotate_cli(*base, "--batch-file", "1.jsonl")
+        answer_all(server, "1.jsonl", "1-done.jsonl")
+        more = ("--batch-results", "1-done.jsonl", "--batch-file", "2.jsonl")
+        annotate_cli(*base, "--resume", *more)
+        assert len(requests_in(Path("2.jsonl"))) == 1
+        answer_all(server, "2.jsonl", "2-done.jsonl")
+        results = [word for n in order for word in ("--batch-results", f"{n}-done.jsonl")]
+        done = annotate_cli(*base, "--resume", *results)
+    assert (done.code, "labelled 2" in done.out) == (0, True), done.err
+
+
+def test_a_request_that_results_refuse_is_not_written_again(annotate_cli: Cli, runs: Runs) -> None:
+    runs(2)
+    refused = Reply(status=400, error={"message": "temperature 0 is not supported"})
+    with OpenAIServer(lambda request: refused) as server:
+        base = args(server, "--out", "out")
+        annotate_cli(*base, "--batch-file", "1.jsonl")
+        answer_all(server, "1.jsonl", "done.jsonl")
+        results = ("--resume", "--batch-results", "done.jsonl")
+        done = annotate_cli(*base, *results, "--batch-file", "2.jsonl")
+    assert (done.code, Path("2.jsonl").read_text()) == (1, "")
+    assert "temperature 0 is not supported" in done.err
+
+
 def test_the_words_of_an_error_reach_the_user(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     with OpenAIServer() as server:
@@ -219,11 +290,15 @@ MALFORMED = {
     "a response in a list": b'{"custom_id": "a", "response": [1]}',
     "no text": b"\xff\xfe",
     "nested too deeply": b"[" * 200_000,
+    "a status that is no number": b'{"custom_id": "k", "response": {"status_code": 1e400}}',
+    "too long": b"{" * (LONGEST_RESPONSE + 9),
 }
 
 
 @pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED)
-def test_a_line_that_is_no_result_is_named(annotate_cli: Cli, runs: Runs, line: bytes) -> None:
+def test_a_line_that_is_no_result_is_named_and_keeps_no_other_out(
+    annotate_cli: Cli, runs: Runs, line: bytes
+) -> None:
     runs(2)
     with OpenAIServer(lambda _: RIGHT) as server:
         base = args(server, "--out", "out")
@@ -235,7 +310,7 @@ def test_a_line_that_is_no_result_is_named(annotate_cli: Cli, runs: Runs, line: 
         done = annotate_cli(*base, "--resume", "--batch-results", "bad.jsonl")
         assert (done.code, done.out) == (2, "")
         assert "Error: bad.jsonl, line 3: " in done.err
-        again = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
+        again = annotate_cli(*base, "--resume", "--batch-file", "2.jsonl")
     assert (again.code, "labelled 2" in again.out) == (0, True)
 
 
@@ -276,10 +351,3 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
         assert (done.code, done.out, server.calls) == (2, "", 0)
     assert said in done.err
     assert "Traceback" not in done.err
-
-
-def test_a_status_that_is_no_number_is_told_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "results.jsonl"
-    file.write_text('{"custom_id": "k", "response": {"status_code": 1e400}}\n')
-    with pytest.raises(AnnotatorError, match="line 1: expected a line of batch results"):
-        list(read_results(file, Secrets(())))

@@ -227,3 +227,16 @@ def test_options_of_models_mean_nothing_to_a_plug_in(annotate_cli: Cli, runs: Ru
         done = annotate_cli(*args, "--model", "m", "--base-url", server.url)
         assert (done.code, server.calls) == (0, 0)
     assert "is no judge of ours; without effect: --base-url, --model" in done.err
+
+
+@pytest.mark.parametrize("learned", ["x", 3, None, [], {"mode": []}, {"answered_by": {"m": "x"}}])
+def test_what_a_panel_is_told_that_it_learned_may_be_anything(learned: Any) -> None:
+    panel = build_judge({"models": [{"model": "a"}, {"model": "b"}]}, offline=True).judge
+    before = panel.learned
+    panel.recall(dict.fromkeys(before, learned))
+    assert panel.learned == before
+
+
+def test_a_model_of_a_file_that_has_no_name_is_not_the_one_that_is_named() -> None:
+    settings = model_settings({"models": [{"model": ["a"]}]}, over={"models": ("m",)})
+    assert [model.model for model in settings.models] == ["m"]

@@ -253,6 +253,10 @@ class TestTheFile:
         done = annotate_cli("cache", command)
         assert (done.code, str(answer_cache) in done.err) == (2, True)
         assert answer_cache.read_text() == "my diary " * 99
+        answer_cache.unlink()
+        answer_cache.symlink_to(answer_cache.name)
+        done = annotate_cli("cache", command)
+        assert (done.code, str(answer_cache) in done.err) == (2, True)
 
     def test_connections_share_it_from_the_first_moment(self, answer_cache: Path) -> None:
         ready = threading.Barrier(6)

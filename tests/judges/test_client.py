@@ -1,17 +1,35 @@
 """What openai's client brings to a call, and what must hold whatever it brings."""
 
+import asyncio
 import gzip
 import json
 import logging
+import socket
+import ssl
+import threading
 from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from annotator.errors import AnnotatorError
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
+from tests.conftest import Done
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.openai_server import OpenAIServer, Reply, Request
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+Log = pytest.LogCaptureFixture
 
 KEY = "sk-very-SECRET"
 
@@ -100,6 +118,52 @@ def test_a_proxy_that_is_none_is_named_without_its_password(
     with OpenAIServer() as server, pytest.raises(AnnotatorError, match="cannot be called") as error:
         judged(server, trace, rubric, mode="tools", base_url="https://judge.example/v1")
     assert KEY not in str(error.value)
+
+
+def write_certificate(file: Path) -> Path:
+    """A certificate for 127.0.0.1, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    day, begun = timedelta(days=1), datetime.now(UTC) - timedelta(days=1)
+    unsigned = x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + 9 * day)
+    signed = unsigned.add_extension(here, critical=False).sign(key, hashes.SHA256())
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(key.private_bytes(*form) + signed.public_bytes(Encoding.PEM))
+    return file
+
+
+def open_tunnel(file: Path) -> int:
+    """The port of a proxy that is asked by TLS, and is the end of every tunnel itself."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file)
+
+    async def serve() -> None:
+        async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await writer.start_tls(tls)
+
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await asyncio.start_server(lead, sock=listener, ssl=tls)
+        await asyncio.Event().wait()
+
+    threading.Thread(target=asyncio.run, args=(serve(),), daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def test_a_certificate_that_is_not_of_the_host_behind_a_proxy_leaves_one_line(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: Log
+) -> None:
+    file = write_certificate(tmp_path / "here.pem")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    monkeypatch.setenv("HTTPS_PROXY", f"https://127.0.0.1:{open_tunnel(file)}")
+    args = ("--model", "m", "--base-url", "https://judge.example/v1", "--attempts", "1")
+    done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
+    assert (done.code, "https://judge.example/v1 does not answer" in done.err) == (2, True)
+    assert not caplog.records  # asyncio would write a traceback
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -38,7 +38,7 @@ class Provider:
 
     ``cap``: its name for the longest answer; ``forms``: those that it takes, and ``asked`` those in
     which we ask it before a run; ``too_long``: its error for a prompt of ``{asked}`` tokens where
-    it reads ``{limit}``.
+    it reads ``{limit}``; ``sends``: what every request says.
     """
 
     base: str
@@ -51,10 +51,12 @@ class Provider:
     fields: Mapping[str, str] = field(default_factory=dict)
     as_list: bool = False
     unsupported: str = "ignore"
+    sends: Mapping[str, object] = field(default_factory=dict)
 
 
 BOTH = ("json_schema", "tools")
 HOSTED = ("strict", *BOTH)
+WHOLE = {"plugins": [{"id": "context-compression", "enabled": False}]}
 OURS = "This model's maximum context length is {limit} tokens. However, "
 PROVIDERS = {
     "openai": Provider(
@@ -105,6 +107,7 @@ PROVIDERS = {
         "This endpoint's maximum context length is {limit} tokens. However, you requested about"
         " {asked} tokens (99 of text input, 9 of tool input).",
         unsupported="404",
+        sends=WHOLE,
     ),
     "anthropic": Provider(
         "http://api.anthropic.com/v1",
@@ -199,6 +202,9 @@ def test_it_is_asked_in_its_own_way(
         [request] = server.seen
         assert tuple(probe.form for probe in server.probes) == provider.asked
         assert {head: request.headers.get(head) for head in provider.headers} == provider.headers
+        assert {name: request.body.get(name) for name in WHOLE} == {"plugins": None} | {
+            **provider.sends
+        }
         assert request.url.endswith(provider.path)
 
 
@@ -225,6 +231,16 @@ def test_its_words_for_a_prompt_that_is_too_long_are_read_with_their_numbers(
         calls = server.calls
     assert annotation.status == "none", annotation.error
     assert calls == 2 or (name in SILENT and calls <= 4)
+
+
+def test_what_is_sent_to_every_model_of_a_provider_gives_way_to_the_users_own(
+    trace: Trace, rubric: Rubric
+) -> None:
+    own = {"plugins": [{"id": "web"}]}
+    with OpenAIServer(scripted(RIGHT)) as server:
+        judged(server, trace, rubric, mode="tools", dialect="openrouter", extra_body=own)
+        [request] = server.seen
+    assert request.body["plugins"] == own["plugins"]
 
 
 # An address -> whose it is.
@@ -293,6 +309,10 @@ class TestTheTemperature:
             done = annotate_cli(*args, "--base-url", server.url, "--model", model, *more)
             assert done.code == 0, done.err
             assert {one.body.get("temperature") for one in server.seen} == {temperature}
+        learned = json.loads(Path("out", "run.json").read_text())["learned"]
+        learned = learned.get(f"llm:{model}", learned)  # of a panel
+        told = "the server's" if temperature is None else None
+        assert learned.get("temperature") == told
 
 
 class TestHeaders:

@@ -216,9 +216,13 @@ class TestLength:
     TRACE = talkative(40)  # 26,000 characters
     TEXTS = tuple(message.text for message in TRACE.messages)
 
-    @pytest.mark.parametrize("windows", [False, True], ids=["one prompt", "windows"])
+    @pytest.mark.parametrize(
+        ("windows", "rubric_last"),
+        [(False, False), (True, False), (False, True)],
+        ids=["one prompt", "windows", "rubric last"],
+    )
     def test_facts_give_way_to_the_trace(
-        self, rubric: Rubric, windows: bool, monkeypatch: pytest.MonkeyPatch
+        self, rubric: Rubric, windows: bool, rubric_last: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With every context: the trace loses nothing that it would not lose without facts."""
         drawn = draw_facts(self.TRACE)  # once
@@ -227,6 +231,7 @@ class TestLength:
         states = set()
         for context in range(11_000, 19_800, 400):
             how = {"context": context, "windows": windows, "mode": "json"}
+            how["rubric_last"] = rubric_last
             with OpenAIServer() as server:
                 on = judged(server, self.TRACE, rubric, facts=True, **how)
                 asked = server.seen
@@ -251,18 +256,20 @@ class TestLength:
         want = {(True, False, True), (False, True, True), (False, True, False)}
         assert want <= states <= want | {(False, False, True)}
 
+    @pytest.mark.parametrize("rubric_last", [False, True], ids=["rubric first", "rubric last"])
     @pytest.mark.parametrize("name", ["OpenAI", "no numbers"])
     def test_a_server_that_finds_it_too_long_gets_fewer_facts_first(
-        self, rubric: Rubric, name: str
+        self, rubric: Rubric, name: str, rubric_last: bool
     ) -> None:
+        how = {"mode": "json", "rubric_last": rubric_last}
         with OpenAIServer() as server:
-            judged(server, self.TRACE, rubric, mode="json")
-            judged(server, self.TRACE, rubric, mode="json", facts=True)
+            judged(server, self.TRACE, rubric, **how)
+            judged(server, self.TRACE, rubric, facts=True, **how)
             off, on = (sum(len(one["content"]) for one in seen.messages) for seen in server.seen)
         limit = on // 4 - 50  # tokens of four characters
         with OpenAIServer(reads(limit, name, scripted(NOTHING))) as server:
-            how = {"mode": "json", "max_output_tokens": 100}  # for which room is left
-            one = judged(server, self.TRACE, rubric, facts=True, **how)
+            cap = {"max_output_tokens": 100}  # for which room is left
+            one = judged(server, self.TRACE, rubric, facts=True, **how, **cap)
             last = server.seen[-1]
             assert len(server.seen) == 2
         assert one.status == "none"
@@ -270,7 +277,7 @@ class TestLength:
         assert bool(section(last)) == (name == "OpenAI")  # the numbers say that some can stay
         assert one.truncated.keys() == {"observations"}
         with OpenAIServer(reads(off // 6, name, scripted(NOTHING))) as server:
-            one = judged(server, self.TRACE, rubric, mode="json", facts=True)
+            one = judged(server, self.TRACE, rubric, facts=True, **how)
             assert section(server.seen[-1]) == []
         assert one.status == "none"
         assert one.truncated["observations"] == sum(map(len, observe(self.TRACE).lines))

@@ -12,7 +12,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
-from annotator.runs.manifest import Standards
+from annotator.runs.manifest import IfRejected, Standards
 from annotator.traces import Message, Trace
 from tests.conftest import TALK
 from tests.openai_server import (
@@ -38,6 +38,7 @@ def judged(
     trace: Trace,
     rubric: Rubric,
     least_read: float = 0.0,
+    rejected: IfRejected = "undecided",
     **changes: object,
 ) -> Annotation:
     """What is recorded of a trace, whatever the share of it that was read."""
@@ -46,7 +47,7 @@ def judged(
         judge = LLMJudge(options(server, **changes))
         try:
             await judge.open([rubric])
-            return await annotate(trace, rubric, judge, Standards(least_read=least_read))
+            return await annotate(trace, rubric, judge, Standards(rejected, least_read))
         finally:
             await judge.close()
 

@@ -1,7 +1,6 @@
-"""Traces that are longer than what a model reads: shortened, in windows, and never a guess."""
+"""Traces that are longer than what a model reads: shortened, and never a guess."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from annotator.rubrics import Rubric
+from annotator.errors import JudgeStopped
+from annotator.rubrics import Rubric, load_rubric
+from annotator.text import floor_percent
 from annotator.traces import Message, Trace
 from tests.conftest import Done, annotations, run_name, write_run
 from tests.judges.test_llm import judged, scripted
@@ -39,7 +40,7 @@ def long(filler: str = "and so on it goes ", patch: int = 0) -> Trace:
 
 
 LONG = long()
-RIGHT = finding("C1b", question(1), end(MANY))
+RIGHT = finding("C3a", question(1), end(MANY))
 
 
 def sent(request: Request) -> int:
@@ -118,7 +119,7 @@ def test_the_report_counts_what_was_shortened(annotate_cli: Cli, tmp_path: Path)
     assert (done.code, lax.code) == (0, 0), done.err
     [cut] = [one for one in annotations(tmp_path / "out").values() if one.truncated]
     assert {"message:1", "patch:agent1", "patch:agent2"} <= cut.truncated.keys()
-    percent = f"{cut.read:.1%}".replace("%", " %")
+    percent = floor_percent(cut.read)
     assert (cut.status, cut.reason, 0.1 < cut.read < 0.2) == (
         *("undecided", f"read {percent} of it"),
         True,
@@ -150,6 +151,16 @@ WORDINGS: dict[str, tuple[str, dict[str, object], bool]] = {
         *({"code": 400}, True),
     ),
     "Anthropic": ("prompt is too long: {asked} tokens > {limit} maximum", {}, True),
+    "Anthropic's sum": (  # continuedev/continue, issue 6080
+        "input length and `max_tokens` exceed context limit: {asked} + 99 > {limit}, decrease input"
+        " length or `max_tokens` and try again",
+        *({}, True),
+    ),
+    "vLLM's sum": (  # vllm-project/vllm, issue 42474
+        OURS + "you requested 99 output tokens and your prompt contains at least {asked} input"
+        " tokens, for a total of at least 99999 tokens.",
+        *({}, False),
+    ),
     "llama.cpp": (
         "the request exceeds the available context size, try increasing it",
         *({"n_prompt_tokens": "{asked}", "n_ctx": "{limit}", "code": 400}, True),
@@ -219,6 +230,109 @@ def test_a_server_that_finds_everything_too_long_fails_the_trace(rubric: Rubric,
     assert (one.status, WORDINGS[name][0][:15] in (one.error or "")) == ("failed", True)
 
 
+# How servers say that the longest answer asked for is too long, as it is quoted on GitHub.
+CAPS = {
+    # anthropics/claude-code, issue 24451
+    "Anthropic": "max_tokens: {asked} > {limit}, which is the maximum allowed number of output"
+    " tokens for claude-opus-4-5-20251101",
+    # vercel/ai, issue 2772
+    "Bedrock": "The maximum tokens you requested exceeds the model limit of {limit}. Try again with"
+    " a maximum tokens value that is lower than {limit}.",
+    # deepseek-ai/DeepSeek-V3, issue 69
+    "DeepSeek": "Invalid max_tokens value, the valid range of max_tokens is [1, {limit}]",
+    # stackblitz-labs/bolt.diy, issue 955
+    "Gemini": "Unable to submit request because it has a maxOutputTokens value of {asked} but the"
+    " supported range is from 1 (inclusive) to {limit} (exclusive). Update the value and try"
+    " again.",
+    # anomalyco/opencode, issue 1000, where its end is left out
+    "Groq": "`max_tokens` must be less than or equal to `{limit}`, the maximum value for"
+    " `max_tokens` is less than the `context_window` for this model",
+    # DaviRain-Su/hyper-grok-build, issue 44
+    "Ollama": "max_tokens ({asked}) exceeds model's maximum output tokens ({limit}) for model m",
+    # algorithmicsuperintelligence/optillm, issue 4
+    "OpenAI": "max_tokens is too large: {asked}. This model supports at most {limit} completion"
+    " tokens, whereas you provided {asked}.",
+    # mateaix/mateclaw, issue 481
+    "vLLM": "max_tokens={asked} cannot be greater than max_model_len=max_total_tokens={limit}."
+    " Please request fewer output tokens. (parameter=max_tokens, value={asked})",
+    # stepfun-ai/Step-Audio-R1, issue 3
+    "vLLM before": "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's"
+    " maximum context length is {limit} tokens and your request has 900 input tokens ({asked} >"
+    " {limit} - 900).",
+    # yiliqi78/TOKENICODE, issue 3
+    "Volcengine": "The parameter max_tokens specified in the request is not valid: integer above"
+    " maximum value, expected a value <= {limit}, but got {asked} instead.",
+}
+SUMS = {name: WORDINGS[name][0] for name in ("with the completion", "Anthropic's sum")}
+
+
+def caps(words: str, limit: int) -> Responder:
+    """Refuse a longest answer of more than ``limit`` tokens."""
+
+    def respond(request: Request) -> Reply:
+        asked = request.body["max_completion_tokens"]
+        if asked > limit:
+            error = {"message": words.format(asked=asked, limit=limit)}
+            return Reply(status=400, error=error)
+        # It thinks for long about long prompts.
+        return Reply(text="{", finish="length") if len(request.user) > 60_000 else NOTHING
+
+    return respond
+
+
+@pytest.mark.parametrize("words", (CAPS | SUMS).values(), ids=CAPS | SUMS)
+def test_a_refused_longer_answer_does_not_shorten_the_trace(rubric: Rubric, words: str) -> None:
+    with OpenAIServer(caps(words, 300)) as server:
+        one = judged(server, LONG, rubric, mode="json", max_output_tokens=200)
+        asked = [request.body["max_completion_tokens"] for request in server.seen]
+    assert (one.status, one.truncated, asked) == ("failed", {}, [200, 400])
+    assert (one.error or "").startswith("the answer was cut off at 200 tokens, and for one of 400")
+    assert words[:20].format(asked=400, limit=300) in (one.error or "")
+
+
+@pytest.mark.parametrize("words", CAPS.values(), ids=CAPS)
+@pytest.mark.parametrize("mode", ["auto", "json"])
+def test_a_longest_answer_that_no_question_may_ask_for_stops_the_run(
+    rubric: Rubric, words: str, mode: str
+) -> None:
+    refuse = caps(words, 300)
+    with OpenAIServer(refuse, probe=refuse) as server:
+        with pytest.raises(JudgeStopped) as stopped:
+            judged(server, LONG, rubric, mode=mode, max_output_tokens=400)
+        assert len(server.seen) == 1
+    assert words[:20].format(asked=400, limit=300) in str(stopped.value)
+    assert "the request sets max_completion_tokens=400" in str(stopped.value)
+
+
+LIMITS: dict[str, tuple[dict[str, Any], str]] = {
+    "a known context": ({"context": 17_500}, ""),
+    "a known context, windows": ({"context": 17_500, "windows": True}, ""),
+    "a refusal": ({}, "OpenAI"),
+    "a refusal, windows": ({"windows": True}, "OpenAI"),
+    "a refusal without numbers": ({}, "no numbers"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("comm_errors", "C3a"), ("symptoms", "unverifiable_claims")]
+)
+@pytest.mark.parametrize(("how", "refused"), LIMITS.values(), ids=LIMITS)
+def test_no_less_of_a_trace_is_shown_where_the_rubric_stands_last(
+    name: str, code: str, how: dict[str, Any], refused: str
+) -> None:
+    """Nor in the call that confirms what windows find."""
+    found = []
+    for last in (False, True):
+        answer = scripted(finding(code, question(2), end(3)))
+        answer = reads(9_000, refused, answer) if refused else answer
+        with OpenAIServer(answer) as server:
+            asked = {"mode": "json", "rubric_last": last} | how
+            one = judged(server, LONG, load_rubric(name), **asked)
+            found.append((one.status, len(server.seen), one.read))
+    (_, calls, read), last_one = found
+    assert last_one == ("labelled", calls, pytest.approx(read, abs=0.01))
+
+
 def test_quotes_stand_on_either_side_of_a_cut_and_never_across_it(rubric: Rubric) -> None:
     words = " ".join(f"w{n}" for n in range(12_000))
     trace = Trace("t", "generic", "", (Message(1, "a", (), words), Message(2, "b", (), "Fine.")))
@@ -247,7 +361,7 @@ def test_a_second_run_knows_what_was_too_long(annotate_cli: Cli, tmp_path: Path)
     for n in (1, 2):
         talk = [("agent1", f"Run {n}. " + m.text) for m in LONG.messages]
         write_run(tmp_path / run_name(n), [*talk, ("agent2", "I went on.")])
-    reply = finding("C1b", question(1), ("message:41", "I went on."))
+    reply = finding("C3a", question(1), ("message:41", "I went on."))
     with OpenAIServer(reads(9_000, "OpenAI", scripted(reply))) as server:
         args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
         args += ("--least-read", "0")
@@ -260,116 +374,3 @@ def test_a_second_run_knows_what_was_too_long(annotate_cli: Cli, tmp_path: Path)
     assert {key: replace(a, usage=two[key].usage) for key, a in one.items()} == two
     assert all(a.truncated and a.status == "labelled" for a in two.values())
     assert {a.usage.calls for a in two.values()} == {0}
-
-
-# Windows
-
-
-def window(request: Request) -> int:
-    """Return the number of the window, 0 of the call that confirms their findings."""
-    if "<findings " in request.user:
-        return 0
-    return int(re.search(r"window (\d+) of 3: ", request.part("facts"))[1])
-
-
-FALSE = finding("C1b", ("message:1", "What nobody ever wrote in it?"), end(2))
-OTHER_FALSE = finding("C3a", ("message:1", "What nobody ever wrote in it?"), end(2))
-FIRST = finding("C1b", question(1), end(2))
-LAST = finding("C1b", question(MANY - 1), end(MANY))
-WEAKER = finding("C4a", question(1), question(3))
-REFUSED = Reply(refusal="I will not")
-CLAIM = finding("C3a", question(2), end(3))
-# What the three windows say and what the confirming call says (None: there is none) -> the result.
-WINDOWS = {
-    "none in all": (NOTHING, NOTHING, NOTHING, None, "none", None),
-    "in one, confirmed": (NOTHING, LAST, NOTHING, LAST, "labelled", "C1b"),
-    "in one, refuted by the others": (NOTHING, LAST, NOTHING, NOTHING, "none", None),
-    "in all, refuted": (LAST, LAST, LAST, NOTHING, "none", None),
-    "two codes, and the confirming call chooses": (
-        WEAKER,
-        NOTHING,
-        LAST,
-        WEAKER,
-        "labelled",
-        "C4a",
-    ),
-    "one that does not stand is not proposed": (FALSE, NOTHING, LAST, LAST, "labelled", "C1b"),
-    "one that does not stand, and another code refuted": (
-        OTHER_FALSE,
-        NOTHING,
-        LAST,
-        NOTHING,
-        "undecided",
-        None,
-    ),
-    "none that stands": (FALSE, NOTHING, FALSE, None, "undecided", None),
-    "one window refused": (LAST, REFUSED, NOTHING, None, "failed", None),
-    "one window malformed": (LAST, NOTHING, Reply(answer={}), None, "failed", None),
-    "one window down": (NOTHING, NOTHING, Reply(status=400), None, "failed", None),
-    "the confirming call refused": (NOTHING, LAST, NOTHING, REFUSED, "failed", None),
-}
-
-
-@pytest.mark.parametrize("case", WINDOWS.values(), ids=WINDOWS)
-def test_windows_propose_and_one_call_decides(rubric: Rubric, case: tuple[Any, ...]) -> None:
-    *replies, confirming, status, primary = case
-    with OpenAIServer(lambda request: [confirming, *replies][window(request)]) as server:
-        how = {"mode": "tools", "context": 17_500, "windows": True, "reasks": 0}
-        one = judged(server, LONG, rubric, **how)
-        asked = sorted(map(window, server.seen))
-        last = server.seen[-1]
-    assert asked == [0, 1, 2, 3] if confirming else [1, 2, 3]
-    assert (one.status, one.primary, one.truncated) == (status, primary, {}), one.error
-    if status == "failed":
-        assert re.match(r"window [23] of 3: |confirming call: ", one.error or "")
-    if confirming is LAST:
-        told = last.user[last.user.index("<findings ") :]
-        assert question(MANY - 1)[1] in told
-        assert FALSE.answer["findings"][0]["quotes"][0]["text"] not in told
-        shown = {part.source: part.text for part in last.parts}
-        assert all(LONG.messages[n - 1].text == shown[f"message:{n}"] for n in range(37, 41))
-
-
-UNREAD = Reply(answer={**LAST.answer, "last_tag": "I cannot say"})
-TOO_LONG = Reply(status=400, error={"message": "the prompt is too long"})
-
-
-@pytest.mark.parametrize("answer", [UNREAD, TOO_LONG], ids=["without its tag", "too long"])
-def test_a_confirming_call_that_is_never_read_ends(rubric: Rubric, answer: Reply) -> None:
-    def respond(request: Request) -> Reply:
-        if len(server.seen) > 40:
-            return LAST
-        return LAST if window(request) else answer
-
-    with OpenAIServer(respond) as server:
-        how = {"mode": "tools", "context": 17_500, "windows": True, "reasks": 0}
-        one = judged(server, LONG, rubric, **how)
-        confirming = [request for request in server.seen if not window(request)]
-    assert len(confirming) <= 6
-    assert one.status == "failed"
-    assert (one.error or "").startswith("confirming call: ")
-
-
-@pytest.mark.parametrize(
-    ("claim", "status"), [(FIRST, "undecided"), (CLAIM, "labelled"), (LAST, "labelled")]
-)
-def test_what_is_missing_is_not_known_where_a_later_message_is_not_shown(
-    rubric: Rubric, claim: Reply, status: str
-) -> None:
-    """The confirming call cannot show all of the 60,000 characters."""
-    with OpenAIServer(scripted(claim)) as server:
-        how = {"mode": "tools", "context": 17_500, "windows": True}
-        one = judged(server, LONG, rubric, **how)
-        assert window(server.seen[-1]) == 0
-    assert one.status == status
-    assert status == "labelled" or "whether an answer is missing is not known" in (one.reason or "")
-
-
-def test_windows_that_the_server_finds_too_long_are_made_shorter(rubric: Rubric) -> None:
-    with OpenAIServer(reads(9_000, "OpenAI", scripted(NOTHING))) as server:
-        one = judged(server, LONG, rubric, mode="json", windows=True)
-        answered = [request for request in server.seen if sent(request) // 4 <= 9_000]
-        assert one.usage.calls == len(server.seen) == len(answered) + 1
-    assert (one.status, one.truncated) == ("none", {})
-    seen = {part.text for request in answered for part in request.parts}
-    assert {message.text for message in LONG.messages} <= seen

@@ -260,7 +260,7 @@ TOOLS = ("--mode", "tools")
 def thoughtful(request: Request) -> tuple[int, int, int]:
     """Thinks little about the first trace and long about the others."""
     assert not {"max_completion_tokens", "max_tokens"} & request.body.keys()
-    return (3_000, 0, 500 if request.n == 1 else 30_000)
+    return (6_000, 0, 500 if request.n == 1 else 30_000)
 
 
 BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {
@@ -288,7 +288,7 @@ class TestTheBudget:
         over = 7 * 29_500 / 1e6 if tokens is thoughtful else 0.0
         bill = Bill(responder, tokens)
         with OpenAIServer(bill) as server:
-            more = (*ONE_DOLLAR, *more, "--context", "99999", "--attempts", "5")
+            more = (*ONE_DOLLAR, *more, "--attempts", "5")
             given = llm(server, *more, "--max-cost", "0.27")
             done = annotate_cli(*ARGS, *given, "--out", "out")
         assert 0.1 < bill.dollars <= 0.27 + over
@@ -370,10 +370,10 @@ class TestTheBudget:
         models = "{model: cheap, price_in: 0.1, price_out: 0.1}, {model: dear, price_in: 1}"
         file.write_text(f"{{price_out: 1, models: [{models}]}}")
         bill = Bill(
-            scripted(RIGHT), lambda one: (DEAR if one.body["model"] == "dear" else 3_000, 0, 0)
+            scripted(RIGHT), lambda one: (DEAR if one.body["model"] == "dear" else 6_000, 0, 0)
         )
         with OpenAIServer(bill) as server:
-            more = (*TOOLS, "--context", "99999", "--judge-file", str(file), "--max-cost", "0.27")
+            more = (*TOOLS, "--judge-file", str(file), "--max-cost", "0.27")
             given = (*llm(server)[2:], *more)
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
         dear = [read for read, _, _ in bill.usages if read == DEAR]
@@ -482,7 +482,7 @@ class TestTheForecast:
         bill = Bill(scripted(RIGHT), lambda one: (4_000, 0, 100 * one.n))
         with OpenAIServer(bill) as server:
             priced = ("--price-in", "0.5", "--price-out", "8", "--failed-only")
-            args = (*ARGS, *llm(server, *TOOLS, *priced, "--context", "99999"))
+            args = (*ARGS, *llm(server, *TOOLS, *priced))
             tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
             assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
             once = [request.user for request in server.seen]

@@ -1,6 +1,7 @@
 """Answers that no server should send, and what they must not do to a run, a label or a bill."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,13 +40,13 @@ def test_a_usage_that_cannot_be_makes_the_cost_unknown(
     assert (one.status, one.usage.calls, one.usage.cost_usd) == ("labelled", 1, None)
 
 
-def test_no_more_tokens_are_cached_than_read(trace: Trace, rubric: Rubric) -> None:
+def test_tokens_that_were_cached_are_among_those_read(trace: Trace, rubric: Rubric) -> None:
     details = {"prompt_tokens_details": {"cached_tokens": 9_000}}
     usage = {"prompt_tokens": 4_000, "completion_tokens": 10.0, **details}
     with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
         used = judged(server, trace, rubric, mode="tools", price_in=1.0, price_out=1.0).usage
-    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (4_000, 4_000, 10)
-    assert used.cost_usd == pytest.approx(4_010 / 1e6)
+    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (13_000, 9_000, 10)
+    assert used.cost_usd == pytest.approx(13_010 / 1e6)
 
 
 @pytest.mark.parametrize("mode", ["tools", "json_schema", "json"])
@@ -55,6 +56,16 @@ def test_half_a_character_in_a_wrong_answer_can_be_asked_about(
     wrong = finding("C1b", ("message:1", "made up \ud800 from nothing"))
     with OpenAIServer(scripted(wrong, RIGHT)) as server:
         assert judged(server, trace, rubric, mode=mode).status == "labelled"
+
+
+@pytest.mark.parametrize("mode", ["tools", "json"])
+def test_an_answer_of_megabytes_is_not_sent_back(trace: Trace, rubric: Rubric, mode: str) -> None:
+    wordy = finding("C1b", ("message:1", "made up" * 200_000))
+    with OpenAIServer(scripted(wordy, RIGHT)) as server:
+        one = judged(server, trace, rubric, mode=mode)
+        assert server.calls == 1
+    assert one.status == "failed"
+    assert re.match(r"an answer of 1400\d\d\d characters", one.error or "")
 
 
 @pytest.mark.parametrize("limit", [-1, 0, HUGE])

@@ -44,7 +44,7 @@ def judge_all(
     """Judge so many traces at once, as a run of that concurrency does."""
 
     async def all_of_them() -> list[Annotation]:
-        given = {"mode": "tools", "attempts": 8, "context": 99_999} | changes
+        given = {"mode": "tools", "attempts": 8} | changes
         judge = LLMJudge(options(server, **given), Session(pace or Pace()))
         try:
             return await asyncio.gather(*(annotate(one, rubric, judge) for one in talks(count)))
@@ -157,12 +157,12 @@ class TestRates:
         assert [n for n, at in enumerate(came) if at - begun < 0.15 * n - 0.005] == []
 
     def test_tokens_that_were_not_used_are_given_back(self, rubric: Rubric) -> None:
-        """A call is guessed at more than 3,500 tokens, and takes 2,700."""
-        usage = {"usage": {"prompt_tokens": 2_690, "completion_tokens": 10}}
+        """A call is guessed at more than 5,000 tokens, and takes 3,300."""
+        usage = {"usage": {"prompt_tokens": 3_290, "completion_tokens": 10}}
         with OpenAIServer(lambda _: replace(NOTHING, more=usage)) as server:
             begun = time.monotonic()
-            judge_all(server, rubric, 6, Pace(1, tpm=60 * 6_750))
-        assert 5 * 2_700 / 6_750 <= time.monotonic() - begun < 5 * 3_500 / 6_750
+            judge_all(server, rubric, 6, Pace(1, tpm=60 * 8_250))
+        assert 5 * 3_300 / 8_250 <= time.monotonic() - begun < 5 * 5_000 / 8_250
 
 
 class TestTheWindow:

@@ -186,6 +186,8 @@ class TestTheJudgeFile:
         ("{model: m, seed: 1.5}", "seed: "),
         ("{model: m, attempts: 0}", "attempts: "),
         ("{model: m, mode: toolz}", "mode: "),
+        ("{model: m, api: []}", "api: "),
+        ("models: [{model: [a]}]", "model: "),
         ("{model: m, extra_body: [1]}", "extra_body: "),
         ("{model: m, extra_body: {messages: []}}", "extra_body: 'messages'"),
         ("{model: m, extra_body: {day: 2026-01-31}}", "extra_body"),

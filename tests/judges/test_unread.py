@@ -5,6 +5,8 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,16 @@ import pytest
 
 from annotator.annotations import Annotation
 from annotator.judges.llm import LLMJudge
-from annotator.judges.llm.dialects import find_dialect
 from annotator.judges.llm.local import ServerContext, ask_context
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.truncation import PromptGauge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
 from annotator.runs.manifest import Standards
 from annotator.traces import Trace
 from tests.conftest import Done
-from tests.judges.test_llm import judged, options
-from tests.judges.test_long import FALSE, LONG, RIGHT, long, sent
+from tests.judges.test_llm import judged, options, scripted
+from tests.judges.test_long import LONG, RIGHT, long, sent
+from tests.judges.test_windows import FALSE
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, least_answer
 from tests.runs.test_run import llm
 
@@ -44,15 +45,22 @@ def cutting(context: int, left: int, per_token: float = 4.0) -> Responder:
     return respond
 
 
-def judge_in_turn(server: OpenAIServer, traces: list[Trace], rubric: Rubric) -> list[Annotation]:
-    """Judge with one judge, which learns."""
-    import asyncio
+def judge_in_turn(
+    server: OpenAIServer, traces: list[Trace], rubric: Rubric, most: int = 1, **changes: object
+) -> list[Annotation]:
+    """Judge with one judge, which learns, at most so many at once."""
 
     async def judge_all() -> list[Annotation]:
-        judge = LLMJudge(options(server, mode="json_schema"))
+        judge = LLMJudge(options(server, mode="json_schema", **changes))
+        whole = Standards(least_read=0)  # what is read in part counts, too
+        room = asyncio.Semaphore(most)
+
+        async def judge_one(trace: Trace) -> Annotation:
+            async with room:
+                return await annotate(trace, rubric, judge, whole)
+
         try:
-            whole = Standards(least_read=0)  # what is read in part counts, too
-            return [await annotate(trace, rubric, judge, whole) for trace in traces]
+            return await asyncio.gather(*map(judge_one, traces))
         finally:
             await judge.close()
 
@@ -71,24 +79,103 @@ SERVERS = {
 
 @pytest.mark.parametrize(("context", "left"), SERVERS.values(), ids=SERVERS)
 @pytest.mark.parametrize("per_token", [3.0, 4.0, 4.8])
+@pytest.mark.parametrize("given", [None, 60_000])
 def test_no_prompt_that_was_cut_is_judged(
-    rubric: Rubric, context: int, left: int, per_token: float
+    rubric: Rubric, context: int, left: int, per_token: float, given: int | None
 ) -> None:
-    """21 traces of 60,000 characters and more."""
+    """21 traces of 60,000 characters and more, also where the user says that they are read."""
     traces = [replace(long(patch=2_500 * n), id=f"t{n}") for n in range(21)]
     with OpenAIServer(cutting(context, left, per_token)) as server:
-        found = judge_in_turn(server, traces, rubric)
+        found = judge_in_turn(server, traces, rubric, context=given)
     assert {one.status for one in found} == {"labelled"}, "shortened, and asked again"
     full = (sum(len(message.text) for message in LONG.messages) + 12_000) / per_token
     assert all(one.truncated for one in found) or full < context
 
 
-def test_one_that_is_always_cut_fails_with_its_reason(rubric: Rubric) -> None:
-    small = replace(NOTHING, more={"usage": {"prompt_tokens": 900, "completion_tokens": 9}})
-    with OpenAIServer(lambda _: small) as server:
-        one = judged(server, LONG, rubric, mode="json_schema")
+def test_a_prompt_that_was_cut_is_made_as_short_where_the_rubric_stands_last(
+    rubric: Rubric,
+) -> None:
+    found = []
+    for last in (False, True):
+        with OpenAIServer(cutting(16_000, 8_002)) as server:
+            found.append(judged(server, LONG, rubric, mode="json_schema", rubric_last=last))
+    assert [one.status for one in found] == ["labelled"] * 2
+    assert found[0].read == pytest.approx(found[1].read, abs=0.01)
+
+
+SMALL = {"usage": {"prompt_tokens": 900, "completion_tokens": 9}}
+BROKEN = Reply(body=json.dumps({"choices": [], "usage": {"prompt_tokens": 90_000}}))
+
+
+@pytest.mark.parametrize("before", [[], [BROKEN]], ids=["at once", "after one without a message"])
+@pytest.mark.parametrize("given", [None, 60_000])
+def test_one_that_is_always_cut_fails_with_its_reason(
+    rubric: Rubric, given: int | None, before: list[Reply]
+) -> None:
+    """What was read by an attempt that was not answered is not what was read of this prompt."""
+    replies = scripted(*before, replace(NOTHING, more=SMALL))
+    with OpenAIServer(replies) as server:
+        one = judged(server, LONG, rubric, mode="json_schema", context=given)
     assert one.status == "failed"
     assert "read 900 tokens of a prompt of" in (one.error or "")
+    assert ("give --context" in (one.error or "")) == (given is None)
+
+
+class CountsNew:
+    """A server that counts only what it had not cached, its last prompt, as Ollama 0.30 does; it
+    reads ``context`` tokens, and of a longer prompt the two ends. Where ``told``, it says what it
+    had cached.
+    """
+
+    def __init__(self, responder: Responder, context: int = 10**6, *, told: bool = False) -> None:
+        self.responder = responder
+        self.context = context
+        self.told = told
+        self.read = ""
+
+    def __call__(self, request: Request) -> Reply:
+        prompt = "".join(one["content"] or "" for one in request.messages)
+        if len(prompt) > 4 * self.context:
+            prompt = prompt[: 2 * self.context] + prompt[-2 * self.context :]
+        cached = sum(takewhile(bool, map(eq, prompt, self.read)))
+        self.read = prompt
+        counts: dict[str, Any] = {"prompt_tokens": (len(prompt) - cached) // 4 + 1}
+        if self.told:
+            counts["prompt_tokens_details"] = {"cached_tokens": cached // 4}
+        counts["completion_tokens"] = 9
+        if request.is_probe:
+            reply = Reply(answer=least_answer(request.schema))
+        else:
+            reply = replace(self.responder(request), wait=0.01)
+        return replace(reply, more={"usage": counts})
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("most", [1, 8])
+def test_a_server_that_counts_only_what_is_new_to_it_cuts_nothing(
+    rubric: Rubric, most: int, told: bool
+) -> None:
+    """A long trace, short ones, one after a wrong quote, and the same once more: all are read, side
+    by side too, where another is always read in between.
+    """
+    short = [replace(LONG, id=f"t{n}", messages=LONG.messages[n : n + 3]) for n in range(6)]
+    traces = [LONG, *short, short[-1]]
+    replies = CountsNew(scripted(NOTHING, NOTHING, NOTHING, FALSE, NOTHING), told=told)
+    with OpenAIServer(replies, probe=replies) as server:
+        found = judge_in_turn(server, traces, rubric, most, context=60_000)
+        asked = len(server.seen), len(server.probes)
+    assert {(one.status, one.error, len(one.truncated)) for one in found} == {("none", None, 0)}
+    assert (sum(one.usage.retries for one in found), asked) == (1, (len(traces) + 1, 2))
+
+
+def test_what_is_new_to_such_a_server_is_held_against_its_count(rubric: Rubric) -> None:
+    short = [replace(LONG, id=f"t{n}", messages=LONG.messages[n : n + 3]) for n in range(2)]
+    traces = [*short, LONG]
+    replies = CountsNew(lambda _: NOTHING, 10_000)
+    with OpenAIServer(replies, probe=replies) as server:
+        *before, cut = judge_in_turn(server, traces, rubric, context=60_000)
+    assert {(one.status, len(one.truncated)) for one in before} == {("none", 0)}
+    assert cut.truncated
 
 
 def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric) -> None:
@@ -252,22 +339,42 @@ def test_a_context_that_is_given_is_not_asked_for(rubric: Rubric) -> None:
         assert server.asked == []
 
 
-@pytest.mark.parametrize(("url", "cut"), [("https://api.openai.com/v1", 0), ("http://h/v1", 1)])
+@pytest.mark.parametrize(
+    ("dialect", "tokens", "whole"),
+    [
+        ("openai", 16_384, True),
+        ("openai", 4_096, False),
+        ("generic", 16_384, False),
+        ("openrouter", 16_384, False),
+    ],
+)
 def test_a_provider_that_refuses_long_prompts_is_not_suspected_for_a_round_number(
-    url: str, cut: int
+    rubric: Rubric, dialect: str, tokens: int, whole: bool
 ) -> None:
-    gauge = PromptGauge(find_dialect(url).refuses)
-    assert gauge.was_cut(16_000, 4_096) == bool(cut)
-    assert gauge.was_cut(60_000, 4_096)
+    """The prompt has 79,000 characters. OpenRouter leaves out the middle of some."""
+    usage = {"prompt_tokens": tokens, "completion_tokens": 9}
+    with OpenAIServer(lambda _: replace(NOTHING, more={"usage": usage})) as server:
+        one = judged(server, LONG, rubric, mode="json_schema", dialect=dialect)
+    assert ((one.status, one.truncated) == ("none", {})) == whole
 
 
-def test_tags_forgotten_in_a_second_answer_do_not_fail_what_was_read(rubric: Rubric) -> None:
-    """The first answer has the tags and a quote that stands nowhere; what follows repeats no tag,
-    and says nothing of the prompt, which is the same.
-    """
+# A first answer that repeats the tags and is not accepted, what comes of it, and why.
+READ = {
+    "a quote that stands nowhere": (FALSE, "undecided", None),
+    "a contradiction": ({"label": "C1b"}, "failed", 'label is "C1b" but there is no finding'),
+    "a wrong form": ({"label": "C9"}, "failed", "label: Input should be"),
+}
+
+
+@pytest.mark.parametrize(("first", "status", "error"), READ.values(), ids=READ)
+def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read(
+    rubric: Rubric, first: Reply | dict[str, str], status: str, error: str | None
+) -> None:
+    """It is the same prompt, and it is not made shorter."""
+    first = first if isinstance(first, Reply) else Reply(answer=NOTHING.answer | first)
     forgetful = Reply(answer={**NOTHING.answer, "first_tag": "?", "last_tag": "?"})
-    with OpenAIServer(lambda request: forgetful if request.n > 1 else FALSE) as server:
+    with OpenAIServer(scripted(first, forgetful)) as server:
         found = judged(server, LONG, rubric, mode="json_schema")
         assert server.calls == 2
-    assert (found.status, found.error) == ("undecided", None)
-    assert [rejected.code for rejected in found.rejected]
+    assert (found.status, found.truncated) == (status, {})
+    assert (error or "None") in str(found.error)

@@ -103,10 +103,11 @@ def test_mad_records_have_the_ids_of_their_traces(write):
         "llm_name": "m",
         "benchmark_name": "b",
         "trace_id": 3,
-        "trace": {},
+        "trace": {"said": "one\u2028line"},
         "mast_annotation": {"1.1": 1, "2.2": 0, "3.3": 1},
     }
-    (label,) = read_labels_by("mast", write("mad.jsonl", json.dumps(record) + "\n"))
+    lines = json.dumps(record, ensure_ascii=False) + "\n"
+    (label,) = read_labels_by("mast", write("mad.jsonl", lines))
     assert (label.id, label.categories) == ("AG2/m/b/3", ("1.1", "3.3"))
 
 

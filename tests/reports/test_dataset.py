@@ -290,6 +290,10 @@ def test_what_cannot_be_written_is_said_in_a_line(annotate_cli, tmp_path, rubric
         said_in_words(done)
         assert done.err.count("\n") == 1
         assert str(place) in done.err
+    name = tmp_path / "a\udcff\u202e"
+    done = annotate_cli("report", run, "--format", format_, "--out", name)
+    assert done.code == 2 * (format_ == "dataset"), done.err  # the library takes no such name
+    assert (done.err.count("\n"), "\u202e" in done.err) == (1, False)
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 

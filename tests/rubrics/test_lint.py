@@ -185,6 +185,13 @@ def test_adamast(tmp_path):
     assert unchecked.definition == "Nobody tasted it. It concerns the role taster."
     assert unchecked.evidence == "A passage that shows it. For example: Sold at once."
     assert "Bakeries" in rubric.instructions
+    odd = {"codes": [ADAMAST["codes"][1] | {"examples": given} for given in ("Sold.", 7, {}, None)]}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    said = [
+        code["evidence"].split(" shows it.")[1]
+        for code in read_foreign(tmp_path / "odd.json")["codes"]
+    ]
+    assert said == [" For example: Sold.", " For example: 7", "", ""]
 
 
 def test_mast_lint(tmp_path):
@@ -250,9 +257,12 @@ def test_extends_a_built_in_rubric(tmp_path):
             "there is no code '1.9'",
         ),
         ("extends: mast\nid: a\nversion: 1\ncodes: [{id: new}]\n", "new.name: Field required"),
+        ("extends: mast\nid: a\nversion: 1\ncodes: [{id: [x]}]\n", "expected a list of codes"),
+        ("extends: base.yaml\nid: a\nversion: 1\n", "base.yaml: id: Field required"),
     ],
 )
 def test_wrong_extends(tmp_path, text, reason):
+    (tmp_path / "base.yaml").write_text("{}")
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(RubricError) as error:
         load_rubric(str(tmp_path / "mine.yaml"))

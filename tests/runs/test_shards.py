@@ -193,6 +193,8 @@ def test_shards_that_are_not_of_one_run(annotate_cli: Cli, judge_shards, tmp_pat
     manifest = json.loads((second / "run.json").read_text())
     (second / "run.json").write_text(json.dumps(manifest | {"only": "all"}))
     assert 'only: was "rubric", is now "all"' in annotate_cli("report", folder).err
+    (second / "run.json").write_text(json.dumps(manifest | {"totals": {"calls": "x"}}))
+    assert "run.json: not the manifest of a run: totals" in annotate_cli("merge", folder).err
     (second / "run.json").write_text(json.dumps(manifest))
     done = annotate_cli("logs", "--rubric", "symptoms", "--out", folder, "--shard", "1/4")
     assert "holds shards of 3, not of 4" in done.err

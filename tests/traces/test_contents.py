@@ -14,6 +14,8 @@ import pytest
 
 from annotator.traces import Ignored, Trace, Unreadable, read_traces
 from annotator.traces.library import Library
+from tests.conftest import count_opens
+from tests.growth import FACTOR, LIMIT, growth
 
 TALK = [{"role": "alice", "content": "hello there"}, {"role": "bob", "content": "good bye"}]
 OTHER = [{"role": "carol", "content": "who is there"}]
@@ -352,6 +354,22 @@ def test_lists_that_are_large_together_only_are_read(write, found, monkeypatch, 
     table = pa.table({"messages": [TALK] * 200, "note": notes})
     folder = write("in", **{"a.parquet": parquet(table, **PAGES | options)})
     assert [type(item) for item in found(folder)] == [Trace] * 200
+
+
+def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
+    data = parquet(pa.Table.from_pylist(RECORDS))
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    places = range(begin, len(data) - 8)
+    files = {f"{at}.parquet": data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in places}
+    folder = write("in", **files)
+    assert count_opens(folder, ".parquet", "traces", folder, code=1)
+
+
+def test_many_columns_take_no_longer_than_their_number(write):
+    heads = [",".join(f"c{n}" for n in range(count)) for count in (3_000, 3_000 * FACTOR)]
+    places = [str(write("in", **{f"{len(head)}.csv": f"{head}\n"})) for head in heads]
+    files = [f"{place}/{len(head)}.csv" for place, head in zip(places, heads, strict=True)]
+    assert growth(lambda file: list(read_traces([file])), *files) < LIMIT
 
 
 def without_kind(data, at):

@@ -1,7 +1,7 @@
 """The language-model judge: any OpenAI-compatible endpoint, answers checked and asked for again."""
 
 import asyncio
-import re
+import json
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -11,29 +11,25 @@ from annotator.errors import FailsAlways, Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
-from annotator.judges.llm.context import (
-    LEAST,
-    SHRINKS,
-    Reader,
-    TooLong,
-)
+from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
 from annotator.judges.llm.local import ServerContext, ask_context
 from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
-from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, describe_alike
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256, is_local
-from annotator.judges.llm.windows import leave_open, merge
+from annotator.judges.llm.truncation import least_tokens
+from annotator.judges.llm.windows import leave_open, leave_unseen_open, merge
 from annotator.prompt_parts import measure_reading
-from annotator.prompts import Prompt, facts_sha256, prompt_sha256
+from annotator.prompts import Prompt, facts_sha256, prompt_sha256, tiny_question
 from annotator.rubrics import Rubric
 from annotator.text import hide_values, one_line
 from annotator.traces import Trace
 
 T = TypeVar("T")
 _GUESSES = 2  # how often a prompt is made shorter for its tags alone
+_LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models write into it
 _ALIKE = 5  # traces that all fail in the same way, before any is judged, stop a run
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -71,6 +67,7 @@ class LLMJudge(Model):
         self._asked_context: ServerContext | None = None
         self._alike: dict[str, str] | None = {}  # how the first traces failed, while they all do
         self._reader = Reader(options, self._context)
+        self._counting = asyncio.Lock()
 
     @property
     def id(self) -> str:
@@ -111,16 +108,19 @@ class LLMJudge(Model):
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The form and the API in which this endpoint answers, and the forms that it refused; the
-        context that it says it has; the price that costs were computed with, and what bounds a
-        call; that its first traces did not all fail in one way.
+        """The form and the API in which this endpoint answers, and the forms that it refused; that
+        the temperature is its own; the context that it says it has; the price that costs were
+        computed with, and what bounds a call; that its first traces did not all fail in one way.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
         price = asdict(self.price) if self.price else None
         api = {"api": self.api} if self.api != options.api else {}
+        sent = json.dumps(options.parameters(1))
+        unsent = {} if '"temperature"' in sent else {"temperature": "the server's"}
         learned: dict[str, Any] = {
             "mode": self.mode,
+            **unsent,
             **api,
             "price": price,
             **limits,
@@ -213,7 +213,7 @@ class LLMJudge(Model):
         if not verdict.error:
             self._alike = None
             return None
-        self._alike[judgement.name] = _NUMBER.sub("#", verdict.error)
+        self._alike[judgement.name] = describe_alike(verdict.error)
         if len(set(self._alike.values())) > 1:
             self._alike = None
             return None
@@ -276,10 +276,7 @@ class LLMJudge(Model):
     async def _confirmed(
         self, judgement: Judgement, proposed: Verdict, most: int | None
     ) -> Verdict:
-        """Decide about the findings of windows, with what the others held beside them.
-
-        That something is missing is not known where a message after the quoted ones is not shown.
-        """
+        """Decide about the findings of windows, with what the others held beside them."""
         trace, rubric = judgement.trace, judgement.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
         guessed = 0
@@ -298,7 +295,7 @@ class LLMJudge(Model):
                 continue
             if verdict.error:
                 return replace(verdict, error=f"confirming call: {verdict.error}")
-            return leave_open(verdict, prompt, rubric)
+            return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
         judgement.bad += judgement.keys
         return Verdict(error=f"confirming call: {words}")
 
@@ -309,18 +306,21 @@ class LLMJudge(Model):
         findings that do not stand will be rejected. Anything else is a failure.
         """
         asked: list[str] = []
+        mode = self._form_of(prompt, judgement.sample)
         while True:
             try:
-                verdict = await self._dialogue(judgement, prompt, asked)
+                verdict = await self._dialogue(judgement, prompt, mode, asked)
                 break
             except FormChanged:  # at most once for each form
-                continue
+                mode = self.mode
         if verdict.error:
             judgement.bad += asked
         return verdict
 
-    async def _dialogue(self, judgement: Judgement, prompt: Prompt, asked: list[str]) -> Verdict:
-        question = Question(prompt, self.mode, judgement.sample)
+    async def _dialogue(
+        self, judgement: Judgement, prompt: Prompt, mode: Mode, asked: list[str]
+    ) -> Verdict:
+        question = Question(prompt, mode, judgement.sample)
         wrong, answer, read = Wrong(["no answer"]), None, False
         for turn in range(1 + self.options.reasks):
             try:
@@ -350,7 +350,7 @@ class LLMJudge(Model):
                     break  # an answer to the same prompt had the tags: this one forgot them
                 if error.unread and (turn or not self.options.reasks):
                     raise self._reader.cut(prompt, one_line(str(error), 200)) from error
-                wrong, read = error, read or (error.verdict is not None and not error.unread)
+                wrong, read = error, read or error.unread is False
                 question = question.again(reply, error)
         if wrong.verdict is not None:
             return wrong.verdict
@@ -364,6 +364,9 @@ class LLMJudge(Model):
             return "the server's content filter stopped the answer"
         if reply.finish == "length":
             return _cut_off(self.options.max_output_tokens)
+        size = len(reply.text) + sum(len(arguments) for _, _, arguments in reply.calls)
+        if size > _LONGEST_ANSWER:  # it would be sent back with every re-ask
+            return f"an answer of {size} characters, which is more than any judgement has"
         return None
 
     async def _answered(self, judgement: Judgement, question: Question, asked: list[str]) -> Reply:
@@ -375,11 +378,15 @@ class LLMJudge(Model):
         if reply.finish != "length" or reply.too_long or not cap:
             return reply
         longer = replace(self.options, max_output_tokens=2 * cap)
+        words = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: "
         try:
-            return await self._answer(judgement, question, longer, asked)
-        except Unanswered as error:
-            words = f"the answer was cut off at {cap} tokens, and for one of {2 * cap}: {error}"
-            raise Unanswered(words) from error
+            reply = await self._answer(judgement, question, longer, asked)
+        except CallFailed as error:
+            kind = Unanswered if isinstance(error, Unanswered) else CallFailed
+            raise kind(words + str(error)) from error
+        if reply.too_long:  # not the prompt, which was read a moment ago
+            raise CallFailed(words + reply.text)
+        return reply
 
     async def _answer(
         self, judgement: Judgement, question: Question, options: Options, asked: list[str]
@@ -400,24 +407,40 @@ class LLMJudge(Model):
                 judgement.usage += Usage(retries=int(again))
             judgement.keys.append(key)
             if self.outbox:  # any other was checked before it was kept
-                self._reader.check(
-                    question.prompt, question.turns_text, kept.reply, kept.usage.input_tokens
-                )
+                self._reader.check(question, kept.reply, kept.usage.input_tokens)
             return kept.reply
-        spent = Usage(retries=int(again))
+        spent, last = Usage(retries=int(again)), Usage()
 
         def count(usage: Usage) -> None:
-            nonlocal spent
-            spent += usage
+            nonlocal spent, last
+            spent, last = spent + usage, usage
             judgement.usage += usage
 
         judgement.usage += spent
+        await self._learn_counting(question)
         reply = await self._asked(question, options, key, count)
-        self._reader.check(question.prompt, question.turns_text, reply, spent.input_tokens)
+        self._reader.check(question, reply, last.input_tokens)  # of the attempt that was answered
         judgement.keys.append(key)
         if cache:
             cache.put(key, self.options.model, reply, spent, judgement.name)
         return reply
+
+    async def _learn_counting(self, question: Question) -> None:
+        """Find out, where it has to be known, whether the server counts only what it had not
+        cached: next to nothing of a tiny question that it has just read. All others wait: one in
+        between would take its place in the cache.
+        """
+        gauge, tiny = self._reader.gauge, (question.mode, question.prompt.rubric)
+        if gauge.counts_new is not None or self.outbox:
+            return
+        async with self._counting:
+            if gauge.counts_new is None:
+                await self._takes(*tiny)
+                before = self._overhead.input_tokens
+                await self._takes(*tiny)
+                read = self._overhead.input_tokens - before
+                least = least_tokens({"messages": [{"content": tiny_question()}]})
+                gauge.counts_new = 0 < read < least
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """See :meth:`annotator.judges.base.Judge.expects`."""

@@ -6,12 +6,13 @@ the end of its context.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import from_json
 
 from annotator.annotations import Claim, Quote, Verdict
 from annotator.evidence import source_id, verify
@@ -53,35 +54,25 @@ _SOURCES = {
 }
 
 
+_MET = ("no", "unclear", "yes")
+
+
 class Answer(BaseModel):
     """The codes that apply to the run, with their evidence."""
 
     model_config = _CONFIG
-
-    def verdict(self) -> Verdict:
-        """Return the answer as a verdict; nothing is checked here."""
-        given = cast(Any, self)
-        claims = tuple(
-            Claim(
-                finding.code,
-                finding.rationale,
-                tuple(Quote(quote.text, quote.source) for quote in finding.quotes),
-            )
-            for finding in given.findings
-        )
-        primary = given.label if any(claim.code == given.label for claim in claims) else None
-        return Verdict(claims, primary)
 
 
 class Wrong(Exception):
     """An answer that is not accepted; the ``reasons`` are for the model to answer again.
 
     ``verdict``: what it says, where it has the right form and only its quotes do not stand.
-    ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems.
+    ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems;
+    None is not known.
     """
 
     def __init__(
-        self, reasons: Sequence[str], verdict: Verdict | None = None, unread: bool = False
+        self, reasons: Sequence[str], verdict: Verdict | None = None, unread: bool | None = None
     ) -> None:
         super().__init__("; ".join(reasons))
         self.reasons = tuple(reasons)
@@ -99,25 +90,49 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         Wrong: everything that is wrong with it.
     """
     rubric = prompt.rubric
+    model = answer_model(rubric, prompt.layout.considered)
     try:
-        answer = answer_model(rubric, prompt.layout.considered).model_validate_json(text)
+        given, wrong = model.model_validate_json(text).model_dump(), []
+        findings = given["findings"]
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        shown = [_describe(problem) for problem in errors[:5]]
-        raise Wrong([*shown, "and more"] if len(errors) > 5 else shown) from error
-    unread = _missed_tags(answer, prompt)
-    wrong = [*unread, *_contradictions(answer, rubric)]
-    consistent = not wrong
-    verdict, claims = answer.verdict(), []
-    for claim in verdict.claims:
+        given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
+        wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
+    formed, missed = not wrong, _missed_tags(given, prompt)
+    read = not missed and given.keys() >= {"first_tag", "last_tag"}
+    wrong += [*missed, *_contradictions(given, rubric)]
+    consistent, claims = not wrong, []
+    for claim in map(_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
-    verdict = replace(verdict, claims=tuple(claims))
+    primary = next((claim.code for claim in claims if claim.code == given.get("label")), None)
+    verdict = Verdict(tuple(claims), primary)
     if wrong:
-        raise Wrong(wrong, verdict if consistent else None, unread=bool(unread))
+        raise Wrong(wrong, verdict if consistent else None, not read if formed or read else None)
     return verdict
+
+
+def _keep_formed(
+    text: str, wrong: Sequence[tuple[int | str, ...]], model: type[Answer]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the fields of an answer, and its findings, in which nothing is ``wrong``: so much of
+    one that does not have the right form can be checked.
+    """
+    if () in wrong:  # it is no object
+        return {}, []
+    fields = model.model_fields.keys() - {place[0] for place in wrong}
+    given = from_json(text)
+    bad = {place[1] for place in wrong if place[0] == "findings" and len(place) > 1}
+    listed = [] if ("findings",) in wrong else given["findings"]  # else no list, or too long a one
+    findings = [item for n, item in enumerate(listed) if n not in bad]
+    return {name: given[name] for name in fields}, findings
+
+
+def _claim(finding: Mapping[str, Any]) -> Claim:
+    quotes = (Quote(quote["text"], quote["source"]) for quote in finding["quotes"])
+    return Claim(finding["code"], finding["rationale"], tuple(quotes))
 
 
 def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iterator[Quote]:
@@ -131,15 +146,15 @@ def _name_sources(quotes: Sequence[Quote], trace: Trace, rubric: Rubric) -> Iter
         yield replace(quote, source=ids.get(given) or ids.get(source_id(given), given))
 
 
-def _missed_tags(answer: Answer, prompt: Prompt) -> list[str]:
+def _missed_tags(given: Mapping[str, Any], prompt: Prompt) -> list[str]:
     """Return which tags of the prompt an answer does not repeat."""
     tags = {"first_tag": prompt.first_tag, "last_tag": prompt.last_tag}
     wrong = []
     for name, tag in tags.items():
-        if tag not in getattr(answer, name).lower():
-            given = one_line(getattr(answer, name), 40)
+        if tag not in given.get(name, tag).lower():
             where = "first line of the instructions" if name == "first_tag" else "last line"
-            wrong.append(f'{name} is "{given}", which is not the tag in the {where}')
+            shown = one_line(given[name], 40)
+            wrong.append(f'{name} is "{shown}", which is not the tag in the {where}')
     return wrong
 
 
@@ -149,24 +164,53 @@ def _describe(error: Any) -> str:
     return f"{where}: {reason}" if where else reason
 
 
-def _contradictions(answer: Answer, rubric: Rubric) -> list[str]:
-    given = cast(Any, answer)
-    codes = [finding.code for finding in given.findings]
+def _contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
+    """Return what in an answer goes against its findings; nothing where they are not all known."""
+    if "findings" not in given:
+        return []
+    codes = [finding["code"] for finding in given["findings"]]
     wrong = [f"{code} is given twice" for code in sorted(set(codes)) if codes.count(code) > 1]
-    if codes and given.label == NONE:
+    label = given.get("label")
+    if codes and label == NONE:
         wrong.append(f'label is "{NONE}" but findings are given: {", ".join(codes)}')
-    elif not codes and given.label != NONE:
-        wrong.append(f'label is "{given.label}" but there is no finding')
-    elif codes and rubric.choice != "many" and given.label not in codes:
-        wrong.append(f'label "{given.label}" is not the code of any finding')
-    met = {item.code: item.met for item in getattr(given, "considered", ())}
-    groups = {code.id: code.group for code in rubric.codes}
-    denied = [code for code in codes if "no" in (met.get(code), met.get(groups[code]))]
-    wrong += [f'{code} is a finding, and "considered" says that it is not met' for code in denied]
-    if not codes:
-        told = [code for code, answer in met.items() if answer == "yes"]
-        wrong += [f'"considered" says that {code} is met, but there is no finding' for code in told]
+    elif not codes and label not in (NONE, None):
+        wrong.append(f'label is "{label}" but there is no finding')
+    elif codes and rubric.choice != "many" and label not in (*codes, None):
+        wrong.append(f'label "{label}" is not the code of any finding')
+    met: dict[str, str] = {}
+    for item in given.get("considered", ()):  # perhaps one for each passage that speaks for a code
+        met[item["code"]] = max(met.get(item["code"], "no"), item["met"], key=_MET.index)
+    wrong += _find_denied(codes, {item for item in met if met[item] == "no"}, rubric)
+    wrong += _find_left_out(codes, [item for item in met if met[item] == "yes"], rubric)
     return wrong
+
+
+def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:
+    """Yield the findings of what is considered not met."""
+    for code in codes:
+        if not_met & {code, rubric.code(code).group}:
+            yield f'{code} is a finding, and "considered" says that it is not met'
+
+
+def _find_left_out(codes: Sequence[str], met: Sequence[str], rubric: Rubric) -> Iterator[str]:
+    """Yield the codes, or groups of them, that are considered met and not found.
+
+    Where a rule in the words of the rubric leaves out what meets its definition, the prompt has it
+    considered not met. Of the codes of which only one can be found, one that is met may go without
+    a word if the precedence does not put it first.
+    """
+    given = {*codes, *(rubric.code(code).group for code in codes)}
+    for item in met:
+        single = bool(codes) and rubric.choice == "one"
+        if item not in given and (not single or _goes_before(item, codes[0], rubric)):
+            more = f", and it goes before {codes[0]}" if single else ""
+            yield f'"considered" says that {item} is met, but there is no finding of it{more}'
+
+
+def _goes_before(item: str, other: str, rubric: Rubric) -> bool:
+    """Whether a code, or every code of a group, comes before another in the rubric's precedence."""
+    codes = [code.id for code in rubric.codes if item in (code.id, code.group)]
+    return bool(rubric.precedence) and all(rubric.rank(code) < rubric.rank(other) for code in codes)
 
 
 @lru_cache(maxsize=16)

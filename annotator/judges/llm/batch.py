@@ -6,23 +6,31 @@ import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, JudgeStopped, Pending
+from annotator.errors import AnnotatorError, FailsAlways, JudgeStopped, Pending
 from annotator.files import NewFile, explain_errors, write_file
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.prices import Price
-from annotator.judges.llm.reply import LONGEST_RESPONSE, CallFailed, Unanswered
-from annotator.judges.llm.results import Intake, SentRequest
+from annotator.judges.llm.reply import LONGEST_RESPONSE, CallFailed, ModeRefused, Unanswered
+from annotator.judges.llm.results import (
+    NO_RESULT,
+    Intake,
+    NoAnswer,
+    SentRequest,
+    find_alike,
+)
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
-from annotator.regular import open_regular, read_regular
+from annotator.regular import explain_unreadable, lines_of, open_regular, read_regular
 from annotator.text import one_line, without_url_secrets
 
 _STATE = "state.json"
@@ -64,15 +72,23 @@ class FileOutbox:
         self.file = file
         self._url = batch_url(options)
         self.written = 0
-        self.errors: dict[str, str] = {}  # what the results say instead of an answer, by key
+        self.errors: dict[str, NoAnswer] = {}  # what the results say instead of an answer, by key
         self._asked: set[bytes] = set()
         busy = f"{file}: another run is writing it: wait for its end, or name another --batch-file"
         self._out = NewFile(file, private=True, busy=busy) if file else None
 
+    def refusal(self, key: str) -> ModeRefused | None:
+        """See :meth:`annotator.judges.llm.session.Outbox.refusal`."""
+        return self.errors[key].refusal if key in self.errors else None
+
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
+        missed = self.errors.get(key)
         if self._out is None:
-            raise Unanswered(self.errors.get(key, "there is no answer to it in the batch results"))
+            words = "there is no answer to it in the batch results"
+            raise Unanswered(missed.words if missed else words)
+        if missed and missed.refused:
+            raise CallFailed(missed.words)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             self._out.write(request_line(key, body, self._url))
@@ -114,14 +130,29 @@ def _checked_id(value: object) -> str:
 
 @dataclass
 class Job:
-    """One batch: its file of questions, and what the server calls it. ``mark`` is sent with it."""
+    """One batch: its file of questions, what the server calls it, and how many it answered.
+    ``mark`` is sent with it. ``unread``: its results were fetched before, and none could be read.
+    """
 
     n: int
     mark: str
     questions: int = 0
     file_id: str = ""
     batch_id: str = ""
+    answers: int = 0
+    unread: bool = False
     done: bool = False
+
+
+@dataclass
+class _Batches:
+    """What is noted of batches. ``missed``: how often a question was not answered, and why."""
+
+    jobs: list[Job]
+    missed: Mapping[str, tuple[int, str, int] | tuple[int, str]]
+
+
+_NOTED = TypeAdapter(_Batches)
 
 
 class BatchOutbox:
@@ -153,38 +184,45 @@ class BatchOutbox:
         self._cache = cache
         self._price = price
         self._notice = notice
-        self._jobs: list[Job] = []
         self.spent = Usage()
-        self._missed: dict[str, tuple[int, str]] = {}  # how often a question was not answered
+        self._always = ""  # how all questions failed, where none was answered yet
         self._out: NewFile | None = None
         self._asked: set[bytes] = set()
         self._size = 0
         self._most = 0.0
         with explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+        state, file = _Batches([], {}), folder / _STATE
         try:
-            state = json.loads(read_regular(folder / _STATE))
-            self._jobs = [Job(**job) for job in state["jobs"]]
-            # What was given up is asked again by a resumed run.
-            missed = {key: (n, words) for key, (n, words) in state["missed"].items()}
-            self._missed = {
-                key: attempt for key, attempt in missed.items() if attempt[0] < _ATTEMPTS
-            }
-        except FileNotFoundError:
-            pass
-        except (ValueError, KeyError, TypeError) as error:
-            raise AnnotatorError(f"{folder / _STATE}: damaged: {error}") from error
+            with explain_unreadable(file), suppress(FileNotFoundError):
+                state = _NOTED.validate_json(read_regular(file))
+        except ValidationError as error:
+            raise AnnotatorError(f"{file}: damaged: {error.errors()[0]['msg']}") from error
+        self._jobs = state.jobs
+        # What was given up is asked again by a resumed run.
+        missed = state.missed.items()
+        self._missed = {key: (n, NoAnswer(*why)) for key, (n, *why) in missed if n < _ATTEMPTS}
 
     def _save(self) -> None:
-        state = {"jobs": [asdict(job) for job in self._jobs], "missed": self._missed}
-        write_file(self.folder / _STATE, json.dumps(state), private=True)
+        missed = {key: (n, why.words, why.status) for key, (n, why) in self._missed.items()}
+        state = _NOTED.dump_json(_Batches(self._jobs, missed))
+        write_file(self.folder / _STATE, state, private=True)
+
+    def refusal(self, key: str) -> ModeRefused | None:
+        """See :meth:`annotator.judges.llm.session.Outbox.refusal`."""
+        return self._missed[key][1].refusal if key in self._missed else None
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
-        """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
-        times, words = self._missed.get(key, (0, ""))
+        """See :meth:`annotator.judges.llm.session.Outbox.ask`.
+
+        Raises also FailsAlways if all that was asked so far failed in one way.
+        """
+        times, missed = self._missed.get(key, (0, NoAnswer("")))
+        if times and self._always:
+            raise FailsAlways(f"all questions of a batch failed in the same way: {self._always}")
         if times >= _ATTEMPTS:
             last = f" (the last of {times} batches)" if times == _ATTEMPTS else ""
-            raise CallFailed(words + last)
+            raise CallFailed(missed.words + last)
         if (short := bytes.fromhex(key)[:12]) not in self._asked:
             self._asked.add(short)
             line = request_line(key, body, batch_url(self._options))
@@ -341,6 +379,12 @@ class BatchOutbox:
             self._budget.spent += intake.dollars
         if intake.strays:
             self._notice(f"batch {job.batch_id}: {intake.strays} results are of no question in it")
+        if intake.problem:
+            self._notice(f"batch {job.batch_id}: left out: {intake.problem}")
+            if not (intake.results or job.unread):  # another download may bring what was answered
+                job.unread = True
+                self._save()
+                raise JudgeStopped(f"batch {job.batch_id}: no result can be read{self._there}")
         errors = intake.errors
         if status in ("failed", "cancelled") and not (batch.output_file_id or errors):
             self._jobs.remove(job)  # nothing of it was answered: a resumed run asks again
@@ -348,13 +392,22 @@ class BatchOutbox:
             problems = batch.errors.data if batch.errors and batch.errors.data else []
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
             raise JudgeStopped(f"batch {job.batch_id} has {status}: {one_line(reasons, 300)}")
+        missed = {}
         for key in asked:
             kept = self._cache.get(key, "")
             if kept and kept.reply:
                 continue
-            words = errors.get(key, f"no answer in the batch ({status})")
-            times = self._missed.get(key, (0, ""))[0] + 1
-            self._missed[key] = (_GIVEN_UP if key in intake.contradicted else times, words)
+            missed[key] = errors.get(key, NoAnswer(f"no answer in the batch ({status})"))
+            if intake.unread and key not in errors:  # paid, and among what cannot be read
+                self.spent += Usage(calls=1, unreported_calls=1)
+                if self._budget:
+                    self._budget.spent += asked[key].dollars
+            final = key in intake.contradicted or missed[key].refused
+            times = self._missed.get(key, (0,))[0] + 1
+            self._missed[key] = (_GIVEN_UP if final else times, missed[key])
+        job.answers = len(asked) - len(missed)
+        answered = any(job.answers for job in self._jobs)
+        self._always = "" if answered else find_alike(missed.values())
         job.done = True
         self._save()
 
@@ -397,22 +450,29 @@ class BatchOutbox:
                 async for chunk in content.iter_bytes():
                     size += len(chunk)
                     whole, end, rest = (rest + chunk).rpartition(b"\n")
-                    if size > _MOST_DOWNLOAD or len(rest) > LONGEST_RESPONSE:
+                    if size > _MOST_DOWNLOAD:
                         raise JudgeStopped(
-                            f"the results of a batch are larger than {_MOST_DOWNLOAD >> 30} GB, or"
-                            f" have a line of more than {LONGEST_RESPONSE >> 20} MB: no answers to"
-                            " these questions; ask without --batch"
+                            f"the results of a batch are larger than {_MOST_DOWNLOAD >> 30} GB: no"
+                            " answers to these questions; ask without --batch"
                         )
                     for line in whole.split(b"\n") if end else ():
-                        out.write(self._secrets.clean(line) + b"\n")
-                out.write(self._secrets.clean(rest))
+                        out.write(self._clean(line) + b"\n")
+                    rest = rest[: LONGEST_RESPONSE + 1]
+                out.write(self._clean(rest))
+
+    def _clean(self, line: bytes) -> bytes:
+        """Return a line of results without what is secret; of one that is too long, that it was."""
+        return self._secrets.clean(line) if len(line) <= LONGEST_RESPONSE else b"too long"
 
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:
         """Return what the questions of a batch were expected to use."""
-        sent = {}
-        with open_regular(self._questions(job)) as lines:
-            for line in lines:
-                asked = json.loads(line)
-                request = SentRequest.of(asked["body"], len(line), self._options, self._price)
-                sent[str(asked["custom_id"])] = request
+        sent, file = {}, self._questions(job)
+        try:
+            with explain_unreadable(file), open_regular(file) as lines:
+                for line in lines_of(lines):
+                    asked = json.loads(line)
+                    request = SentRequest.of(asked["body"], len(line), self._options, self._price)
+                    sent[str(asked["custom_id"])] = request
+        except NO_RESULT as error:
+            raise AnnotatorError(f"{file}: damaged: not the questions of a batch") from error
         return sent

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import Reply
-from annotator.regular import open_regular
+from annotator.regular import explain_unreadable, open_regular
 from annotator.remote import cache_folder
 from annotator.text import one_line
 
@@ -180,10 +180,8 @@ class AnswerCache:
         """
         if not os.path.lexists(file):
             return
-        try:
+        with explain_unreadable(file):
             open_regular(file).close()
-        except OSError as error:
-            raise AnnotatorError(f"{file}: {error.strerror or error}") from error
         if self._base is None:
             return
         with suppress(sqlite3.Error):
@@ -296,15 +294,16 @@ def contents(file: Path) -> list[Held]:
     Raises:
         AnnotatorError: the file is no answer cache.
     """
-    if not file.exists():
-        return []
     try:
+        open_regular(file).close()
         with closing(_open(file)) as base:
             where = f"from answers where {_NO_MODE} group by model order by model"
             rows = base.execute(f"select model, count(*), min(at), max(at) {where}")
             names = Held.__dataclass_fields__
             held = [dict(zip(names, row, strict=True)) for row in rows]
             return TypeAdapter(list[Held]).validate_python(held)
+    except FileNotFoundError:
+        return []
     except (OSError, *_DAMAGED) as error:
         raise AnnotatorError(f"{file}: not an answer cache: {one_line(str(error))}") from error
 
@@ -315,10 +314,9 @@ def clear(file: Path, model: str | None = None) -> int:
     Raises:
         AnnotatorError: the file is no answer cache, or cannot be written.
     """
-    if not file.exists():
-        return 0
     of_model, values = ("model = ?", (model,)) if model else ("true", ())
     try:
+        open_regular(file).close()
         with closing(_open(file)) as base:
             with base:
                 where = f"from answers where {of_model}"
@@ -327,5 +325,7 @@ def clear(file: Path, model: str | None = None) -> int:
                 base.execute(f"delete {where}", values)
             base.execute("vacuum")
             return dropped
+    except FileNotFoundError:
+        return 0
     except (OSError, sqlite3.Error) as error:
         raise AnnotatorError(f"{file}: cannot be cleared: {error}") from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.annotations import Claim
 from annotator.judges.llm.answer import answer_schema
+from annotator.judges.llm.question import Question
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.truncation import PromptGauge
@@ -66,7 +67,8 @@ FIRST = (
 
 
 class TooLong(Exception):
-    """A prompt that the model cannot read in full; ``most``: characters of a trace that it can.
+    """A prompt that the model cannot read in full; ``most``: characters that it can, of the trace
+    and of what is told beside it.
 
     Not ``sure`` where only the tags of an answer say so, which a weak model may not repeat.
     """
@@ -87,16 +89,18 @@ class Reader:
         self._facts = options.facts
         self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
-        self._gauge = PromptGauge(refuses=options.spoken.refuses)
+        self.gauge = PromptGauge(refuses=options.spoken.refuses)
         self._told = options.context is not None
+        if self._told and not options.spoken.refuses:
+            self.gauge.counts_new = None
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
     def prompts(self, trace: Trace, rubric: Rubric, most: int | None = None) -> list[Prompt]:
         """Return what is asked about a trace: one prompt, or one for each window.
 
-        ``most``: characters of a trace that are known to fit. The facts give way to the trace: they
-        are shown as far as there is room when all of it is.
+        ``most``: characters that are known to fit. The facts give way to the trace: they are shown
+        as far as there is room when all of it is.
 
         Raises:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
@@ -125,8 +129,8 @@ class Reader:
         room = self._room(prompt)
 
         def too_long(prompt: Prompt) -> bool:
-            longer = most is not None and len(prompt.user) > most
-            return longer or (room is not None and not self.tokens.fits(prompt.user, room))
+            longer = most is not None and len(prompt.shown) > most
+            return longer or (room is not None and not self.tokens.fits(prompt.shown, room))
 
         def with_first(lines: int) -> Prompt:
             return render(trace, rubric, observations=facts.first(lines), layout=self._layout)
@@ -142,7 +146,7 @@ class Reader:
         prompt = render(trace, rubric, layout=self._layout)
         room = self._room(prompt)
         if most is None:
-            if room is None or self.tokens.fits(prompt.user, room):
+            if room is None or self.tokens.fits(prompt.shown, room):
                 return [prompt]
             most = self._shorter(prompt, room)
         for _ in range(SHRINKS):
@@ -154,7 +158,7 @@ class Reader:
                 else [render(trace, rubric, most, layout=self._layout)]
             )
             long = [
-                prompt for prompt in prompts if room and not self.tokens.fits(prompt.user, room)
+                prompt for prompt in prompts if room and not self.tokens.fits(prompt.shown, room)
             ]
             if not long or room is None:
                 return prompts
@@ -173,7 +177,7 @@ class Reader:
         for _ in range(SHRINKS):
             prompt = render_confirmation(trace, rubric, claims, most, self._layout)
             room = self._room(prompt)
-            if room is None or self.tokens.fits(prompt.user, room):
+            if room is None or self.tokens.fits(prompt.shown, room):
                 return prompt
             most = max(self._shorter(prompt, room), LEAST)
         raise CallFailed(f"the model's context of {self.context} tokens leaves no room for them")
@@ -181,23 +185,23 @@ class Reader:
     def cut(self, prompt: Prompt, words: str) -> TooLong:
         """Return how much shorter a prompt must be whose tags an answer does not repeat."""
         words = f"the server cut the prompt, or the model is too weak for it: {words}"
-        return TooLong(words, int(len(prompt.user) * 0.7), sure=False)
+        return TooLong(words, int(len(prompt.shown) * 0.7), sure=False)
 
-    def check(self, prompt: Prompt, turns: str, reply: Reply, tokens: int) -> None:
+    def check(self, question: Question, reply: Reply, tokens: int) -> None:
         """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
 
-        ``turns``: what was said after the prompt. ``tokens``: what the server says that it read, 0
-        where it does not say. Where the user says how much it reads, its count is not held against
-        it: some count only what they had not cached.
+        ``tokens``: what the server says that it read, 0 where it does not say.
         """
-        if reply.too_long or not tokens or self._told:
+        if reply.too_long or not tokens:
             return
-        size = len(prompt.system) + len(prompt.user) + len(turns)
-        if self._gauge.was_cut(size, tokens):
+        prompt = question.prompt
+        size = len(prompt.system) + len(prompt.user) + len(question.turns_text)
+        new = question.turns[-1].words if question.turns else prompt.user
+        if self.gauge.was_cut(size, tokens, len(new)):
+            hint = " (if it counts only what it had not cached, give --context)"
             words = (
                 f"the server read {tokens} tokens of a prompt of {size} characters: its context is"
-                " too small for it, and it cuts without a word (if it reads more than it says, give"
-                " --context)"
+                f" too small for it, and it cuts without a word{'' if self._told else hint}"
             )
             # Some leave half of what would have fitted. Where it was all, it is found out again.
             asked = int(size / FEWEST_BYTES_PER_TOKEN)
@@ -205,11 +209,11 @@ class Reader:
 
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""
-        size, aside = len(prompt.user), len(prompt.aside)
+        size, aside = len(prompt.shown), len(prompt.aside)
         most, aside_is_enough = int(size * 0.7), True
         if reply.limit and reply.asked > reply.limit:
             over = reply.asked - reply.limit + self._answer_room(reply.limit)
-            over_characters = over * (len(prompt.system) + size) / reply.asked
+            over_characters = over * (len(prompt.system) + len(prompt.user)) / reply.asked
             most = min(int((size - over_characters) * 0.97), size - 1)
             aside_is_enough = over_characters < aside
         if aside and aside_is_enough:
@@ -217,23 +221,27 @@ class Reader:
         return TooLong(reply.text, most)
 
     def _room(self, prompt: Prompt) -> int | None:
-        """Return the tokens that are left for a trace, or None if the context is not known."""
+        """Return the tokens that are left for what a prompt shows of a trace, or None if the
+        context is not known.
+        """
         if self.context is None:
             return None
         schema = answer_schema(prompt.rubric, prompt.layout.considered)
-        fixed = self._fixed(prompt.system, schema)
+        fixed = self._fixed(prompt.system + schema) + self._counted(prompt.end)
         return max(self.context - fixed - self._answer_room(self.context), 1)
 
-    def _counted(self, system: str, schema: str) -> int:
+    def _counted(self, text: str) -> int:
         """Return the tokens of what every prompt of a rubric has."""
         margin = 1.0 if self.tokens.exact else _FIXED_MARGIN
-        return int(self.tokens.count(system + schema) * margin)
+        return int(self.tokens.count(text) * margin)
 
     def _shorter(self, prompt: Prompt, room: int) -> int:
-        """Return about how many characters of a prompt fit into so many tokens."""
-        user = prompt.user
-        tokens = self.tokens.count(user) * 1.05 if self.tokens.exact else at_most(user)
-        return min(int(len(user) * room / tokens), len(user) - 1)
+        """Return about how many characters of the trace fit into so many tokens, beside what is
+        told of it.
+        """
+        shown = prompt.shown
+        tokens = self.tokens.count(shown) * 1.05 if self.tokens.exact else at_most(shown)
+        return min(int(len(shown) * room / tokens), len(shown) - 1) - len(prompt.aside)
 
     def _answer_room(self, context: int) -> int:
         """Return the tokens of a context that are left to the answer and to asking again."""

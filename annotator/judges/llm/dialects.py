@@ -4,8 +4,9 @@ A new endpoint is one row. What the rows say was read in the providers' document
 """
 
 import re
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from annotator.errors import AnnotatorError
@@ -29,7 +30,8 @@ class Dialect:
     a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
     it expects the key. ``forms``: the forms of answer that it takes, the surest first.
     ``overflow``: its words for a prompt that is too long, with the numbers ``limit`` and ``asked``
-    where it gives them.
+    where it gives them. ``refuses``: it refuses a prompt that is too long for it, and never cuts
+    one; ``sends``: what every request to it says, so that it does not.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
@@ -44,16 +46,13 @@ class Dialect:
     key_header: KeyHeader = "Authorization"
     forms: tuple[Mode, ...] = ("json_schema", "tools", "named", "json")
     overflow: tuple[str, ...] = ()
+    refuses: bool = False
+    sends: Mapping[str, Any] = field(default_factory=dict)
     local: bool = False
     costs: bool = False
     thoughts_apart: bool = False
     cache_write: float = 1.0
     batch_url: str = "/v1/chat/completions"
-
-    @property
-    def refuses(self) -> bool:
-        """Whether it refuses a prompt that is too long for it, and never cuts one."""
-        return not self.local and self.name != "generic"
 
     def ladder(self, here: bool) -> tuple[Mode, ...]:
         """Return the forms to try, in order.
@@ -85,12 +84,13 @@ _VLLM = (
 )
 
 DIALECTS = (
-    Dialect("openai", (".openai.com",), overflow=_OPENAI),
+    Dialect("openai", (".openai.com",), overflow=_OPENAI, refuses=True),
     Dialect(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
         overflow=_OPENAI,
+        refuses=True,
         batch_url="/chat/completions",
     ),
     Dialect(
@@ -101,6 +101,7 @@ DIALECTS = (
         overflow=(
             r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
         ),
+        refuses=True,
     ),
     Dialect(
         "gemini",
@@ -110,6 +111,7 @@ DIALECTS = (
             r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
             r" \(?(?P<limit>\d+)",
         ),
+        refuses=True,
         thoughts_apart=True,
     ),
     Dialect(
@@ -119,6 +121,9 @@ DIALECTS = (
         overflow=(
             r"maximum context length is (?P<limit>\d+) tokens.*?requested about (?P<asked>\d+)",
         ),
+        # Where the model reads 8,192 tokens or less, or the account has it so, the middle of a
+        # longer prompt is left out. https://openrouter.ai/docs/guides/features/message-transforms
+        sends={"plugins": [{"id": "context-compression", "enabled": False}]},
         costs=True,
     ),
     Dialect(
@@ -170,6 +175,7 @@ DIALECTS = (
             r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
             r"exceed context limit: (?P<asked>\d+) \+ \d+ > (?P<limit>\d+)",
         ),
+        refuses=True,
         cache_write=1.25,
     ),
 )

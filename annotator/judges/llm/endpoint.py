@@ -26,6 +26,7 @@ from annotator.judges.llm.native import Native, open_native
 from annotator.judges.llm.pace import Pace
 from annotator.judges.llm.prices import Price, read_cost
 from annotator.judges.llm.reply import (
+    TRANSIENT,
     CallFailed,
     ModeRefused,
     Reply,
@@ -39,7 +40,6 @@ from annotator.judges.llm.settings import NATIVE, Options
 from annotator.text import one_line, without_url_secrets
 
 _LONGEST_PAUSE = 60.0  # between two attempts, where the server does not say how long
-_TRANSIENT = frozenset([408, 409, 429])
 _FILTERED = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _ONLY_RESPONSES = re.compile(
     r"only (?:supported|available|served) in (?:the )?/?(?:v1/)?responses"
@@ -281,7 +281,7 @@ def _meaning(error: APIStatusError) -> Reply:
     message = one_line(str(given), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
-    request = status < 500 and status not in _TRANSIENT  # what the server has to say of ours
+    request = status < 500 and status not in TRANSIENT  # what the server has to say of ours
     if request and (reply := too_long(words, fields, code, status == 413)):
         return reply
     if request and _FILTERED.search(f"{code} {message}"):
@@ -294,7 +294,7 @@ def _meaning(error: APIStatusError) -> Reply:
         path = urlsplit(str(error.request.url)).path
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
         raise JudgeStopped(f"no such model or address: {words}{hint}")
-    if status in _TRANSIENT or status >= 500:
+    if status in TRANSIENT or status >= 500:
         after = _retry_after(error.response.headers)
         raise Transient(words, _retry_delay(fields) if after is None else after, status)
     raise ModeRefused(f"the server rejects the request: {words}", status)

@@ -36,7 +36,7 @@ from annotator.judges.llm.settings import (
     without_secrets,
 )
 from annotator.judges.llm.truncation import least_tokens
-from annotator.prompts import tiny_question
+from annotator.prompts import Prompt, tiny_question
 from annotator.rubrics import Rubric
 from annotator.text import one_line
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
 
 TYPICAL_ANSWER = 400  # tokens
 
-# The surest first. A function that is named comes late: some servers skip a model's thoughts then.
 # How servers say that it is the form that they do not take.
 _OF_FORM = re.compile(
     r"response_?format|json_?schema|tool_choice|\btools?\b|function.?call|grammar|\bschema\b"
@@ -170,7 +169,7 @@ class Model:
         Plain JSON with the schema in the prompt asks nothing of a server and needs no call. A
         server can fail at a form in three ways: an error, a 500, or an answer in plain text that
         ignores it. What it was found to do is cached with the answers. Questions that go into a
-        batch use a JSON schema.
+        batch begin with a JSON schema, until a result says that it is refused.
 
         Raises:
             JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
@@ -277,6 +276,8 @@ class Model:
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
         call = self._expected(body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
         if self.outbox:
+            if refusal := self.outbox.refusal(key):
+                await self._step_down(question, refusal)
             responses = self.options.api == "responses"
             return self.outbox.ask(key, as_responses(body) if responses else body, call.dollars)
         async with FirstAlone(self._first, question.prompt.rubric.sha256, self.warms):
@@ -302,7 +303,7 @@ class Model:
         lower = self._forms[self._forms.index(mode) + 1 :] if mode in self._forms else ()
         below = next(iter(lower if self.options.mode == "auto" else ()), None)
         if mode == self.mode and not (below and _OF_FORM.search(str(error))):
-            if await self._takes(mode, rubric):
+            if self.outbox or await self._takes(mode, rubric):  # no tiny question is put in batches
                 return
             if mode == self.mode and not (below and await self._takes(below, rubric)):
                 if self.session.cache:
@@ -313,6 +314,15 @@ class Model:
             self.mode = below
             self._remember_mode()
         raise FormChanged
+
+    def _form_of(self, prompt: Prompt, sample: int) -> Mode:
+        """Return the form to ask in: one left since, where an answer in it is known."""
+        cache = self.session.cache
+        for mode in self._refused if cache else ():
+            kept = cache and cache.get(Question(prompt, mode, sample).key(self.options), "")
+            if kept and kept.reply:
+                return mode
+        return self.mode
 
     def _sent_settings(self) -> str:
         sent, sent_to = self.options.parameters(1), self.options.model

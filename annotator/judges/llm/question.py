@@ -60,10 +60,11 @@ class Question:
     def body(self, options: Options) -> dict[str, Any]:
         """Return the request as it is sent."""
         asked = (self.prompt.rubric, self.prompt.layout.considered, self.mode)
-        more, end = _form_words(*asked)
+        more, reminder = _form_words(*asked)
+        shown, mark, tag = self.prompt.user.rpartition('"last_tag": ')  # which is its last line
         messages = [
             {"role": "system", "content": self.prompt.system + more},
-            {"role": "user", "content": self.prompt.user + end},
+            {"role": "user", "content": shown + reminder + mark + tag},
         ]
         for turn in self.turns:
             messages += _messages(turn, self.mode)
@@ -115,7 +116,7 @@ def form_sha256() -> str:
 
 @lru_cache(maxsize=16)
 def _form_words(rubric: Rubric, considered: Considered, mode: Mode) -> tuple[str, str]:
-    """Return what is added to the system's and the user's message."""
+    """Return what is added to the system's message, and before the last line of the user's."""
     if mode != "json":
         return "", ""
     schema = answer_model(rubric, considered).model_json_schema()

@@ -18,9 +18,11 @@ from annotator.judges.llm.responses import as_completion
 from annotator.text import one_line, storable
 
 LONGEST_RESPONSE = 16 << 20  # bytes
+TRANSIENT = frozenset([408, 409, 429])  # statuses below 500 of what may be answered another time
 _MOST_TOKENS = 10**8  # in one call; more is no count
 _LONGEST_NAME = 120  # characters of a model's name
 _MOST_DOLLARS = 10_000.0
+_NUMBER = re.compile(r"\d+")
 _CUT = ("length", "max_tokens", "model_length", "max_output_tokens")  # other words for the same end
 
 # How servers that are in no row of the dialects say that a prompt is too long, and by how much.
@@ -34,6 +36,11 @@ _SETTING = re.compile(
     r"(unsupported|unknown|unrecognized|invalid).{0,20}parameter|max_\w*tokens\W.{0,30}too large",
     re.IGNORECASE,
 )
+# What is refused is then the longest answer that was asked for, unless the prompt is named, too.
+_CAP = re.compile(
+    r"max_?(?:completion|output|new)?_?tokens|maximum tokens you requested", re.IGNORECASE
+)
+_PROMPT = re.compile(r"\binput|prompt|messages", re.IGNORECASE)
 _LIMIT = re.compile(
     r"(?:context|model|sequence|maximum prompt)\W+(?:length|size|window|len)\D{0,30}?(\d{3,9})"
     r"|(\d{3,9}) maximum|input length should be \[\d+, ?(\d{1,9})",
@@ -98,6 +105,11 @@ class Unavailable(CallFailed):
 
 class Unanswered(CallFailed):
     """There is no answer to this question, and nobody to ask."""
+
+
+def describe_alike(words: str) -> str:
+    """Return what failures say that differ in numbers only."""
+    return _NUMBER.sub("#", words)
 
 
 def read_reply(body: object) -> Reply:
@@ -176,7 +188,9 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
     total = _count(usage.get("total_tokens")) or 0
     if dialect.thoughts_apart and written is not None:
         written = max(written, total - read)
-    cached = min(read, _first(usage, _CACHED) or 0)
+    cached = _first(usage, _CACHED) or 0
+    if cached > read:  # nor do those of some gateways to it
+        read += cached
     return Usage(
         cost_usd=None if written is None else 0.0,
         input_tokens=read,
@@ -260,7 +274,8 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
     """
     text = f"{code} {words}"
     told = next(filter(None, (pattern.search(text) for pattern in OVERFLOW)), None)
-    overflow = (told or _OVERFLOW.search(text)) and not _SETTING.search(words)
+    of_cap = _CAP.search(words) and not _PROMPT.search(words)
+    overflow = (told or _OVERFLOW.search(text)) and not (of_cap or _SETTING.search(words))
     if not (certain or overflow or _CERTAIN.search(text)):
         return None
     numbers = told.groupdict() if told else {}

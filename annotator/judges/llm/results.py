@@ -1,26 +1,69 @@
 """Batch results: read line by line, held against what was asked, and put among the answers."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from annotator.annotations import Usage
-from annotator.errors import AnnotatorError
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN
 from annotator.judges.llm.prices import Price, expect_dollars, read_cost
-from annotator.judges.llm.reply import LONGEST_RESPONSE, Reply, read_reply, too_long
+from annotator.judges.llm.reply import (
+    LONGEST_RESPONSE,
+    TRANSIENT,
+    ModeRefused,
+    Reply,
+    describe_alike,
+    read_reply,
+    too_long,
+)
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options
 from annotator.judges.llm.truncation import least_tokens
-from annotator.regular import open_regular
+from annotator.regular import explain_unreadable, open_regular
 from annotator.text import one_line, storable
 
-_NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+NO_RESULT = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _CONTRADICTION = "the results hold two different answers to this one request"
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """What the results say instead of an answer to a request, with the ``status`` of HTTP; 0 where
+    it was never asked, or is not known to have been.
+    """
+
+    words: str
+    status: int = 0
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may be answered another time."""
+        return self.status in (0, *TRANSIENT) or self.status >= 500
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server does not take the request, however often it is asked."""
+        return self.status >= 400 and not self.may_pass
+
+    @property
+    def refusal(self) -> ModeRefused | None:
+        """What a request that was asked at once would have been refused with, if it would."""
+        taken = not self.refused and self.status not in (500, 501)
+        return None if taken else ModeRefused(self.words, self.status)
+
+
+def find_alike(missed: Collection[NoAnswer]) -> str:
+    """Return how requests failed, if all did in one way that will not pass; else "". One may have
+    failed for what is in it.
+    """
+    ways = {describe_alike(why.words) for why in missed}
+    if len(missed) < 2 or len(ways) > 1 or any(why.may_pass for why in missed):
+        return ""
+    return next(why.words for why in missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +79,33 @@ class Result:
     @property
     def too_long(self) -> Reply | None:
         """The reply that it is if it says that the prompt was too long."""
-        if not self.words or self.status in (408, 409, 429) or self.status >= 500:
+        if not self.words or self.status in TRANSIENT or self.status >= 500:
             return None
         code = str(self.fields.get("code") or self.fields.get("type") or "")
         return too_long(self.words, self.fields, code, self.status == 413)
 
 
-def read_results(file: Path, secrets: Secrets) -> Iterator[Result]:
-    """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``.
+def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
+    """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``, with
+    their numbers; None for one that is no result.
 
     Raises:
-        AnnotatorError: the file cannot be read, or a line is no result (with its number).
+        AnnotatorError: the file cannot be read.
     """
-    try:
-        with open_regular(file) as lines:
-            n = 0
-            while line := lines.readline(LONGEST_RESPONSE + 1):
-                n += 1
-                if not line.strip():
-                    continue
-                try:
-                    if len(line) > LONGEST_RESPONSE:
-                        raise ValueError
-                    yield _result(json.loads(secrets.clean(line)))
-                except _NO_RESULT as wrong:
-                    what = "expected a line of batch results with custom_id and response"
-                    what += f", of at most {LONGEST_RESPONSE >> 20} MB"
-                    raise AnnotatorError(f"{file}, line {n}: {what}") from wrong
-    except OSError as error:
-        raise AnnotatorError(f"{file}: {error.strerror or error}") from error
+    with explain_unreadable(file), open_regular(file) as lines:
+        n = 0
+        while line := lines.readline(LONGEST_RESPONSE + 1):
+            n += 1
+            if not line.strip():
+                continue
+            try:
+                if len(line) > LONGEST_RESPONSE:
+                    while line and not line.endswith(b"\n"):
+                        line = lines.readline(LONGEST_RESPONSE)
+                    raise ValueError
+                yield n, _result(json.loads(secrets.clean(line)))
+            except NO_RESULT:
+                yield n, None
 
 
 def _result(value: dict[str, Any]) -> Result:
@@ -105,9 +146,11 @@ class Intake:
 
     ``asked``: the requests that were sent, by key, where they are known; a result of no other is
     taken, but counted in ``strays``. Two results of one request that do not agree are no answer to
-    it: its key is in ``contradicted``. ``errors``: what results say instead of an answer, by key;
-    ``lost``: what was used for no answer; ``dollars``: for answers, where the server's own count
-    cannot be as many as were set aside.
+    it, and its key is in ``contradicted``; but where ``asked`` is not known, the files may be of
+    several attempts, and an error goes against no answer. ``errors``: what results say instead of
+    an answer, by key; ``results``: how many there are, ``unread``: how many lines are none
+    (``problem`` in words); ``lost``: what was used for no answer; ``dollars``: for answers, where
+    the server's own count cannot be as many as were set aside.
     """
 
     def __init__(
@@ -118,9 +161,10 @@ class Intake:
         secrets: Secrets,
         asked: Mapping[str, SentRequest] | None = None,
     ) -> None:
-        self.errors: dict[str, str] = {}
+        self.errors: dict[str, NoAnswer] = {}
         self.contradicted: set[str] = set()
-        self.strays = 0
+        self.strays = self.results = self.unread = 0
+        self.first_unread = ""
         self.lost = Usage()
         self.dollars = 0.0
         self._cache = cache
@@ -136,11 +180,27 @@ class Intake:
         Raises:
             AnnotatorError: as :func:`read_results`.
         """
-        for result in read_results(file, self._secrets):
+        for n, result in read_results(file, self._secrets):
+            if result is None:
+                self.unread += 1
+                self.first_unread = self.first_unread or f"{file}, line {n}"
+                continue
+            self.results += 1
             if self._asked is not None and result.key not in self._asked:
                 self.strays += 1
             elif result.key not in self.contradicted:
                 self._take(result)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with lines that are no results, or ""."""
+        if not self.unread:
+            return ""
+        more = f" ({self.unread} lines are none)" if self.unread > 1 else ""
+        return (
+            f"{self.first_unread}: expected a line of batch results with custom_id and response, of"
+            f" at most {LONGEST_RESPONSE >> 20} MB{more}"
+        )
 
     def _take(self, result: Result) -> None:
         key, cache = result.key, self._cache
@@ -153,16 +213,17 @@ class Intake:
             except ValueError as wrong:
                 words = str(wrong)
         says = blake2b((reply.to_json() if reply else words).encode(), digest_size=16).digest()
-        before = self._given.setdefault(key, says)
+        once = reply or self._asked is not None
+        before = self._given.setdefault(key, says) if once else says
         held = cache.get(key, "")
         if before != says or (reply and held and held.reply not in (None, reply)):
             self.contradicted.add(key)
-            self.errors[key] = _CONTRADICTION
+            self.errors[key] = NoAnswer(_CONTRADICTION)
             self.lost += usage + (held.usage if held else Usage())
             cache.forget([key])
         elif reply is None:
-            self.errors[key] = words
             ran = result.status != 200 or result.body is not None
+            self.errors[key] = NoAnswer(words, result.status if ran else 0)
             self.lost += usage if ran else Usage()  # else it was never asked
         elif held is None or (held.reply, held.usage) != (reply, usage):
             cache.put(key, self._options.model, reply, usage, "")

@@ -13,7 +13,7 @@ from annotator.judges.llm.settings import CUSTOM_HEADERS, Options
 
 _MASK = b"[secret]"
 _SHORTEST, _SHORTEST_WORD = 6, 8  # characters; what is shorter is guessed, and stands in any text
-_HEAD = 24  # of a long secret: its beginning gives it away where an error cuts it off
+_HEAD = 16  # of a long secret: its beginning gives it away where an error cuts it off
 # Keys that servers without keys are sent, by their own documentation.
 _NO_SECRETS = frozenset(["none", "empty", "dummy", "ollama", "lm-studio", "sk-no-key-required"])
 

@@ -9,6 +9,7 @@ from annotator.annotations import Usage
 from annotator.judges.llm.budget import Budget
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.pace import Pace
+from annotator.judges.llm.reply import ModeRefused
 
 
 class Outbox(Protocol):
@@ -20,6 +21,9 @@ class Outbox(Protocol):
 
     asks_again: bool
     spent: Usage
+
+    def refusal(self, key: str) -> ModeRefused | None:
+        """Return why the server does not take a question, if that is what its results say."""
 
     def ask(self, key: str, body: Mapping[str, Any], most: float) -> NoReturn:
         """Take a question that may cost ``most`` dollars.

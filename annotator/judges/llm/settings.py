@@ -153,9 +153,8 @@ class Options:
             self.spoken.seed: None if self.seed is None else self.seed + sample - 1,
             "reasoning_effort": self.reasoning_effort,
         }
-        return {key: value for key, value in given.items() if value is not None} | dict(
-            self.extra_body
-        )
+        named = {key: value for key, value in given.items() if value is not None}
+        return {**self.spoken.sends, **named, **self.extra_body}
 
     @property
     def native(self) -> bool:

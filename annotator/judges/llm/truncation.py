@@ -11,6 +11,7 @@ _DENSE = 4.0  # characters a token that a complete prompt may have whatever the 
 _SPREAD = 1.3  # of the sparsest of many prompts to their median: 1.22 was seen
 _TELLING = 8  # complete prompts that say how a tokenizer counts
 _LEAST_CONTEXT = 2_048  # tokens
+_LEAST_READ = 256  # tokens: no context is so small
 _NO_TEXT = 8.0  # characters a token: sparser than any text, whatever the tokenizer
 
 
@@ -35,10 +36,13 @@ class PromptGauge:
 
     ``refuses``: the server says so when a prompt is too long, so that only a count that no text has
     is held against it: one prompt of some thousands has the tokens of a context by chance.
+    ``counts_new``: it counts only what it had not cached (Ollama 0.30 does), and only what is new
+    to it is held against that; None is to be found out.
     """
 
     def __init__(self, refuses: bool = False) -> None:
         self._refuses = refuses
+        self.counts_new: bool | None = False
         self._ratios: deque[float] = deque(maxlen=64)
         self._longest = 0
         self._size = 0  # of the prompt that had the longest count
@@ -50,13 +54,16 @@ class PromptGauge:
             return SPARSEST
         return min(SPARSEST, max(_DENSE, median(self._ratios) * _SPREAD))
 
-    def was_cut(self, size: int, tokens: int) -> bool:
-        """Whether a server cut a prompt of ``size`` characters of which it read so many tokens.
+    def was_cut(self, size: int, tokens: int, new: int) -> bool:
+        """Whether a server cut a prompt of ``size`` characters of which it read so many tokens;
+        ``new``: those that it cannot have cached, unless it has read all of this prompt before.
 
         The size is that of the messages alone: of a schema it is not known whether it is read.
         """
         if tokens > size:  # it counts something else
             return False
+        if self.counts_new:
+            return tokens >= _LEAST_READ and new > tokens * SPARSEST
         stands = tokens == self._longest and abs(size - self._size) > size // 100
         if tokens > self._longest:
             self._longest, self._size = tokens, size

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from annotator.annotations import Claim, Verdict
+from annotator.annotations import Claim, Evidence, Verdict
 from annotator.evidence import verify
 from annotator.prompts import Prompt
 from annotator.rubrics import Rubric
@@ -14,7 +14,8 @@ def merge(
     verdicts: Sequence[Verdict], prompts: Sequence[Prompt], trace: Trace, rubric: Rubric
 ) -> Verdict:
     """Return one verdict of those on several windows: for each code the first claim that stands,
-    else the first. If a window could not be judged, the trace could not be.
+    else the first. If a window could not be judged, the trace could not be. That of a single prompt
+    is left open (:func:`leave_open`) where it was not shown enough.
     """
     truncated = _never_shown(prompts)
     for n, verdict in enumerate(verdicts, 1):
@@ -22,7 +23,7 @@ def merge(
             where = f"window {n} of {len(verdicts)}: " if len(verdicts) > 1 else ""
             return replace(verdict, error=where + verdict.error, truncated=truncated)
     if len(verdicts) == 1:
-        return replace(verdicts[0], truncated=truncated)
+        return leave_open(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
 
     def stands(claim: Claim) -> bool:
         return not verify(claim, trace, rubric)[1]
@@ -36,20 +37,36 @@ def merge(
 
 
 def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
-    """Return the verdict without findings that say that something is missing from a conversation
-    of which the prompt does not show all that follows; without others, it is undecided.
+    """Return the verdict, left open where one of its findings says that something is missing from
+    a conversation of which the prompt does not show all in which it could stand.
     """
     last = max(map(_message_number, prompt.truncated), default=0)
 
-    def stands(claim: Claim) -> bool:
+    def unknown(claim: Claim) -> bool:
+        absence = rubric.code(claim.code).shows_absence
         quoted = [n for item in claim.evidence if (n := _message_number(item.source))]
-        return not (quoted and last > min(quoted) and rubric.code(claim.code).shows_absence)
+        first = min(quoted, default=0) if absence == "after" else 0
+        return bool(absence and claim.evidence and last > first)
 
-    kept = tuple(filter(stands, verdict.claims))
-    if len(kept) == len(verdict.claims):
-        return verdict
-    words = f"whether an answer is missing is not known: message:{last} was not shown with it"
-    return replace(verdict, claims=kept, undecided=None if kept else words)
+    codes = " and ".join(claim.code for claim in verdict.claims if unknown(claim))
+    words = f"whether it is {codes} is not known: message:{last} was not shown in full"
+    return replace(verdict, left_open=words) if codes else verdict
+
+
+def leave_unseen_open(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim]) -> Verdict:
+    """Return what was decided about proposed findings, left open where one of them is not found
+    whose quotes the prompt does not show in full: nobody has refuted it.
+    """
+    gaps = {part.id: part.gaps for part in prompt.parts}
+
+    def is_hidden(item: Evidence) -> bool:
+        cut = gaps.get(item.source, ((item.start, item.end),))
+        return any(start < item.end and item.start < end for start, end in cut)
+
+    codes = {claim.code for claim in verdict.claims}
+    unseen = [c.code for c in proposed if c.code not in codes and any(map(is_hidden, c.evidence))]
+    words = f"whether it is {' and '.join(unseen)} is not known: there was no room for its quotes"
+    return replace(verdict, left_open=words) if unseen else verdict
 
 
 def _message_number(source: str) -> int:
