@@ -10,6 +10,7 @@ from annotator.cli.choices import reader_option
 from annotator.cli.output import say
 from annotator.errors import AnnotatorError
 from annotator.fitting import PromptPart
+from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.context import Reader, Tokens
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt
@@ -56,7 +57,7 @@ def command(
     parts. Nothing is sent.
 
     The form of the answer (a JSON schema) goes beside the messages; --mode json writes it into
-    them, which is not shown.
+    them. It is not shown, but its tokens are counted.
     """
     trace = _find_trace(traces, trace_id, format_, redact)
     reader = Reader(
@@ -76,7 +77,8 @@ def command(
         lines = difflib.unified_diff(_split(other), _split(prompts), *names[::-1], lineterm="")
         text = "\n".join(lines) or "no difference"
     else:
-        text = "\n\n".join(_show(prompt, reader.tokens) for prompt in prompts)
+        schema = answer_schema(load_rubric(rubric), considered)
+        text = "\n\n".join(_show(prompt, schema, reader.tokens) for prompt in prompts)
     say(printable(text) if sys.stdout.isatty() else text)
 
 
@@ -106,11 +108,14 @@ def _join(part: PromptPart) -> str:
     return "".join(piece for piece, _ in part.pieces)
 
 
-def _show(prompt: Prompt, tokens: Tokens) -> str:
-    rows = [("system", prompt.system)]
-    rows += [(header_name(part.id), _join(part)) for part in prompt.parts]
+def _show(prompt: Prompt, schema: str, tokens: Tokens) -> str:
+    rows = [(header_name(part.id), _join(part)) for part in prompt.parts]
     rows += [("observations", prompt.aside)] * bool(prompt.aside) + [("reminder", prompt.end)]
     counts = [(name, tokens.count(text)) for name, text in rows]
+    # What is left of the whole, so that "all" is what a run is charged for.
+    system, user = tokens.count(prompt.system), tokens.count(prompt.user)
+    counts = [("system", system), *counts, ("headers", user - sum(n for _, n in counts))]
+    counts.append(("schema", tokens.count(prompt.system + schema) - system))
     width = max(len(name) for name, _ in counts)
     table = "\n".join(f"{name.ljust(width)}  {count:>9,}" for name, count in counts)
     total = f"{'all'.ljust(width)}  {sum(count for _, count in counts):>9,}  ({tokens})"

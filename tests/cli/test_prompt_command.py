@@ -43,6 +43,9 @@ def test_both_messages_are_printed_and_the_tokens_of_their_parts(
     counts = [int(n.replace(",", "")) for n in re.findall(r"  +([\d,]+)\b", table)]
     assert counts[-1] == sum(counts[:-1])
     assert {part.id for part in prompt.parts} <= set(table.split())
+    model = ("--model", "gpt-5", "--base-url", "http://127.0.0.1:9/v1", "--mode", "strict")
+    dry = annotate_cli("logs", "--rubric", "symptoms", *model, *options, "--dry-run", "--json")
+    assert counts[-1] == json.loads(dry.out)["input_tokens"]
 
 
 def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> None:
