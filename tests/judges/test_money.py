@@ -177,7 +177,16 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
     "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
     "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
     "thoughts apart": ("gemini", {"total_tokens": 5_200}, 0.0116, (0, 0)),
-    "thoughts included": ("openai", {"total_tokens": 4_200}, 0.0036, (0, 0)),
+    "thoughts included": (
+        "openai",
+        {"total_tokens": 4_200, "completion_tokens_details": {"reasoning_tokens": 150}},
+        *(0.0036, (0, 0)),
+    ),
+    "xAI's thoughts, apart": (
+        "generic",
+        {"total_tokens": 5_200, "completion_tokens_details": {"reasoning_tokens": 1_000}},
+        *(0.0116, (0, 0)),
+    ),
 }
 
 
@@ -497,6 +506,7 @@ class TestTheForecast:
         assert [tried[name] for name in shown] == [4, 10, 3, 0]
         dollars = (0.5 * 16_000 + 8 * 1_000) / 1e6
         used = {"calls": 4, "input_tokens": 16_000, "output_tokens": 1_000, "cost_usd": dollars}
+        used["unreported_calls"] = 0
         assert tried["used"] == pytest.approx(used)
         # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn.
         half = 10 * 3.182446 * 129.0994 / 2 * 0.6**0.5
@@ -521,6 +531,29 @@ class TestTheForecast:
             given = ("--dry-run", "--pilot", "4", "--max-cost", "0.12")
             poor = annotate_cli(*args, *given)
             assert (poor.code, "--max-cost" in poor.err) == (3, True)
+
+    def test_a_pilot_extrapolates_no_tokens_that_no_server_told(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(6)
+        silent = replace(RIGHT, more={"usage": None})
+        with OpenAIServer(lambda one: silent if one.n == 2 else RIGHT) as server:
+            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--pilot", "3")
+            tried = self.dry(annotate_cli, *args)["pilot"]["all"]
+        assert tried.pop("calls") == dict.fromkeys(("total", "low", "high"), 6)
+        assert tried == dict.fromkeys(("input_tokens", "output_tokens", "cost_usd"))
+
+    def test_a_pilot_with_lost_calls_cost_at_least_what_the_others_did(
+        self, annotate_cli: Cli, runs: Runs
+    ) -> None:
+        runs(6)
+        bill = Bill(scripted(Reply(drop=True), RIGHT), lambda _: (DEAR, 0, 0))
+        with OpenAIServer(bill) as server:
+            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--dry-run", "--pilot", "3")
+            lines = annotate_cli(*args).out.splitlines()
+        shown = {line[:14].strip(): line[14:] for line in lines}
+        assert shown["it used"].endswith("out, at least 0.15 USD")
+        assert shown["all cost"].startswith("at least 0.30 USD [")
 
     @pytest.mark.parametrize(
         ("more", "words"),

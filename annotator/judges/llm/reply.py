@@ -185,8 +185,10 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
         return None
     if "prompt_tokens" not in usage:  # Anthropic's own counts leave out what concerns its cache
         read += sum(_count(usage.get(name)) or 0 for name in _APART)
-    total = _count(usage.get("total_tokens")) or 0
-    if dialect.thoughts_apart and written is not None:
+    total, thoughts = _count(usage.get("total_tokens")) or 0, _first(usage, _REASONING) or 0
+    # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
+    apart = dialect.thoughts_apart or total == read + (written or 0) + thoughts
+    if apart and written is not None:
         written = max(written, total - read)
     cached = _first(usage, _CACHED) or 0
     if cached > read:  # nor do those of some gateways to it
@@ -197,7 +199,7 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
         cached_tokens=cached,
         cache_write_tokens=min(read - cached, _first(usage, _CACHE_WRITE) or 0),
         output_tokens=written or 0,
-        reasoning_tokens=_first(usage, _REASONING) or 0,
+        reasoning_tokens=thoughts,
     )
 
 
