@@ -1,13 +1,14 @@
 """The parts of a trace that a prompt shows, in reading order."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
 from annotator.text import header_name, one_line
 from annotator.traces import Feature, Trace
 
-_LEAST_COMMON = 200  # characters that the tasks of all agents share before they are told once
+_LEAST_COMMON = 200  # characters in a row that the tasks of all agents share
 _MOST_RECIPIENTS = 12  # named in a header
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
@@ -57,11 +58,15 @@ def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) ->
 
 
 def _tasks(trace: Trace) -> Iterator[PromptPart]:
-    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
+    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once: every
+    run of paragraphs that is long enough not to be a heading which two features have alike.
+    """
     paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
     first = next(iter(paragraphs.values()), [])
-    common = [text for text in first if all(text in told for told in paragraphs.values())]
-    if len(paragraphs) > 1 and sum(map(len, common)) >= _LEAST_COMMON:
+    runs = groupby(first, key=lambda text: all(text in told for told in paragraphs.values()))
+    shared = [list(run) for told_to_all, run in runs if told_to_all]
+    common = [text for run in shared if sum(map(len, run)) >= _LEAST_COMMON for text in run]
+    if len(paragraphs) > 1 and common:
         yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
     else:
         common = []

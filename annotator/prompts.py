@@ -18,7 +18,6 @@ from annotator.text import header_name, one_line, storable
 from annotator.traces import Trace
 
 # Of the two tags of a prompt.
-_LETTERS, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 _FILES = (
     *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
     *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
@@ -100,7 +99,7 @@ class Prompt:
     @property
     def last_tag(self) -> str:
         """The tag in the last line of ``user``."""
-        return f"last-{_spell_tag(f'last {self.tag}', _DIGITS)}"
+        return f"last-{_spell_tag(f'last {self.tag}')}"
 
     @cached_property
     def user(self) -> str:
@@ -349,14 +348,13 @@ def _system(rubric: Rubric, layout: Layout) -> str:
 
 
 def _first_tag(rubric: Rubric, layout: Layout) -> str:
-    text = f"first {prompt_sha256()} {rubric.sha256} {layout}"
-    return f"first-{_spell_tag(text, _LETTERS)}"
+    return f"first-{_spell_tag(f'first {prompt_sha256()} {rubric.sha256} {layout}')}"
 
 
-def _spell_tag(text: str, characters: str) -> str:
-    """Return six characters that follow from a text."""
-    digest = hashlib.blake2b(text.encode(), digest_size=6).digest()
-    return "".join(characters[byte % len(characters)] for byte in digest)
+def _spell_tag(text: str) -> str:
+    """Return six digits that follow from a text; small models miscopy letters and words."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return f"{int.from_bytes(digest) % 1_000_000:06}"
 
 
 def _work_example(rubric: Rubric, layout: Layout) -> str:

@@ -364,10 +364,19 @@ def test_broken_trajectory_is_an_error_when_asked_for(write, trace, text, reason
         _ = run.steps
 
 
-def test_tasks_come_from_the_dataset_beside_logs(write, trace):
-    folder = write(RUN, **files())
-    write("dataset/bakery/task12/feature7", **{"feature.md": "# The oven\n"})
-    assert trace(folder).tasks == {"agent1": "Build the till", "agent2": "# The oven\n"}
+@pytest.mark.parametrize(
+    ("told", "task"),
+    [
+        pytest.param("Rules of the house. # The oven\nis hot", None, id="stands-in-the-prompt"),
+        pytest.param("Build it", "Build it\n\n# The oven\nis hot\n", id="beside-the-prompt"),
+        pytest.param(None, "# The oven\nis hot\n", id="nothing-told"),
+    ],
+)
+def test_task_is_the_first_prompt_and_the_feature_where_it_says_none(write, trace, told, task):
+    messages = trajectory(*([("user", told)] if told else []))
+    folder = write(RUN, **files(**{"agent7_traj.json": messages}))
+    write("dataset/bakery/task12/feature7", **{"feature.md": "# The oven\nis hot\n"})
+    assert trace(folder).tasks == {"agent1": "Build the till", "agent2": task or told}
 
 
 # --- ids

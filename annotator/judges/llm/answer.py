@@ -249,10 +249,9 @@ def _model(
     most = 1 if choice == "one" else len(codes)
     labels = ("some", NONE) if choice == "many" else (*codes, NONE)
     answer: dict[str, Any] = {
-        # One is of letters and the other of digits: where a server holds to the patterns, a small
-        # model cannot give one of them twice.
+        # They begin differently: without that, small models give one of them twice.
         "first_tag": _text(
-            40, "the tag in the first line of the instructions", pattern="^first-[a-z]{6}$"
+            40, "the tag in the first line of the instructions", pattern="^first-[0-9]{6}$"
         ),
         "last_tag": _text(40, "the tag in the last line of the message", pattern="^last-[0-9]{6}$"),
     }

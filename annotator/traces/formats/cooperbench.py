@@ -265,28 +265,35 @@ def _steps(folder: str, owners: Mapping[str, str]) -> Steps:
 
 
 def _tasks(folder: str, place: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
-    """Return the feature texts of the data set beside ``logs``, else each agent's first prompt."""
+    """Return each agent's first prompt, with the feature's text of the data set beside ``logs`` if
+    that does not stand in it: a prompt also tells the harness's protocol.
+    """
     above, logs, _ = f"{folder}/".rpartition("/logs/")
     tasks = {}
-    if logs and place:
-        task = f"{above}/dataset/{place['project']}/task{place['task']}"
-        for agent, number in owners.items():
-            if is_plain_file(f"{task}/feature{number}/feature.md"):
-                tasks[agent] = read_text(f"{task}/feature{number}", "feature.md")
-    missing = {agent: number for agent, number in owners.items() if agent not in tasks}
-    for agent, number in missing.items():
-        file = _trajectory(agent, number)
-        if not os.path.lexists(f"{folder}/{file}"):
-            continue
-        # The first of what may be megabytes of messages.
-        first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
-        if isinstance(first, dict):
-            steps = read_steps([first], file)
-        else:
-            steps = _steps(folder, {agent: number}).get(agent, ())
-        if steps and steps[0].author == "system":
-            tasks[agent] = steps[0].text
+    for agent, number in owners.items():
+        texts = [prompt] if (prompt := _first_prompt(folder, agent, number)) else []
+        if logs and place:
+            task = f"{above}/dataset/{place['project']}/task{place['task']}/feature{number}"
+            if is_plain_file(f"{task}/feature.md"):
+                feature = read_text(task, "feature.md")
+                texts += [feature] * (feature.strip() not in prompt)
+        if texts:
+            tasks[agent] = "\n\n".join(texts)
     return tasks
+
+
+def _first_prompt(folder: str, agent: str, number: str) -> str:
+    """Return what an agent was told first; "" if that is not known."""
+    file = _trajectory(agent, number)
+    if not os.path.lexists(f"{folder}/{file}"):
+        return ""
+    # The first of what may be megabytes of messages.
+    first = first_of(decode(read_bytes(folder, file, 65_536)), "messages")
+    if isinstance(first, dict):
+        steps = read_steps([first], file)
+    else:
+        steps = _steps(folder, {agent: number}).get(agent, ())
+    return steps[0].text if steps and steps[0].author == "system" else ""
 
 
 def _trajectory(agent: str, number: str) -> str:
