@@ -1,6 +1,6 @@
 """The parts of a trace that a prompt shows, in reading order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
 
 from annotator.fitting import PromptPart, excerpt
@@ -58,21 +58,27 @@ def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) ->
 
 
 def _tasks(trace: Trace) -> Iterator[PromptPart]:
-    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once: every
-    run of paragraphs that is long enough not to be a heading which two features have alike.
-    """
+    """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
     paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
+    shared: set[str] = set()
+    if len(paragraphs) > 1:
+        shared = set.intersection(*map(set, paragraphs.values()))
     first = next(iter(paragraphs.values()), [])
-    runs = groupby(first, key=lambda text: all(text in told for told in paragraphs.values()))
-    shared = [list(run) for told_to_all, run in runs if told_to_all]
-    common = [text for run in shared if sum(map(len, run)) >= _LEAST_COMMON for text in run]
-    if len(paragraphs) > 1 and common:
+    common = [text for long, run in _find_runs(first, shared) if long for text in run]
+    if common:
         yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
-    else:
-        common = []
     for agent, told in paragraphs.items():
-        text = "\n\n".join(paragraph for paragraph in told if paragraph not in common)
-        yield PromptPart(f"task:{agent}", "task", text, closed=True)
+        own = [text for long, run in _find_runs(told, set(common)) if not long for text in run]
+        yield PromptPart(f"task:{agent}", "task", "\n\n".join(own), closed=True)
+
+
+def _find_runs(told: Sequence[str], shared: Set[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the paragraphs by runs, and whether they are shared and long enough together not to be
+    a heading or a rule that two features have alike.
+    """
+    for is_shared, paragraphs in groupby(told, key=shared.__contains__):
+        run = list(paragraphs)
+        yield is_shared and sum(map(len, run)) >= _LEAST_COMMON, run
 
 
 def _list_recipients(names: Sequence[str]) -> str:

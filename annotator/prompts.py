@@ -17,7 +17,6 @@ from annotator.rubrics import Code, Rubric
 from annotator.text import header_name, one_line, storable
 from annotator.traces import Trace
 
-# Of the two tags of a prompt.
 _FILES = (
     *("system.j2", "rubric.j2", "trace.j2", "end.j2"),
     *("confirm.j2", "json.j2", "json_end.j2", "reask.j2", "probe.j2"),
