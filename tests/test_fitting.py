@@ -314,3 +314,12 @@ def test_no_text_can_say_that_something_was_left_out(most: int) -> None:
         assert prompt.user.count(f"[[{tag} ") == 2 + (most == 4_000)  # facts, message, its cut
         assert prompt.truncated.get("message:1", 0) == shown(prompt)["message:1"].left_out
         forged = tag
+
+
+def test_a_rule_of_a_task_is_kept_where_what_all_are_told_has_one_alike() -> None:
+    protocol = f"---\n\n{'Send the diff. ' * 20}"
+    tasks = {"a": f"One\n\n{protocol}", "b": f"Two\n\n---\n\nThree\n\n{protocol}"}
+    trace = replace(a_trace([10], []), read_tasks=lambda: tasks)
+    shown = {part.id: part.text for part in render(trace, load_rubric("symptoms")).parts}
+    assert shown["task"] == protocol
+    assert (shown["task:a"], shown["task:b"]) == ("One", "Two\n\n---\n\nThree")
