@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -255,15 +257,20 @@ def render_confirmation(
     absences = {code.shows_absence for code in codes if code.shows_absence}
     parts = focus(list(split_trace(trace, rubric)), passages, absences)
     shown, missing = _fit_parts(parts, most, AROUND_QUOTES)
-    lines = [one_line(_describe_claim(claim), _LONGEST_CLAIM) for claim in claims]
-    proposals = Observations(tuple(lines), template="confirm.j2")
+    proposals = Observations(tuple(map(_describe_claim, claims)), template="confirm.j2")
     return _assemble(shown, rubric, missing, layout, proposals)
 
 
 def _describe_claim(claim: Claim) -> str:
     passages = ((header_name(item.source), item.quote) for item in claim.evidence)
     quotes = "; ".join(f'{source} "{quote}"' for source, quote in passages)
-    return f"{claim.code}: {quotes}"
+    return one_line(f"{claim.code}: {quotes}", _LONGEST_CLAIM)
+
+
+def first_claims(claims: Sequence[Claim], most: int) -> Sequence[Claim]:
+    """Return the claims that are told in ``most`` characters, and the first in any case."""
+    sizes = list(accumulate(len(_describe_claim(claim)) for claim in claims))
+    return claims[: max(bisect_right(sizes, most), 1)]
 
 
 def _fit_parts(

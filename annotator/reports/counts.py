@@ -114,7 +114,8 @@ class TraceCounts:
                 self.clusters.add(cluster, {*labels, *((name,) for name in groups)})
         if annotation.status in (*JUDGED, "undecided"):
             # Facts beside a trace, where they are shown, are no part of it.
-            self.truncated += not annotation.truncated.keys() <= {"observations"}
+            left_out = annotation.truncated.keys() - {"observations"}
+            self.truncated += bool(left_out) or annotation.read < 1
             self.least_read = min(self.least_read, annotation.read)
         self.halves += bool(annotation.tie) and annotation.status == "labelled"
         if annotation.status == "undecided":

@@ -163,3 +163,5 @@ def _describe_votes(counts: TraceCounts) -> Iterator[str]:
         )
     if counts.votes.failed:
         yield f"{counts.votes.failed} votes in judged traces failed and were not counted."
+    if n := counts.votes.undecided:
+        yield f"{n} votes in judged traces were undecided and were not counted."

@@ -50,12 +50,14 @@ class VoteCounts:
     """Counts votes while annotations pass by; what it holds grows with tasks, not with traces.
 
     ``clusters`` counts, by task, the traces with votes, and of these the ``unanimous`` ones, those
-    where a code is ``voted`` and ``flipped``, and each pair of labels of two voters.
+    where a code is ``voted`` and ``flipped``, and each pair of labels of two voters. ``undecided``:
+    such votes on traces that others decided.
     """
 
     traces: int = 0
     ties: int = 0
     failed: int = 0
+    undecided: int = 0
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
     pairs: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
 
@@ -67,6 +69,8 @@ class VoteCounts:
         self.traces += 1
         self.ties += bool(annotation.tie)
         self.failed += sum(vote.status == "failed" for vote in annotation.votes)
+        if annotation.status != "undecided":
+            self.undecided += sum(vote.status == "undecided" for vote in annotation.votes)
         counts: list[Hashable] = ["unanimous"] if annotation.unanimous else []
         for code in frozenset[str]().union(*(vote.codes for vote in counted)):
             counts.append(("voted", code))

@@ -79,6 +79,42 @@ def test_windows_propose_and_one_call_decides(rubric: Rubric, case: tuple[Any, .
         assert all(LONG.messages[n - 1].text == shown[f"message:{n}"] for n in range(37, 41))
 
 
+def test_every_proposal_of_a_code_is_told_to_the_confirming_call(rubric: Rubric) -> None:
+    """What another window found of the same code is not refuted with the first."""
+    late = finding("C4a", question(MANY - 3), question(MANY - 1))
+    with OpenAIServer(lambda request: [late, WEAKER, NOTHING, late][window(request)]) as server:
+        how = {"mode": "tools", "context": 17_500, "windows": True, "reasks": 0}
+        one = judged(server, LONG, rubric, **how)
+        last = server.seen[-1]
+    told = last.user[last.user.index("<findings ") :]
+    assert [question(n)[1] in told for n in (1, 3, MANY - 3, MANY - 1)] == [True] * 4
+    shown = {part.source: part.text for part in last.parts}
+    assert all(LONG.messages[n - 1].text == shown[f"message:{n}"] for n in (1, 3, 37, 39))
+    assert (one.status, one.primary) == ("labelled", "C4a")
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_more_proposals_than_there_is_room_for_are_not_refuted(
+    rubric: Rubric, confirms: bool
+) -> None:
+    def respond(request: Request) -> Reply:
+        names = [part.source for part in request.parts if part.source.startswith("message")]
+        if not window(request) and not confirms:
+            return NOTHING
+        texts = [LONG.messages[int(name.partition(":")[2]) - 1].text[:590] for name in names[:3]]
+        return finding("C4a", *zip(names, texts, strict=False))
+
+    with OpenAIServer(respond) as server:
+        how = {"mode": "tools", "context": 12_500, "windows": True, "rejected": "none"}
+        one = judged(server, LONG, rubric, **how)
+        last = server.seen[-1]
+    assert (window(last), one.error) == (0, None)
+    told = last.user[last.user.index("<findings ") :]
+    assert 1 <= told.count("C4a: ") < len(server.seen) - 1
+    assert len(told) < len(last.user) / 2
+    assert one.status == ("labelled" if confirms else "undecided")
+
+
 UNREAD = Reply(answer={**LAST.answer, "last_tag": "I cannot say"})
 TOO_LONG = Reply(status=400, error={"message": "the prompt is too long"})
 

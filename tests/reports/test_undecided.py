@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from annotator.annotations import Annotation, Claim, Quote, Verdict
-from annotator.api import annotate, llm
+from annotator.api import annotate, count, llm
 from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
@@ -312,6 +312,16 @@ def test_what_counts_is_said_from_python_too(runs, how, status, reason):
     counted = {"rejected": "undecided", "least_read": 0.9} | how
     assert {name: getattr(run.manifest, name) for name in counted} == counted
     assert run.to_pandas()["read"].tolist() == [0.5]
+
+
+def test_a_table_says_that_a_judge_read_a_part_which_does_not_say_what_it_left_out(runs):
+    class Most(Half):
+        def judge(self, trace, rubric):
+            return Verdict(read=0.95)
+
+    [table] = count(annotate(str(runs(1)), "comm_errors", Most()))
+    assert any("1 trace was read in part, 95 % of it;" in note for note in table.notes)
+    assert (table.document["truncated"], table.document["least_read"]) == (1, 0.95)
 
 
 @pytest.mark.parametrize(

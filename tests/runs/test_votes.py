@@ -463,6 +463,16 @@ def test_votes_that_failed_are_counted_and_compared_with_nothing(tmp_path: Path)
     assert "1 votes in judged traces failed" in render(tabulate([table]), "table")
 
 
+def test_undecided_votes_of_judged_traces_are_told(tmp_path: Path) -> None:
+    open_ = Vote("llm:z", 1, "undecided", reason="read 5 % of it")
+    ones = [judged_by_two(n, "A", "A") for n in (1, 2)]
+    ones[0] = replace(ones[0], votes=(*ones[0].votes, open_))
+    ones[1] = replace(ones[1], votes=(open_,), status="undecided", primary=None, secondary=())
+    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
+    told = "1 votes in judged traces were undecided and were not counted."
+    assert told in table.notes
+
+
 def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:

@@ -21,7 +21,13 @@ from annotator.judges.llm.settings import Options, headers_sha256, is_local
 from annotator.judges.llm.truncation import least_tokens
 from annotator.judges.llm.windows import leave_open, leave_unseen_open, merge
 from annotator.prompt_parts import measure_reading
-from annotator.prompts import Prompt, facts_sha256, prompt_sha256, tiny_question
+from annotator.prompts import (
+    Prompt,
+    facts_sha256,
+    first_claims,
+    prompt_sha256,
+    tiny_question,
+)
 from annotator.rubrics import Rubric
 from annotator.text import hide_values, one_line
 from annotator.traces import Trace
@@ -261,9 +267,10 @@ class LLMJudge(Model):
                     return Verdict(error=str(error))
                 most, words = error.most, str(error)
                 continue
-            verdict = merge(verdicts, prompts, judgement.trace, judgement.rubric)
+            verdict = merge(verdicts, prompts, judgement.rubric)
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
-                confirmed = await self._confirmed(judgement, verdict, most)
+                room = max(len(prompt.shown) for prompt in prompts)
+                confirmed = await self._confirmed(judgement, verdict, most, room // 2)
                 # What was proposed without a quote that stands was not decided about.
                 open_ = () if confirmed.error else [c for c in verdict.claims if not c.evidence]
                 claims = (*confirmed.claims, *open_)
@@ -274,15 +281,18 @@ class LLMJudge(Model):
         return Verdict(error=words)
 
     async def _confirmed(
-        self, judgement: Judgement, proposed: Verdict, most: int | None
+        self, judgement: Judgement, proposed: Verdict, most: int | None, aside: int
     ) -> Verdict:
-        """Decide about the findings of windows, with what the others held beside them."""
+        """Decide about the findings of windows, with what the others held beside them, as far as
+        they are told in ``aside`` characters.
+        """
         trace, rubric = judgement.trace, judgement.rubric
         claims = [claim for claim in proposed.claims if claim.evidence]
+        first = first_claims(claims, aside)
         guessed = 0
         for _ in range(SHRINKS):
             try:
-                prompt = self._reader.confirmation(trace, rubric, claims, most)
+                prompt = self._reader.confirmation(trace, rubric, first, most)
                 verdict = await self._conversed(judgement, prompt)
             except (UnreadableTrace, CallFailed) as error:
                 return Verdict(error=f"confirming call: {error}")

@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 
 from annotator.annotations import Claim, Evidence, Verdict
-from annotator.evidence import verify
 from annotator.prompts import Prompt
 from annotator.rubrics import Rubric
-from annotator.traces import Trace
 
 
-def merge(
-    verdicts: Sequence[Verdict], prompts: Sequence[Prompt], trace: Trace, rubric: Rubric
-) -> Verdict:
-    """Return one verdict of those on several windows: for each code the first claim that stands,
-    else the first. If a window could not be judged, the trace could not be. That of a single prompt
-    is left open (:func:`leave_open`) where it was not shown enough.
+def merge(verdicts: Sequence[Verdict], prompts: Sequence[Prompt], rubric: Rubric) -> Verdict:
+    """Return one verdict of those on several windows: all claims that stand, one of each code
+    before more of any, and for each code of which none does the first. If a window could not be
+    judged, the trace could not be. That of a single prompt is left open (:func:`leave_open`) where
+    it was not shown enough.
     """
     truncated = _never_shown(prompts)
     for n, verdict in enumerate(verdicts, 1):
@@ -25,15 +23,13 @@ def merge(
     if len(verdicts) == 1:
         return leave_open(replace(verdicts[0], truncated=truncated), prompts[0], rubric)
 
-    def stands(claim: Claim) -> bool:
-        return not verify(claim, trace, rubric)[1]
-
-    claims: dict[str, Claim] = {}
+    by_code: dict[str, dict[tuple[Evidence, ...], Claim]] = {}
     for claim in (claim for verdict in verdicts for claim in verdict.claims):
-        held = claims.get(claim.code)
-        if held is None or (not stands(held) and stands(claim)):
-            claims[claim.code] = claim
-    return Verdict(tuple(claims.values()), truncated=truncated)
+        by_code.setdefault(claim.code, {}).setdefault(claim.evidence, claim)
+    standing = [[c for c in claims.values() if c.evidence] for claims in by_code.values()]
+    in_turn = chain.from_iterable(zip_longest(*standing))
+    rest = (claims[()] for claims in by_code.values() if claims.keys() == {()})
+    return Verdict((*filter(None, in_turn), *rest), truncated=truncated)
 
 
 def leave_open(verdict: Verdict, prompt: Prompt, rubric: Rubric) -> Verdict:
@@ -65,7 +61,8 @@ def leave_unseen_open(verdict: Verdict, prompt: Prompt, proposed: Sequence[Claim
 
     codes = {claim.code for claim in verdict.claims}
     unseen = [c.code for c in proposed if c.code not in codes and any(map(is_hidden, c.evidence))]
-    words = f"whether it is {' and '.join(unseen)} is not known: there was no room for its quotes"
+    names = " and ".join(dict.fromkeys(unseen))
+    words = f"whether it is {names} is not known: there was no room for its quotes"
     return replace(verdict, left_open=words) if unseen else verdict
 
 
