@@ -231,6 +231,15 @@ def test_an_answer_that_gives_two_values_of_a_field_gives_neither(
         assert judged(server, trace, rubric, mode="json_schema").usage.calls == 1
 
 
+@pytest.mark.parametrize("mode", ["json_schema", "tools"])
+def test_words_without_an_answer_that_are_repeated_end_the_asking(
+    trace: Trace, rubric: Rubric, mode: str
+) -> None:
+    with OpenAIServer(scripted(Reply(text="I see no code that applies."))) as server:
+        annotation = judged(server, trace, rubric, mode=mode, reasks=5)
+    assert (annotation.status, annotation.usage.calls) == ("failed", 2)
+
+
 def test_what_was_not_asked_for_is_not_read_in_an_answer_of_the_wrong_form(
     trace: Trace, rubric: Rubric
 ) -> None:
