@@ -406,9 +406,9 @@ def _recheck(claim: Claim, trace: Trace, rubric: Rubric) -> dict[int, Span]:
     if len(claim.evidence) != len(claim.quotes):
         return spans
     for n, (evidence, quote) in enumerate(zip(claim.evidence, claim.quotes, strict=True)):
-        source, _ = _find_named(quote.source, trace, rubric)
+        source, closed = _find_named(quote.source, trace, rubric)
         start, end = evidence.start, evidence.end
-        if source is None or source.id != evidence.source or not 0 <= start < end:
+        if source is None or closed or source.id != evidence.source or not 0 <= start < end:
             return {}
         if source.text[start:end] != evidence.quote or _crosses(source, start, end):
             return {}
@@ -436,9 +436,10 @@ def _resolve(
 ) -> tuple[Span | None, str]:
     """Return the passage a quote stands for, or None and the reason."""
     source, closed = _find_named(quote.source, trace, rubric)
-    if closed:
-        return None, f"{closed} is text that the rubric does not accept as evidence"
+    refused = f"{closed} is text that the rubric does not accept as evidence"
     spans = spans_in(quote.text, source) if source else []
+    if closed and (spans or source is None):
+        return None, refused
     free = [span for span in spans if not any(_overlap(span, other) for other in taken)]
     if free:
         return free[0], ""
@@ -454,11 +455,11 @@ def _resolve(
     if elsewhere:
         more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
         return None, f"found in {', '.join(elsewhere[:3])}{more}, not in {named}"
-    return None, f"not found in {named}, nor anywhere else"
+    return None, refused if closed else f"not found in {named}, nor anywhere else"
 
 
 def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None, str | None]:
-    """Return the source that a judge names, or the id of one that the rubric does not accept.
+    """Return the source that a judge names, and its id if the rubric does not accept it.
 
     Steps are not even read where the rubric accepts none.
     """
@@ -466,7 +467,7 @@ def _find_named(given: str, trace: Trace, rubric: Rubric) -> tuple[Source | None
         return None, one_line(given, 80)
     source = trace.source(given) or trace.source(source_id(given))
     if source and source.origin not in rubric.quote_from:
-        return None, header_name(source.id)
+        return source, header_name(source.id)
     return source, None
 
 

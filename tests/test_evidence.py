@@ -753,6 +753,18 @@ def test_text_that_the_rubric_does_not_accept_is_not_named_as_the_right_source()
     assert "message:3" not in reason
 
 
+def test_words_of_an_agent_named_from_a_text_that_is_not_accepted_are_moved():
+    evidence, wrong = verify(claim("free", ("I take the parser", "message:3")), TRACE, RUBRIC)
+    assert (wrong, [(item.source, item.match) for item in evidence]) == (
+        [],
+        [("message:1", "moved")],
+    )
+    both = Message(3, "shell", (), "agent1: I take the parser", author="tool")
+    trace = replace(TRACE, messages=(*TRACE.messages[:2], both))
+    _, (reason,) = verify(claim("free", ("I take the parser", "message:3")), trace, RUBRIC)
+    assert "message:3 is text that the rubric does not accept" in reason
+
+
 def test_rubric_that_accepts_tools_accepts_them():
     rubric = RUBRIC.model_copy(update={"quote_from": ("tools", "steps")})
     quotes = (("3 files were changed", "message:3"), ("I read the whole file", "step:agent1:1"))

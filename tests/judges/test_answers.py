@@ -1,5 +1,6 @@
 """What an answer is besides its findings: of a prompt that was read, thought over, consistent."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -214,6 +215,29 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_that_only_follows(
     reasons = reask.split("<reasons ")[1].split("</reasons ")[0].splitlines()[1:]
     assert len(reasons) == len(said), reasons
     assert all(words in reason for words, reason in zip(said, reasons, strict=True)), reasons
+
+
+def test_an_answer_that_gives_two_values_of_a_field_gives_neither(
+    trace: Trace, rubric: Rubric
+) -> None:
+    def more(fields: str) -> Reply:
+        return Reply(text=f"{json.dumps(RIGHT.answer)[:-1]}, {fields}}}")
+
+    with OpenAIServer(scripted(more('"findings": [], "label": "none"'))) as server:
+        annotation = judged(server, trace, rubric, mode="json_schema")
+        assert "findings is given twice, and differs\nlabel is" in (server.seen[-1].reask or "")
+    assert annotation.status == "failed"
+    with OpenAIServer(scripted(more('"label": "C1b"'))) as server:
+        assert judged(server, trace, rubric, mode="json_schema").usage.calls == 1
+
+
+@pytest.mark.parametrize("mode", ["json_schema", "tools"])
+def test_words_without_an_answer_that_are_repeated_end_the_asking(
+    trace: Trace, rubric: Rubric, mode: str
+) -> None:
+    with OpenAIServer(scripted(Reply(text="I see no code that applies."))) as server:
+        annotation = judged(server, trace, rubric, mode=mode, reasks=5)
+    assert (annotation.status, annotation.usage.calls) == ("failed", 2)
 
 
 def test_what_was_not_asked_for_is_not_read_in_an_answer_of_the_wrong_form(

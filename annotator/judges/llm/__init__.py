@@ -331,7 +331,7 @@ class LLMJudge(Model):
         self, judgement: Judgement, prompt: Prompt, mode: Mode, asked: list[str]
     ) -> Verdict:
         question = Question(prompt, mode, judgement.sample)
-        wrong, answer, read = Wrong(["no answer"]), None, False
+        wrong, said, read = Wrong(["no answer"]), "", False
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
@@ -346,8 +346,9 @@ class LLMJudge(Model):
             judgement.names.append(reply.model)
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
-            before, answer = answer, answer_text(reply, question.mode)
-            if answer and answer == before and not wrong.unread:
+            answer = answer_text(reply, question.mode)
+            before, said = said, answer or reply.text
+            if said and said == before and not wrong.unread:
                 break  # it repeats itself, and would go on
             try:
                 if answer is None:

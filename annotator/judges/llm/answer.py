@@ -7,6 +7,7 @@ the end of its context.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
@@ -98,6 +99,7 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         errors = error.errors(include_url=False, include_input=False)
         given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
+    wrong += [f"{name} is given twice, and differs" for name in _differing_fields(text)]
     formed, missed = not wrong, _missed_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_contradictions(given, rubric)]
@@ -112,6 +114,22 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     if wrong:
         raise Wrong(wrong, verdict if consistent else None, not read if formed or read else None)
     return verdict
+
+
+def _differing_fields(text: str) -> list[str]:
+    """Return the fields that an object of an answer has twice with different values, of which a
+    reader of JSON keeps the last without a word.
+    """
+    differing: dict[str, None] = {}
+
+    def note(fields: list[tuple[str, object]]) -> dict[str, object]:
+        last = dict(fields)
+        differing.update((name, None) for name, value in fields if value != last[name])
+        return last
+
+    with suppress(ValueError, RecursionError):  # what is wrong with it is known
+        json.loads(text, object_pairs_hook=note)
+    return list(differing)
 
 
 def _keep_formed(
