@@ -78,7 +78,10 @@ def _read_value(raw: BinaryIO, kind: int) -> Any:
         return _read_number(raw)
     if kind not in (*_FLAGS, 3, 7, 8):
         raise OSError(_NONE)
-    raw.seek(_read_varint(raw) if kind == 8 else 8 if kind == 7 else 1, os.SEEK_CUR)
+    if kind == 8:
+        raw.seek(_read_varint(raw), os.SEEK_CUR)
+    elif not raw.read(8 if kind == 7 else 1):  # a list of them would be as long as it says
+        raise OSError(_NONE)
     return None
 
 

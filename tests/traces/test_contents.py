@@ -365,6 +365,13 @@ def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
     assert count_opens(folder, ".parquet", "traces", folder, code=1)
 
 
+def test_a_list_in_a_header_of_parquet_ends_with_the_file(write, unreadable):
+    data = parquet(pa.Table.from_pylist(RECORDS))
+    list_ = b"\x19\xf3" + b"\xff" * 8 + b"\x7f"  # of more bytes than anybody has
+    data = data[:4] + list_ + data[15:]
+    assert "a header that is none" in unreadable(write("in", **{"a.parquet": data})).reason
+
+
 def test_many_columns_take_no_longer_than_their_number(write):
     heads = [",".join(f"c{n}" for n in range(count)) for count in (3_000, 3_000 * FACTOR)]
     places = [str(write("in", **{f"{len(head)}.csv": f"{head}\n"})) for head in heads]
