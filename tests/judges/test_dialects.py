@@ -6,7 +6,7 @@ Hosted ones are asked at their own addresses, which a proxy leads here.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +425,28 @@ def test_each_word_for_an_answer_that_was_cut_off(trace: Trace, rubric: Rubric, 
         annotation = judged(server, trace, rubric, mode="json")
         assert server.calls == 1
     assert "cut off" in (annotation.error or "")
+
+
+@pytest.mark.parametrize(
+    "word", ["content_filter", "SAFETY", "content_filter: PROHIBITED_CONTENT", "sensitive"]
+)
+def test_each_word_for_an_answer_that_a_filter_stopped(
+    trace: Trace, rubric: Rubric, word: str
+) -> None:
+    with OpenAIServer(scripted(replace(NOTHING, finish=word))) as server:
+        annotation = judged(server, trace, rubric, mode="json")
+        assert server.calls == 1
+    assert (annotation.status, "filter" in (annotation.error or "")) == ("failed", True)
+
+
+@pytest.mark.parametrize("word", ["error", "abort", "insufficient_system_resource"])
+def test_an_answer_that_the_server_broke_off_is_asked_for_again(
+    trace: Trace, rubric: Rubric, word: str
+) -> None:
+    with OpenAIServer(scripted(replace(NOTHING, finish=word), RIGHT)) as server:
+        annotation = judged(server, trace, rubric, mode="json")
+        assert [request.reask for request in server.seen] == [None, None]
+    assert annotation.status == "labelled"
 
 
 def test_an_error_of_the_provider_behind_a_gateway_is_asked_again(
