@@ -408,6 +408,22 @@ def test_batches_at_azure(
     assert statuses(Path("out")) == {"labelled": 3}
 
 
+@pytest.mark.parametrize("api", ["auto", "responses"])
+@pytest.mark.parametrize("name", AZURE)
+def test_the_responses_api_of_azure_belongs_to_no_deployment(
+    trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch, name: str, api: str
+) -> None:
+    path, query = AZURE[name]
+    with OpenAIServer(scripted(RIGHT)) as server:
+        server.responses_only = ONLY
+        monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
+        judged(server, trace, rubric, base_url=f"http://me.openai.azure.com/{path}", api=api)
+        root = "openai" if query else "openai/v1"
+        assert {request.url for request in server.seen} == {
+            f"http://me.openai.azure.com/{root}/responses{query}"
+        }
+
+
 def test_a_key_that_gemini_refuses_stops_the_run(
     trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch
 ) -> None:

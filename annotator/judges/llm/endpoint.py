@@ -77,7 +77,8 @@ class Endpoint:
             # In full, so that they are not put together at every call.
             address = str(self._client.base_url).rstrip("/")  # without one where it has no path
             self._url = f"{address}/chat/completions"
-            self._responses_url = f"{address}/responses"
+            # At Azure it belongs to no deployment.
+            self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
         self._responses = options.api == "responses"
 
     @property
