@@ -154,6 +154,9 @@ PROVIDERS = {
         "The input ({asked} tokens) is longer than the model's context length ({limit} tokens).",
     ),
 }
+# What a newer version says.
+NEWER = "Cannot truncate prompt with n_keep ({asked}) >= n_ctx ({limit})"
+PROVIDERS["lmstudio 0.4"] = replace(PROVIDERS["lmstudio"], too_long=NEWER)
 # Its words have no numbers.
 SILENT = ("ollama",)
 
@@ -178,7 +181,7 @@ def ask(
         monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
         more = {"base_url": provider.base} | more
     else:
-        more = {"dialect": name} | more
+        more = {"dialect": name.split()[0]} | more
     return judged(server, trace, rubric, **more)
 
 
