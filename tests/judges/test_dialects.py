@@ -22,7 +22,7 @@ from tests.conftest import Done
 from tests.judges.test_cache import totals
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.judges.test_long import LONG, sent
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, least_answer
 from tests.runs.test_run import statuses
 
 Cli = Callable[..., Done]
@@ -244,6 +244,24 @@ def test_what_is_sent_to_every_model_of_a_provider_gives_way_to_the_users_own(
         judged(server, trace, rubric, mode="tools", dialect="openrouter", extra_body=own)
         [request] = server.seen
     assert request.body["plugins"] == own["plugins"]
+
+
+def test_parameters_that_no_provider_takes_are_a_form_that_is_left(
+    trace: Trace, rubric: Rubric
+) -> None:
+    """OpenRouter's words where it is told to ask only providers that take all of a request."""
+    words = "No endpoints found that can handle the requested parameters."
+    refused = Reply(status=404, error={"message": words, "code": 404})
+
+    def probe(request: Request) -> Reply:
+        return (
+            refused if request.form == "json_schema" else Reply(answer=least_answer(request.schema))
+        )
+
+    strictly = {"provider": {"require_parameters": True}}
+    with OpenAIServer(scripted(RIGHT), probe=probe) as server:
+        judged(server, trace, rubric, dialect="openrouter", extra_body=strictly)
+        assert [request.form for request in server.seen] == ["tools"]
 
 
 # An address -> whose it is.

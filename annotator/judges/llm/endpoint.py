@@ -49,7 +49,9 @@ _ONLY_RESPONSES = re.compile(
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
-_FORM = re.compile(r"tool|function|response_format|json|structured|strict", re.IGNORECASE)
+_FORM = re.compile(
+    r"tool|function|response_format|json|structured|strict|requested parameters", re.IGNORECASE
+)
 
 
 class _NoConnection(Transient):
