@@ -486,6 +486,13 @@ def test_an_answer_that_the_server_broke_off_is_asked_for_again(
     assert annotation.status == "labelled"
 
 
+def test_sglang_counts_thoughts_beside_their_usual_place(trace: Trace, rubric: Rubric) -> None:
+    usage = {"prompt_tokens": 9_000, "completion_tokens": 500, "reasoning_tokens": 300}
+    with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+        used = judged(server, trace, rubric, mode="json", dialect="sglang").usage
+    assert (used.output_tokens, used.reasoning_tokens) == (500, 300)
+
+
 def test_an_error_of_the_provider_behind_a_gateway_is_asked_again(
     trace: Trace, rubric: Rubric
 ) -> None:

@@ -204,8 +204,8 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
     total, thoughts = _count(usage.get("total_tokens")) or 0, _first(usage, _REASONING) or 0
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
     apart = dialect.thoughts_apart or total == read + (written or 0) + thoughts
-    if apart and written is not None:
-        written = max(written, total - read)
+    if apart and (written is not None or total > read):
+        written = max(written or 0, total - read)
     cached = _first(usage, _CACHED) or 0
     if cached > read:  # nor do those of some gateways to it
         read += cached
@@ -246,7 +246,8 @@ _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
     ("cache_read_input_tokens",),
-    ("prompt_cache_hit_tokens",),
+    ("prompt_cache_hit_tokens",),  # DeepSeek's
+    ("cached_tokens",),  # Moonshot's
 )
 _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
@@ -259,6 +260,7 @@ _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "thinking_tokens"),
+    ("reasoning_tokens",),  # SGLang's
 )
 
 
