@@ -31,7 +31,7 @@ _ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|end|>"),
     *("<|return|>", "</s>", "<eos>", "<end_of_turn>"),
 )
-_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
+_FENCE = re.compile(r"(?im)^```(?:json)?[ \t\r]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t\r]*$")
 Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
