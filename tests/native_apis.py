@@ -44,8 +44,10 @@ def _wrong_messages(body: Fields) -> str:
     calls: set[str] = set()
     for turn in body["messages"]:
         blocks = turn["content"] if isinstance(turn["content"], list) else []
-        if turn["content"] == "" or any(block.get("text") == "" for block in blocks):
-            return "messages: text content blocks must be non-empty"
+        texts = [block["text"] for block in blocks if "text" in block]
+        texts += [] if blocks else [turn["content"]]
+        if not all(text.strip() for text in texts):
+            return "messages: text content blocks must contain non-whitespace text"
         unanswered = calls
         calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
         results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}

@@ -103,6 +103,13 @@ class TestBoth:
             assert "label" in (server.seen[1].reask or "")
             assert (annotation.usage.calls, annotation.usage.retries) == (2, 1)
 
+    def test_an_answer_of_blanks_is_asked_again(
+        self, api: str, trace: Trace, rubric: Rubric
+    ) -> None:
+        with serve(scripted(Reply(text=" \n"), RIGHT)) as server:
+            annotation = ask(server, api, trace, rubric, mode="json")
+        assert annotation.status == "labelled", annotation.error
+
     def test_two_calls_are_answered_in_one_turn(
         self, api: str, trace: Trace, rubric: Rubric
     ) -> None:
