@@ -2,6 +2,7 @@
 :class:`tests.openai_server.OpenAIServer`: what they refuse, it refuses.
 """
 
+import itertools
 import json
 from typing import Any
 
@@ -43,12 +44,15 @@ def _wrong_messages(body: Fields) -> str:
     calls: set[str] = set()
     for turn in body["messages"]:
         blocks = turn["content"] if isinstance(turn["content"], list) else []
-        if turn["content"] == "" or any(block.get("text") == "" for block in blocks):
-            return "messages: text content blocks must be non-empty"
-        calls |= {block["id"] for block in blocks if block["type"] == "tool_use"}
+        texts = [block["text"] for block in blocks if "text" in block]
+        texts += [] if blocks else [turn["content"]]
+        if not all(text.strip() for text in texts):
+            return "messages: text content blocks must contain non-whitespace text"
+        unanswered = calls
+        calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
         results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
-        if results - calls or (results and turn["role"] != "user"):
-            return "messages: unexpected tool_result"
+        if results != unanswered or (results and turn["role"] != "user"):
+            return "messages: tool_use ids without tool_result blocks immediately after, or others"
     return "" if body["messages"][0]["role"] == "user" else "messages: first must be user"
 
 
@@ -113,6 +117,13 @@ def _wrong_contents(body: Fields) -> str:
     calls = [part for turn in body["contents"] for part in turn["parts"] if "functionCall" in part]
     if any("thoughtSignature" not in part for part in calls):
         return "Function call is missing a thought_signature in functionCall parts."
+    for turn, said in itertools.pairwise(body["contents"]):
+        asked, answered = (
+            sum(kind in part for part in one["parts"])
+            for one, kind in ((turn, "functionCall"), (said, "functionResponse"))
+        )
+        if asked != answered:
+            return "the number of function response parts is not that of function call parts"
     return ""
 
 

@@ -6,7 +6,7 @@ Hosted ones are asked at their own addresses, which a proxy leads here.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.conftest import Done
 from tests.judges.test_cache import totals
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.judges.test_long import LONG, sent
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request
+from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, least_answer
 from tests.runs.test_run import statuses
 
 Cli = Callable[..., Done]
@@ -154,6 +154,9 @@ PROVIDERS = {
         "The input ({asked} tokens) is longer than the model's context length ({limit} tokens).",
     ),
 }
+# What a newer version says.
+NEWER = "Cannot truncate prompt with n_keep ({asked}) >= n_ctx ({limit})"
+PROVIDERS["lmstudio 0.4"] = replace(PROVIDERS["lmstudio"], too_long=NEWER)
 # Its words have no numbers.
 SILENT = ("ollama",)
 
@@ -178,7 +181,7 @@ def ask(
         monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
         more = {"base_url": provider.base} | more
     else:
-        more = {"dialect": name} | more
+        more = {"dialect": name.split()[0]} | more
     return judged(server, trace, rubric, **more)
 
 
@@ -241,6 +244,24 @@ def test_what_is_sent_to_every_model_of_a_provider_gives_way_to_the_users_own(
         judged(server, trace, rubric, mode="tools", dialect="openrouter", extra_body=own)
         [request] = server.seen
     assert request.body["plugins"] == own["plugins"]
+
+
+def test_parameters_that_no_provider_takes_are_a_form_that_is_left(
+    trace: Trace, rubric: Rubric
+) -> None:
+    """OpenRouter's words where it is told to ask only providers that take all of a request."""
+    words = "No endpoints found that can handle the requested parameters."
+    refused = Reply(status=404, error={"message": words, "code": 404})
+
+    def probe(request: Request) -> Reply:
+        return (
+            refused if request.form == "json_schema" else Reply(answer=least_answer(request.schema))
+        )
+
+    strictly = {"provider": {"require_parameters": True}}
+    with OpenAIServer(scripted(RIGHT), probe=probe) as server:
+        judged(server, trace, rubric, dialect="openrouter", extra_body=strictly)
+        assert [request.form for request in server.seen] == ["tools"]
 
 
 # An address -> whose it is.
@@ -408,6 +429,22 @@ def test_batches_at_azure(
     assert statuses(Path("out")) == {"labelled": 3}
 
 
+@pytest.mark.parametrize("api", ["auto", "responses"])
+@pytest.mark.parametrize("name", AZURE)
+def test_the_responses_api_of_azure_belongs_to_no_deployment(
+    trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch, name: str, api: str
+) -> None:
+    path, query = AZURE[name]
+    with OpenAIServer(scripted(RIGHT)) as server:
+        server.responses_only = ONLY
+        monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
+        judged(server, trace, rubric, base_url=f"http://me.openai.azure.com/{path}", api=api)
+        root = "openai" if query else "openai/v1"
+        assert {request.url for request in server.seen} == {
+            f"http://me.openai.azure.com/{root}/responses{query}"
+        }
+
+
 def test_a_key_that_gemini_refuses_stops_the_run(
     trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +462,35 @@ def test_each_word_for_an_answer_that_was_cut_off(trace: Trace, rubric: Rubric, 
         annotation = judged(server, trace, rubric, mode="json")
         assert server.calls == 1
     assert "cut off" in (annotation.error or "")
+
+
+@pytest.mark.parametrize(
+    "word", ["content_filter", "SAFETY", "content_filter: PROHIBITED_CONTENT", "sensitive"]
+)
+def test_each_word_for_an_answer_that_a_filter_stopped(
+    trace: Trace, rubric: Rubric, word: str
+) -> None:
+    with OpenAIServer(scripted(replace(NOTHING, finish=word))) as server:
+        annotation = judged(server, trace, rubric, mode="json")
+        assert server.calls == 1
+    assert (annotation.status, "filter" in (annotation.error or "")) == ("failed", True)
+
+
+@pytest.mark.parametrize("word", ["error", "abort", "insufficient_system_resource"])
+def test_an_answer_that_the_server_broke_off_is_asked_for_again(
+    trace: Trace, rubric: Rubric, word: str
+) -> None:
+    with OpenAIServer(scripted(replace(NOTHING, finish=word), RIGHT)) as server:
+        annotation = judged(server, trace, rubric, mode="json")
+        assert [request.reask for request in server.seen] == [None, None]
+    assert annotation.status == "labelled"
+
+
+def test_sglang_counts_thoughts_beside_their_usual_place(trace: Trace, rubric: Rubric) -> None:
+    usage = {"prompt_tokens": 9_000, "completion_tokens": 500, "reasoning_tokens": 300}
+    with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
+        used = judged(server, trace, rubric, mode="json", dialect="sglang").usage
+    assert (used.output_tokens, used.reasoning_tokens) == (500, 300)
 
 
 def test_an_error_of_the_provider_behind_a_gateway_is_asked_again(

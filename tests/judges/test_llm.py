@@ -300,7 +300,7 @@ def test_auto_finds_the_form_once_and_stays_with_it(
     "fence",
     [
         *("{}", " {}\n", "```json\n{}\n```", "It is [1]:\n```\n{}\n```\nSee [2]."),
-        *("```JSON\n{}\n```", "```{}```", "<think>{} or none?</think>\n{}"),
+        *("```JSON\n{}\n```", "```{}```", "```json\r\n{}\r\n```", "<think>{} or none?</think>\n{}"),
     ],
 )
 def test_plain_mode_reads_bare_and_fenced_json(trace: Trace, rubric: Rubric, fence: str) -> None:

@@ -177,6 +177,12 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
     "a cost that is none": ("openrouter", {"cost": -1}, 0.0036, (0, 0)),
     "a cost elsewhere": ("generic", {"cost": 9.0}, 0.0036, (0, 0)),
     "thoughts apart": ("gemini", {"total_tokens": 5_200}, 0.0116, (0, 0)),
+    "thoughts alone": (
+        "gemini",
+        {"completion_tokens": ..., "total_tokens": 5_200},
+        *(0.0116, (0, 0)),
+    ),
+    "cache in Moonshot's words": ("generic", {"cached_tokens": 1_200}, 0.0036, (1_200, 0)),
     "thoughts included": (
         "openai",
         {"total_tokens": 4_200, "completion_tokens_details": {"reasoning_tokens": 150}},

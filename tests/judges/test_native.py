@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,21 @@ class TestBoth:
             assert [request.reask is None for request in server.seen] == [True, False]
             assert "label" in (server.seen[1].reask or "")
             assert (annotation.usage.calls, annotation.usage.retries) == (2, 1)
+
+    def test_an_answer_of_blanks_is_asked_again(
+        self, api: str, trace: Trace, rubric: Rubric
+    ) -> None:
+        with serve(scripted(Reply(text=" \n"), RIGHT)) as server:
+            annotation = ask(server, api, trace, rubric, mode="json")
+        assert annotation.status == "labelled", annotation.error
+
+    def test_two_calls_are_answered_in_one_turn(
+        self, api: str, trace: Trace, rubric: Rubric
+    ) -> None:
+        with serve(scripted(replace(RIGHT, calls=2), RIGHT)) as server:
+            annotation = ask(server, api, trace, rubric, mode="tools")
+            assert "exactly once" in (server.seen[1].reask or "")
+        assert annotation.status == "labelled", annotation.error
 
     def test_a_form_that_a_model_lacks_is_left(
         self, api: str, trace: Trace, rubric: Rubric

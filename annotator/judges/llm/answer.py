@@ -31,7 +31,7 @@ _ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|end|>"),
     *("<|return|>", "</s>", "<eos>", "<end_of_turn>"),
 )
-_FENCE = re.compile(r"(?im)^```(?:json)?[ \t]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t]*$")
+_FENCE = re.compile(r"(?im)^```(?:json)?[ \t\r]*$|^```(?:json)?[ \t]*(?=\S)|```[ \t\r]*$")
 Choice = Literal["one", "primary", "many"]
 """How many codes an answer may give; as in a rubric."""
 
@@ -92,6 +92,8 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     """
     rubric = prompt.rubric
     model = answer_model(rubric, prompt.layout.considered)
+    with suppress(ValueError, RecursionError):  # of what is no JSON, more is said below
+        json.loads(text, object_pairs_hook=_reject_two_values, parse_constant=str)
     try:
         given, wrong = model.model_validate_json(text).model_dump(), []
         findings = given["findings"]
@@ -146,6 +148,17 @@ def _keep_formed(
     listed = [] if ("findings",) in wrong else given["findings"]  # else no list, or too long a one
     findings = [item for n, item in enumerate(listed) if n not in bad]
     return {name: given[name] for name in fields}, findings
+
+
+def _reject_two_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object; raise Wrong if one has two values, of which the last is read
+    and the first may be another answer.
+    """
+    fields = dict(pairs)
+    for name, value in pairs:
+        if fields[name] != value:
+            raise Wrong([f'"{one_line(name, 40)}" is given twice, with two values'])
+    return fields
 
 
 def _claim(finding: Mapping[str, Any]) -> Claim:

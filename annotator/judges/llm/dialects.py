@@ -143,6 +143,7 @@ DIALECTS = (
             r"first (?P<asked>\d+) tokens when context the overflows.*?context length of only "
             r"(?P<limit>\d+)",
             r"number of tokens to keep from the initial prompt is greater than the context length",
+            r"n_keep \((?P<asked>\d+)\) >= n_ctx \((?P<limit>\d+)\)",
         ),
         local=True,
     ),

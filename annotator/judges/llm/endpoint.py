@@ -49,7 +49,9 @@ _ONLY_RESPONSES = re.compile(
 # Gemini says so with status 400.
 _NO_KEY = re.compile(r"api.?key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
-_FORM = re.compile(r"tool|function|response_format|json|structured|strict", re.IGNORECASE)
+_FORM = re.compile(
+    r"tool|function|response_format|json|structured|strict|requested parameters", re.IGNORECASE
+)
 
 
 class _NoConnection(Transient):
@@ -77,7 +79,8 @@ class Endpoint:
             # In full, so that they are not put together at every call.
             address = str(self._client.base_url).rstrip("/")  # without one where it has no path
             self._url = f"{address}/chat/completions"
-            self._responses_url = f"{address}/responses"
+            # At Azure it belongs to no deployment.
+            self._responses_url = f"{address.partition('/deployments/')[0]}/responses"
         self._responses = options.api == "responses"
 
     @property

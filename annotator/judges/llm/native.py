@@ -9,7 +9,7 @@ over the transport of every other call, and everything that bounds a call stays 
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -142,7 +142,7 @@ def as_messages(body: Mapping[str, Any]) -> Fields:
     """
     request = {name: value for name, value in body.items() if name not in _CHAT}
     request |= {name: body[name] for name in ("tools", "tool_choice") if name in body}
-    request["messages"] = [_anthropic_turn(turn) for turn in _turns(body)]
+    request["messages"] = _join_results(map(_anthropic_turn, _turns(body)), "content")
     if system := _system(body):
         request["system"] = [
             {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
@@ -201,7 +201,8 @@ def as_contents(body: Mapping[str, Any]) -> Fields:
         for name, value in body.items()
         if name not in _CHAT and name not in names and name != "model"
     }
-    request["contents"] = [_gemini_turn(turn, body) for turn in _turns(body)]
+    turns = (_gemini_turn(turn, body) for turn in _turns(body))
+    request["contents"] = _join_results(turns, "parts")
     if system := _system(body):
         request["systemInstruction"] = {"parts": [{"text": system}]}
     config = {names[name]: body[name] for name in names if name in body}
@@ -297,6 +298,19 @@ def _gemini_usage(given: object) -> Fields:
 
 def _turns(body: Mapping[str, Any]) -> list[Fields]:
     return [message for message in body["messages"] if message["role"] != "system"]
+
+
+def _join_results(turns: Iterable[Fields], name: str) -> list[Fields]:
+    """Return the turns with what is said to several calls of one turn in one turn, too: both APIs
+    refuse calls that are not all answered in the next.
+    """
+    joined: list[Fields] = []
+    for turn in turns:
+        if joined and joined[-1]["role"] == turn["role"]:
+            joined[-1] |= {name: joined[-1][name] + turn[name]}
+        else:
+            joined.append(turn)
+    return joined
 
 
 def _system(body: Mapping[str, Any]) -> str:

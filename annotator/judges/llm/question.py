@@ -74,15 +74,16 @@ class Question:
 
 def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
     """Return a wrong answer and what was said to it as messages."""
+    text = turn.reply.text if turn.reply.text.strip() else ""  # Anthropic refuses blanks alone
     if mode not in ("tools", "named") or not turn.reply.calls:
-        answer = turn.reply.text or "(no answer)"
+        answer = text or "(no answer)"
         return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
     calls = [
         {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
         for number, name, arguments in turn.reply.calls
     ]
     return [
-        {"role": "assistant", "content": turn.reply.text or None, "tool_calls": calls},
+        {"role": "assistant", "content": text or None, "tool_calls": calls},
         *({"role": "tool", "tool_call_id": call["id"], "content": turn.words} for call in calls),
     ]
 

@@ -23,7 +23,14 @@ _MOST_TOKENS = 10**8  # in one call; more is no count
 _LONGEST_NAME = 120  # characters of a model's name
 _MOST_DOLLARS = 10_000.0
 _NUMBER = re.compile(r"\d+")
-_CUT = ("length", "max_tokens", "model_length", "max_output_tokens")  # other words for the same end
+# Other words for the same ends: cut off, stopped by a filter (Gemini's compatible layer passes on
+# its own words), broken off by the server.
+_CUT = ("length", "max_tokens", "model_length", "max_output_tokens")
+_FILTERED = re.compile(
+    r"content_filter|safety|recitation|prohibited|blocklist|spii|refusal|sensitive|guardrail",
+    re.IGNORECASE,
+)
+_BROKEN = ("error", "abort", "insufficient_system_resource")
 
 # How servers that are in no row of the dialects say that a prompt is too long, and by how much.
 _OVERFLOW = re.compile(
@@ -135,6 +142,8 @@ def read_reply(body: object) -> Reply:
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(f"the server says: {one_line(str(broken.get('message')), 300)}")
     finish = storable(str(choice.get("finish_reason") or "stop"))
+    if finish.lower() in _BROKEN:
+        raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
         words = "the trace is too long for the model: its context ended before its answer did"
         return Reply(words, too_long=True)
@@ -143,9 +152,16 @@ def read_reply(body: object) -> Reply:
         storable(_join_text(message.get("content"))),
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(str(message.get("refusal") or "")),
-        "length" if finish.lower() in _CUT else finish,
+        _name_end(finish),
         model=one_line(str(answer.get("model") or answer.get("modelVersion") or ""), _LONGEST_NAME),
     )
+
+
+def _name_end(finish: str) -> str:
+    """Return OpenAI's word for how an answer ended, the server's own where it has none."""
+    if finish.lower() in _CUT:
+        return "length"
+    return "content_filter" if _FILTERED.search(finish) else finish
 
 
 def _join_text(content: object) -> str:
@@ -188,8 +204,8 @@ def read_usage(body: object, dialect: Dialect = GENERIC) -> Usage | None:
     total, thoughts = _count(usage.get("total_tokens")) or 0, _first(usage, _REASONING) or 0
     # xAI's models count their thoughts beside the answer wherever they are served: the sum tells.
     apart = dialect.thoughts_apart or total == read + (written or 0) + thoughts
-    if apart and written is not None:
-        written = max(written, total - read)
+    if apart and (written is not None or total > read):
+        written = max(written or 0, total - read)
     cached = _first(usage, _CACHED) or 0
     if cached > read:  # nor do those of some gateways to it
         read += cached
@@ -230,7 +246,8 @@ _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
     ("cache_read_input_tokens",),
-    ("prompt_cache_hit_tokens",),
+    ("prompt_cache_hit_tokens",),  # DeepSeek's
+    ("cached_tokens",),  # Moonshot's
 )
 _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
@@ -243,6 +260,7 @@ _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "thinking_tokens"),
+    ("reasoning_tokens",),  # SGLang's
 )
 
 
