@@ -187,11 +187,9 @@ class Reader:
         words = f"the server cut the prompt, or the model is too weak for it: {words}"
         return TooLong(words, int(len(prompt.shown) * 0.7), sure=False)
 
-    def check(self, question: Question, reply: Reply, tokens: int) -> None:
-        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
-
-        ``tokens``: what the server says that it read, 0 where it does not say.
-        """
+    def check(self, question: Question, reply: Reply) -> None:
+        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do."""
+        tokens = reply.read
         if reply.too_long or not tokens:
             return
         prompt = question.prompt

@@ -224,13 +224,12 @@ class Model:
             return False
         return True
 
-    async def _takes(self, mode: Mode, rubric: Rubric) -> bool:
-        """Whether the server takes a tiny question in one form, whatever it answers."""
+    async def _takes(self, mode: Mode, rubric: Rubric) -> Reply | None:
+        """Return what the server answers to a tiny question in one form, None if it takes none."""
         try:
-            await self._tiny(mode, rubric)
+            return await self._tiny(mode, rubric)
         except CallFailed:
-            return False
-        return True
+            return None
 
     @property
     def api(self) -> str:

@@ -52,8 +52,10 @@ class Question:
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
         asked = _hash_form(rubric, considered, self.mode, identity, self.prompt.system)
-        # Who gave an answer does not decide the next.
-        turns = [(replace(turn.reply, model="").to_json(), turn.words) for turn in self.turns]
+        # Who gave an answer, and how the prompt was counted, does not decide the next.
+        turns = [
+            (replace(turn.reply, model="", read=0).to_json(), turn.words) for turn in self.turns
+        ]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
