@@ -24,7 +24,15 @@ from tests.conftest import Done
 from tests.judges.test_llm import judged, options, scripted
 from tests.judges.test_long import LONG, RIGHT, long, sent
 from tests.judges.test_windows import FALSE
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, least_answer
+from tests.openai_server import (
+    NOTHING,
+    TAGS,
+    OpenAIServer,
+    Reply,
+    Request,
+    Responder,
+    least_answer,
+)
 from tests.runs.test_run import llm
 
 Cli = Callable[..., Done]
@@ -378,3 +386,43 @@ def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read
         assert server.calls == 2
     assert (found.status, found.truncated) == (status, {})
     assert (error or "None") in str(found.error)
+
+
+@pytest.mark.parametrize("mode", ["json_schema", "tools"])
+def test_what_a_second_question_pushes_out_is_not_judged_without(rubric: Rubric, mode: str) -> None:
+    """The prompt fits and what is asked after a wrong quote does not; the tags that are cut off
+    stand in the first answer, and are repeated.
+    """
+    replies = {False: FALSE, True: NOTHING}
+    sizes = []
+
+    def respond(request: Request) -> Reply:
+        answers = [call for one in request.messages for call in one.get("tool_calls") or ()]
+        tokens = (sent(request) + sum(len(one["function"]["arguments"]) for one in answers)) // 4
+        sizes.append(tokens)
+        cut, reask = tokens > sizes[0] + 40, bool(request.reask)
+        reply = replies[reask] if cut or not reask else RIGHT
+        usage = {"prompt_tokens": min(tokens, sizes[0] + 40), "completion_tokens": 9}
+        return replace(reply, more={"usage": usage})
+
+    with OpenAIServer(respond) as server:
+        one = judged(server, LONG, rubric, mode=mode)
+    assert (one.status, one.primary) == ("labelled", "C3a"), "of a shorter one"
+    assert one.truncated
+
+
+@pytest.mark.parametrize("strips", [True, False])
+def test_thoughts_that_a_server_leaves_out_are_not_missing(rubric: Rubric, strips: bool) -> None:
+    """Templates of models that think in their answers leave that out of all but the last."""
+    thought = f"<think>{'hm, let me see ' * 8_000}</think>"
+
+    def respond(request: Request) -> Reply:
+        left_out = len(thought) if strips and request.reask else 0
+        reply = RIGHT if request.reask else FALSE
+        answer = json.dumps({**TAGS, **reply.answer})
+        usage = {"prompt_tokens": (sent(request) - left_out) // 4, "completion_tokens": 9}
+        return Reply(text=thought + answer, more={"usage": usage})
+
+    with OpenAIServer(respond) as server:
+        one = judged(server, LONG, rubric, mode="json_schema")
+    assert (one.status, one.usage.calls, one.truncated) == ("labelled", 2, {})

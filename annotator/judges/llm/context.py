@@ -193,9 +193,11 @@ class Reader:
         if reply.too_long or not tokens:
             return
         prompt = question.prompt
-        size = len(prompt.system) + len(prompt.user) + len(question.turns_text)
-        new = question.turns[-1].words if question.turns else prompt.user
-        if self.gauge.was_cut(size, tokens, len(new)):
+        turns, added = question.turns, len(question.turns_text)
+        size = len(prompt.system) + len(prompt.user) + added
+        new = turns[-1].words if turns else prompt.user
+        before = turns[0].reply.read if turns else 0
+        if self.gauge.was_cut(size, tokens, len(new), before, added):
             hint = " (if it counts only what it had not cached, give --context)"
             words = (
                 f"the server read {tokens} tokens of a prompt of {size} characters: its context is"

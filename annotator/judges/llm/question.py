@@ -11,7 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from annotator.judges.base import Mode
-from annotator.judges.llm.answer import Wrong, answer_model, answer_schema, schema_outlines
+from annotator.judges.llm.answer import (
+    Wrong,
+    answer_model,
+    answer_schema,
+    answer_text,
+    schema_outlines,
+)
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
@@ -44,8 +50,10 @@ class Question:
 
     @property
     def turns_text(self) -> str:
-        """What follows the prompt."""
-        return "".join(turn.reply.text + turn.words for turn in self.turns)
+        """What follows the prompt, without what a server may leave out of earlier answers:
+        thoughts, and calls.
+        """
+        return "".join((answer_text(turn.reply, "json") or "") + turn.words for turn in self.turns)
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""

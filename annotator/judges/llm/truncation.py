@@ -54,9 +54,11 @@ class PromptGauge:
             return SPARSEST
         return min(SPARSEST, max(_DENSE, median(self._ratios) * _SPREAD))
 
-    def was_cut(self, size: int, tokens: int, new: int) -> bool:
+    def was_cut(self, size: int, tokens: int, new: int, before: int = 0, added: int = 0) -> bool:
         """Whether a server cut a prompt of ``size`` characters of which it read so many tokens;
         ``new``: those that it cannot have cached, unless it has read all of this prompt before.
+        ``added``: those that came since it read the beginning in ``before`` tokens. The answer that
+        is among them has the tags, so that a model can repeat those that were cut off.
 
         The size is that of the messages alone: of a schema it is not known whether it is read.
         """
@@ -64,6 +66,8 @@ class PromptGauge:
             return False
         if self.counts_new:
             return tokens >= _LEAST_READ and new > tokens * SPARSEST
+        if before and added > (tokens - before) * SPARSEST and not self._refuses:
+            return True
         stands = tokens == self._longest and abs(size - self._size) > size // 100
         if tokens > self._longest:
             self._longest, self._size = tokens, size
