@@ -212,6 +212,17 @@ def test_a_complete_prompt_is_not_taken_for_a_cut_one(rubric: Rubric, per_token:
     assert {(one.status, one.usage.calls) for one in found} == {("labelled", 1)}
 
 
+@pytest.mark.parametrize("filler", ["单位在解析器里面，", "単位はここです。", "단위는 파서 안에 "])
+@pytest.mark.parametrize(("per_token", "context"), [(1.8, 40_000), (2.4, 10**6)])
+def test_half_of_a_prompt_in_few_characters_a_token_is_not_judged(
+    rubric: Rubric, filler: str, per_token: float, context: int
+) -> None:
+    """43,000 tokens of Chinese, Japanese or Korean have the characters of 16,000 of English."""
+    with OpenAIServer(cutting(context, 20_002, per_token)) as server:
+        one = judged(server, long(filler), rubric, mode="json_schema")
+    assert (one.status, bool(one.truncated)) == ("labelled", context == 40_000)
+
+
 ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "llama.cpp": (
         {"/props": {"default_generation_settings": {"n_ctx": 16_000}, "total_slots": 2}},

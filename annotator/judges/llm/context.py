@@ -17,7 +17,7 @@ from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.question import Question
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.truncation import PromptGauge
+from annotator.judges.llm.truncation import PromptGauge, measure
 from annotator.prompts import (
     NO_OBSERVATIONS,
     Observations,
@@ -193,15 +193,16 @@ class Reader:
         if reply.too_long or not tokens:
             return
         prompt = question.prompt
-        turns, added = question.turns, len(question.turns_text)
-        size = len(prompt.system) + len(prompt.user) + added
+        turns, texts = question.turns, (prompt.system, prompt.user, question.turns_text)
+        size, added = sum(map(measure, texts)), measure(question.turns_text)
         new = turns[-1].words if turns else prompt.user
         before = turns[0].reply.read if turns else 0
-        if self.gauge.was_cut(size, tokens, len(new), before, added):
+        if self.gauge.was_cut(size, tokens, measure(new), before, added):
             hint = " (if it counts only what it had not cached, give --context)"
             words = (
-                f"the server read {tokens} tokens of a prompt of {size} characters: its context is"
-                f" too small for it, and it cuts without a word{'' if self._told else hint}"
+                f"the server read {tokens} tokens of a prompt of {sum(map(len, texts))} characters:"
+                f" its context is too small for it, and it cuts without a word"
+                f"{'' if self._told else hint}"
             )
             # Some leave half of what would have fitted. Where it was all, it is found out again.
             asked = int(size / FEWEST_BYTES_PER_TOKEN)

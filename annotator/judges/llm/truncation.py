@@ -1,5 +1,6 @@
 """A prompt that a server cut without a word, found out by the tokens that it says it read."""
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from statistics import median
@@ -13,6 +14,16 @@ _TELLING = 8  # complete prompts that say how a tokenizer counts
 _LEAST_CONTEXT = 2_048  # tokens
 _LEAST_READ = 256  # tokens: no context is so small
 _NO_TEXT = 8.0  # characters a token: sparser than any text, whatever the tokenizer
+
+
+_WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
+
+
+def measure(text: str) -> int:
+    """Return the length of a text in characters of an alphabet. A Chinese, Japanese or Korean one
+    counts as two of them: of those a token has 1 to 2.
+    """
+    return len(text) + (0 if text.isascii() else sum(map(len, _WIDE.findall(text))))
 
 
 def least_tokens(body: Mapping[str, Any]) -> int:
@@ -31,8 +42,8 @@ class PromptGauge:
     tokenizer may count more tokens than others do. A count that stands still: the longest so far,
     and the same for prompts of another length. And one that is a context to the token.
 
-    Characters and not bytes, which are the same in English and in code: in other alphabets a token
-    has as many characters and twice the bytes.
+    Characters (:func:`measure`) and not bytes, which are the same in English and in code: in other
+    alphabets a token has as many characters and twice the bytes.
 
     ``refuses``: the server says so when a prompt is too long, so that only a count that no text has
     is held against it: one prompt of some thousands has the tokens of a context by chance.
