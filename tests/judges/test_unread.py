@@ -186,9 +186,12 @@ def test_what_is_new_to_such_a_server_is_held_against_its_count(rubric: Rubric) 
     assert cut.truncated
 
 
-def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric) -> None:
-    """Of the first such prompt nobody can know it; of the second it is known."""
-    traces = [replace(long(patch=1_000 * n), id=f"t{n}") for n in (1, 2, 3, 4)]
+@pytest.mark.parametrize("more", [1_000, 200])
+def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric, more: int) -> None:
+    """Of the first such prompt nobody can know it; of the second it is known, however little longer
+    it is.
+    """
+    traces = [replace(long(patch=more * n), id=f"t{n}") for n in (1, 2, 3, 4)]
     with OpenAIServer(cutting(18_000, 18_000)) as server:
         found = judge_in_turn(server, traces, rubric)
     assert [one.status for one in found][1:] == ["labelled"] * 3

@@ -11,6 +11,7 @@ SPARSEST = 5.2
 _DENSE = 4.0  # characters a token that a complete prompt may have whatever the others had
 _SPREAD = 1.3  # of the sparsest of many prompts to their median: 1.22 was seen
 _TELLING = 8  # complete prompts that say how a tokenizer counts
+_SAME = 1_000  # a thousandth more is another length: by chance its count is as rarely the same
 _LEAST_CONTEXT = 2_048  # tokens
 _LEAST_READ = 256  # tokens: no context is so small
 _NO_TEXT = 8.0  # characters a token: sparser than any text, whatever the tokenizer
@@ -79,7 +80,7 @@ class PromptGauge:
             return tokens >= _LEAST_READ and new > tokens * SPARSEST
         if before and added > (tokens - before) * SPARSEST and not self._refuses:
             return True
-        stands = tokens == self._longest and abs(size - self._size) > size // 100
+        stands = tokens == self._longest and abs(size - self._size) > size // _SAME
         if tokens > self._longest:
             self._longest, self._size = tokens, size
         is_context = tokens >= _LEAST_CONTEXT and tokens & (tokens - 1) == 0
