@@ -12,6 +12,7 @@ from annotator.errors import AnnotatorError
 from annotator.fitting import PromptPart
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.context import Reader, Tokens
+from annotator.judges.llm.prices import find_listing
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt
 from annotator.rubrics import load_rubric
@@ -60,16 +61,10 @@ def command(
     them. It is not shown, but its tokens are counted.
     """
     trace = _find_trace(traces, trace_id, format_, redact)
-    reader = Reader(
-        Options(
-            model,
-            windows=windows,
-            facts=facts,
-            considered=considered,
-            rubric_last=rubric_last,
-        ),
-        context,
+    options = Options(
+        model, windows=windows, facts=facts, considered=considered, rubric_last=rubric_last
     )
+    reader = Reader(options, context or find_listing(model, options.base_url).context)
     prompts = reader.prompts(trace, load_rubric(rubric))
     if diff:
         other = reader.prompts(trace, load_rubric(diff))

@@ -61,6 +61,18 @@ def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> No
     assert table.count("\nall ") == 1
 
 
+def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli: Cli, tmp_path: Path) -> None:
+    """128,000 tokens of gpt-4o, as in a run."""
+    talk = [{"from": "ab"[n % 2], "message": f"{n} " + "so it goes " * 1_000} for n in range(60)]
+    (tmp_path / "talk.jsonl").write_text(json.dumps({"id": "t", "messages": talk}) + "\n")
+    model = ("talk.jsonl", "--rubric", "comm_errors", "--model", "gpt-4o")
+    done = annotate_cli("prompt", *model)
+    assert "are not shown, for want of room" in done.out
+    total = int(re.findall(r"\nall +([\d,]+)", done.out)[0].replace(",", ""))
+    dry = annotate_cli(*model, "--mode", "strict", "--dry-run", "--json")
+    assert total == json.loads(dry.out)["input_tokens"]
+
+
 def test_the_difference_to_another_rubric(annotate_cli: Cli, trace: Trace) -> None:
     both = ("prompt", "logs", "--rubric", "comm_errors", "--diff")
     lines = annotate_cli(*both, "comm_errors_paper").out.splitlines()

@@ -431,6 +431,24 @@ def test_a_batch_that_may_cost_too_much_is_not_sent(
         as_billed(tmp_path / "out", server)
 
 
+def test_a_batch_of_answers_that_were_cut_off_may_cost_twice_as_much(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    """A first batch of 4 x 4,000 tokens costs 0.17 dollars; the second may cost 0.33."""
+
+    def cut_off(request: Request) -> Reply:
+        cap = request.body["max_completion_tokens"]
+        usage = {"prompt_tokens": 5_000, "completion_tokens": cap}
+        cut = Reply(text="{", finish="length", more={"usage": usage})
+        return cut if cap == 4_000 else replace(RIGHT, more={"usage": usage})
+
+    runs(4)
+    with OpenAIServer(cut_off) as server:
+        more = ("--price-in", "1", "--price-out", "10", "--max-output-tokens", "4000", "--batch")
+        done = annotate_cli(*args(server, *more, "--out", "out", "--max-cost", "0.4"))
+        assert (done.code, len(server.batches.created)) == (3, 1), done.err
+
+
 def test_what_failed_traces_have_cost_is_spent_too(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:

@@ -538,11 +538,13 @@ class TestTheForecast:
             poor = annotate_cli(*args, *given)
             assert (poor.code, "--max-cost" in poor.err) == (3, True)
 
+    @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 3, "completion_tokens": 9}], ids=str)
     def test_a_pilot_extrapolates_no_tokens_that_no_server_told(
-        self, annotate_cli: Cli, runs: Runs
+        self, annotate_cli: Cli, runs: Runs, usage: dict[str, int] | None
     ) -> None:
+        """Nor those of a server that did not count: no prompt has three."""
         runs(6)
-        silent = replace(RIGHT, more={"usage": None})
+        silent = replace(RIGHT, more={"usage": usage})
         with OpenAIServer(lambda one: silent if one.n == 2 else RIGHT) as server:
             args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--pilot", "3")
             tried = self.dry(annotate_cli, *args)["pilot"]["all"]

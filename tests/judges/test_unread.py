@@ -24,7 +24,15 @@ from tests.conftest import Done
 from tests.judges.test_llm import judged, options, scripted
 from tests.judges.test_long import LONG, RIGHT, long, sent
 from tests.judges.test_windows import FALSE
-from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, least_answer
+from tests.openai_server import (
+    NOTHING,
+    TAGS,
+    OpenAIServer,
+    Reply,
+    Request,
+    Responder,
+    least_answer,
+)
 from tests.runs.test_run import llm
 
 Cli = Callable[..., Done]
@@ -178,9 +186,12 @@ def test_what_is_new_to_such_a_server_is_held_against_its_count(rubric: Rubric) 
     assert cut.truncated
 
 
-def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric) -> None:
-    """Of the first such prompt nobody can know it; of the second it is known."""
-    traces = [replace(long(patch=1_000 * n), id=f"t{n}") for n in (1, 2, 3, 4)]
+@pytest.mark.parametrize("more", [1_000, 200])
+def test_a_count_that_stands_still_gives_away_a_mild_cut(rubric: Rubric, more: int) -> None:
+    """Of the first such prompt nobody can know it; of the second it is known, however little longer
+    it is.
+    """
+    traces = [replace(long(patch=more * n), id=f"t{n}") for n in (1, 2, 3, 4)]
     with OpenAIServer(cutting(18_000, 18_000)) as server:
         found = judge_in_turn(server, traces, rubric)
     assert [one.status for one in found][1:] == ["labelled"] * 3
@@ -202,6 +213,17 @@ def test_a_complete_prompt_is_not_taken_for_a_cut_one(rubric: Rubric, per_token:
     with OpenAIServer(cutting(10**6, 0, per_token)) as server:
         found = judge_in_turn(server, traces, rubric)
     assert {(one.status, one.usage.calls) for one in found} == {("labelled", 1)}
+
+
+@pytest.mark.parametrize("filler", ["单位在解析器里面，", "単位はここです。", "단위는 파서 안에 "])
+@pytest.mark.parametrize(("per_token", "context"), [(1.8, 40_000), (2.4, 10**6)])
+def test_half_of_a_prompt_in_few_characters_a_token_is_not_judged(
+    rubric: Rubric, filler: str, per_token: float, context: int
+) -> None:
+    """43,000 tokens of Chinese, Japanese or Korean have the characters of 16,000 of English."""
+    with OpenAIServer(cutting(context, 20_002, per_token)) as server:
+        one = judged(server, long(filler), rubric, mode="json_schema")
+    assert (one.status, bool(one.truncated)) == ("labelled", context == 40_000)
 
 
 ASKED: dict[str, tuple[dict[str, Any], str]] = {
@@ -378,3 +400,43 @@ def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read
         assert server.calls == 2
     assert (found.status, found.truncated) == (status, {})
     assert (error or "None") in str(found.error)
+
+
+@pytest.mark.parametrize("mode", ["json_schema", "tools"])
+def test_what_a_second_question_pushes_out_is_not_judged_without(rubric: Rubric, mode: str) -> None:
+    """The prompt fits and what is asked after a wrong quote does not; the tags that are cut off
+    stand in the first answer, and are repeated.
+    """
+    replies = {False: FALSE, True: NOTHING}
+    sizes = []
+
+    def respond(request: Request) -> Reply:
+        answers = [call for one in request.messages for call in one.get("tool_calls") or ()]
+        tokens = (sent(request) + sum(len(one["function"]["arguments"]) for one in answers)) // 4
+        sizes.append(tokens)
+        cut, reask = tokens > sizes[0] + 40, bool(request.reask)
+        reply = replies[reask] if cut or not reask else RIGHT
+        usage = {"prompt_tokens": min(tokens, sizes[0] + 40), "completion_tokens": 9}
+        return replace(reply, more={"usage": usage})
+
+    with OpenAIServer(respond) as server:
+        one = judged(server, LONG, rubric, mode=mode)
+    assert (one.status, one.primary) == ("labelled", "C3a"), "of a shorter one"
+    assert one.truncated
+
+
+@pytest.mark.parametrize("strips", [True, False])
+def test_thoughts_that_a_server_leaves_out_are_not_missing(rubric: Rubric, strips: bool) -> None:
+    """Templates of models that think in their answers leave that out of all but the last."""
+    thought = f"<think>{'hm, let me see ' * 8_000}</think>"
+
+    def respond(request: Request) -> Reply:
+        left_out = len(thought) if strips and request.reask else 0
+        reply = RIGHT if request.reask else FALSE
+        answer = json.dumps({**TAGS, **reply.answer})
+        usage = {"prompt_tokens": (sent(request) - left_out) // 4, "completion_tokens": 9}
+        return Reply(text=thought + answer, more={"usage": usage})
+
+    with OpenAIServer(respond) as server:
+        one = judged(server, LONG, rubric, mode="json_schema")
+    assert (one.status, one.usage.calls, one.truncated) == ("labelled", 2, {})

@@ -418,19 +418,19 @@ class LLMJudge(Model):
                 judgement.usage += Usage(retries=int(again))
             judgement.keys.append(key)
             if self.outbox:  # any other was checked before it was kept
-                self._reader.check(question, kept.reply, kept.usage.input_tokens)
+                self._reader.check(question, kept.reply)
             return kept.reply
-        spent, last = Usage(retries=int(again)), Usage()
+        spent = Usage(retries=int(again))
 
         def count(usage: Usage) -> None:
-            nonlocal spent, last
-            spent, last = spent + usage, usage
+            nonlocal spent
+            spent += usage
             judgement.usage += usage
 
         judgement.usage += spent
         await self._learn_counting(question)
         reply = await self._asked(question, options, key, count)
-        self._reader.check(question, reply, last.input_tokens)  # of the attempt that was answered
+        self._reader.check(question, reply)
         judgement.keys.append(key)
         if cache:
             cache.put(key, self.options.model, reply, spent, judgement.name)
@@ -447,11 +447,9 @@ class LLMJudge(Model):
         async with self._counting:
             if gauge.counts_new is None:
                 await self._takes(*tiny)
-                before = self._overhead.input_tokens
-                await self._takes(*tiny)
-                read = self._overhead.input_tokens - before
+                again = await self._takes(*tiny)
                 least = least_tokens({"messages": [{"content": tiny_question()}]})
-                gauge.counts_new = 0 < read < least
+                gauge.counts_new = again is not None and 0 < again.read < least
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """See :meth:`annotator.judges.base.Judge.expects`."""

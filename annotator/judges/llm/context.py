@@ -17,7 +17,7 @@ from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.question import Question
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.truncation import PromptGauge
+from annotator.judges.llm.truncation import PromptGauge, measure
 from annotator.prompts import (
     NO_OBSERVATIONS,
     Observations,
@@ -187,21 +187,22 @@ class Reader:
         words = f"the server cut the prompt, or the model is too weak for it: {words}"
         return TooLong(words, int(len(prompt.shown) * 0.7), sure=False)
 
-    def check(self, question: Question, reply: Reply, tokens: int) -> None:
-        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do.
-
-        ``tokens``: what the server says that it read, 0 where it does not say.
-        """
+    def check(self, question: Question, reply: Reply) -> None:
+        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do."""
+        tokens = reply.read
         if reply.too_long or not tokens:
             return
         prompt = question.prompt
-        size = len(prompt.system) + len(prompt.user) + len(question.turns_text)
-        new = question.turns[-1].words if question.turns else prompt.user
-        if self.gauge.was_cut(size, tokens, len(new)):
+        turns, texts = question.turns, (prompt.system, prompt.user, question.turns_text)
+        size, added = sum(map(measure, texts)), measure(question.turns_text)
+        new = turns[-1].words if turns else prompt.user
+        before = turns[0].reply.read if turns else 0
+        if self.gauge.was_cut(size, tokens, measure(new), before, added):
             hint = " (if it counts only what it had not cached, give --context)"
             words = (
-                f"the server read {tokens} tokens of a prompt of {size} characters: its context is"
-                f" too small for it, and it cuts without a word{'' if self._told else hint}"
+                f"the server read {tokens} tokens of a prompt of {sum(map(len, texts))} characters:"
+                f" its context is too small for it, and it cuts without a word"
+                f"{'' if self._told else hint}"
             )
             # Some leave half of what would have fitted. Where it was all, it is found out again.
             asked = int(size / FEWEST_BYTES_PER_TOKEN)

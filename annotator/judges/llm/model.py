@@ -224,13 +224,12 @@ class Model:
             return False
         return True
 
-    async def _takes(self, mode: Mode, rubric: Rubric) -> bool:
-        """Whether the server takes a tiny question in one form, whatever it answers."""
+    async def _takes(self, mode: Mode, rubric: Rubric) -> Reply | None:
+        """Return what the server answers to a tiny question in one form, None if it takes none."""
         try:
-            await self._tiny(mode, rubric)
+            return await self._tiny(mode, rubric)
         except CallFailed:
-            return False
-        return True
+            return None
 
     @property
     def api(self) -> str:
@@ -253,7 +252,7 @@ class Model:
         }
         body |= self.options.parameters(1)
         tokens = int(len(to_json(body)) / BYTES_PER_TOKEN)
-        call = self._expected(body, tokens, tokens, tiny=True)
+        call = self._expected(self.options, body, tokens, tokens, tiny=True)
         try:
             return await self._endpoint.complete(to_json(body), call, self._spent)
         except Unavailable as error:
@@ -274,7 +273,7 @@ class Model:
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
         tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
-        call = self._expected(body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
+        call = self._expected(options, body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
         if self.outbox:
             if refusal := self.outbox.refusal(key):
                 await self._step_down(question, refusal)
@@ -341,12 +340,17 @@ class Model:
         return not is_local(self.options.base_url) if warm is None else warm
 
     def _expected(
-        self, body: Mapping[str, Any], prompt_tokens: int, tokens: int, *, tiny: bool = False
+        self,
+        options: Options,
+        body: Mapping[str, Any],
+        prompt_tokens: int,
+        tokens: int,
+        *,
+        tiny: bool = False,
     ) -> Expected:
         """Return what a request of at most so many tokens is expected to cost, a long answer
         included.
         """
-        options = self.options
         dollars = expect_dollars(self.price, prompt_tokens, options.max_output_tokens)
         return Expected(options.model, tokens, *dollars, tiny, least_tokens(body))
 

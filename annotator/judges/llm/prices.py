@@ -128,11 +128,12 @@ def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[f
 
 def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 0) -> Usage:
     """Return what the call used that a response answers; without the tokens or without a price,
-    its cost is not known, unless the server itself says what it was. Nor is it where the server
-    counts fewer tokens than the ``least`` that the prompt can have.
+    its cost is not known, unless the server itself says what it was. Neither that nor the input is
+    where the server counts fewer tokens than the ``least`` that the prompt can have.
     """
     usage = read_usage(body, dialect)
     if usage and usage.input_tokens < least:
+        usage = Usage(output_tokens=usage.output_tokens, reasoning_tokens=usage.reasoning_tokens)
         return replace(usage, calls=1, cost_usd=None)
     if dialect.costs and (dollars := read_dollars(body)) is not None:
         return replace(usage or Usage(), calls=1, cost_usd=dollars)

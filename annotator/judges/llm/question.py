@@ -11,7 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from annotator.judges.base import Mode
-from annotator.judges.llm.answer import Wrong, answer_model, answer_schema, schema_outlines
+from annotator.judges.llm.answer import (
+    Wrong,
+    answer_model,
+    answer_schema,
+    answer_text,
+    schema_outlines,
+)
 from annotator.judges.llm.reply import Reply
 from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
@@ -44,16 +50,20 @@ class Question:
 
     @property
     def turns_text(self) -> str:
-        """What follows the prompt."""
-        return "".join(turn.reply.text + turn.words for turn in self.turns)
+        """What follows the prompt, without what a server may leave out of earlier answers:
+        thoughts, and calls.
+        """
+        return "".join((answer_text(turn.reply, "json") or "") + turn.words for turn in self.turns)
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
         asked = _hash_form(rubric, considered, self.mode, identity, self.prompt.system)
-        # Who gave an answer does not decide the next.
-        turns = [(replace(turn.reply, model="").to_json(), turn.words) for turn in self.turns]
+        # Who gave an answer, and how the prompt was counted, does not decide the next.
+        turns = [
+            (replace(turn.reply, model="", read=0).to_json(), turn.words) for turn in self.turns
+        ]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 

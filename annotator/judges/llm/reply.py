@@ -6,7 +6,7 @@ What fails for every trace is :class:`~annotator.errors.JudgeStopped`.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -64,7 +64,8 @@ class Reply:
     """One answer. ``calls``: the tools called, as (id, name, arguments).
 
     ``finish`` is the server's word for the end, ``model`` its name for the model that answered, ""
-    where it gives none. ``limit``: the prompt was too long for the model;
+    where it gives none, ``read`` the tokens of the prompt as it counts them, 0 where it does not.
+    ``limit``: the prompt was too long for the model;
     the reply is then an error of the server, ``text`` its words, and ``limit`` and ``asked`` the
     tokens that the model can read and that the prompt had, 0 where the server does not say.
     """
@@ -77,12 +78,14 @@ class Reply:
     limit: int = 0
     asked: int = 0
     model: str = ""
+    read: int = field(default=0, compare=False)
 
     def to_json(self) -> str:
         """Return the reply as JSON, for the cache."""
         fields = asdict(self)
-        if not self.model:  # as in replies from before there was one
-            del fields["model"]
+        for name in ("model", "read"):
+            if not fields[name]:  # as in replies from before there was one
+                del fields[name]
         return json.dumps(fields)
 
     @classmethod
@@ -147,6 +150,7 @@ def read_reply(body: object) -> Reply:
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
         words = "the trace is too long for the model: its context ended before its answer did"
         return Reply(words, too_long=True)
+    usage = read_usage(body)
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
         storable(_join_text(message.get("content"))),
@@ -154,6 +158,7 @@ def read_reply(body: object) -> Reply:
         storable(str(message.get("refusal") or "")),
         _name_end(finish),
         model=one_line(str(answer.get("model") or answer.get("modelVersion") or ""), _LONGEST_NAME),
+        read=usage.input_tokens if usage else 0,
     )
 
 
