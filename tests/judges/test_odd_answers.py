@@ -68,19 +68,6 @@ def test_an_answer_of_megabytes_is_not_sent_back(trace: Trace, rubric: Rubric, m
     assert re.match(r"an answer of 1400\d\d\d characters", one.error or "")
 
 
-def test_a_field_with_two_values_is_no_answer_whichever_stands_last(
-    trace: Trace, rubric: Rubric
-) -> None:
-    """The last alone would be read: here a trace without a finding, of which one is told."""
-    found, none = (json.dumps(reply.answer)[1:-1] for reply in (RIGHT, NOTHING))
-    with OpenAIServer(scripted(Reply(text=f"{{{found}, {none}}}"))) as server:
-        one = judged(server, trace, rubric, mode="json")
-        assert '"findings" is given twice' in (server.seen[1].reask or "")
-        assert one.status == "failed"
-        server.responder = scripted(Reply(text=f"{{{found}, {found}}}"))
-        assert judged(server, trace, rubric, mode="json").status == "labelled"
-
-
 @pytest.mark.parametrize("limit", [-1, 0, HUGE])
 def test_a_context_that_cannot_be_is_not_believed(trace: Trace, rubric: Rubric, limit: int) -> None:
     said = {"message": "context size exceeded", "n_ctx": limit, "n_prompt_tokens": HUGE}

@@ -92,8 +92,6 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     """
     rubric = prompt.rubric
     model = answer_model(rubric, prompt.layout.considered)
-    with suppress(ValueError, RecursionError):  # of what is no JSON, more is said below
-        json.loads(text, object_pairs_hook=_reject_two_values, parse_constant=str)
     try:
         given, wrong = model.model_validate_json(text).model_dump(), []
         findings = given["findings"]
@@ -101,7 +99,8 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
         errors = error.errors(include_url=False, include_input=False)
         given, findings = _keep_formed(text, [problem["loc"] for problem in errors], model)
         wrong = [*map(_describe, errors[:5]), *(["and more"] if len(errors) > 5 else [])]
-    wrong += [f"{name} is given twice, and differs" for name in _differing_fields(text)]
+    twice = [one_line(name, 40) for name in _differing_fields(text)]
+    wrong += [f'"{name}" is given twice, with two values' for name in twice]
     formed, missed = not wrong, _missed_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
     wrong += [*missed, *_contradictions(given, rubric)]
@@ -130,7 +129,7 @@ def _differing_fields(text: str) -> list[str]:
         return last
 
     with suppress(ValueError, RecursionError):  # what is wrong with it is known
-        json.loads(text, object_pairs_hook=note)
+        json.loads(text, object_pairs_hook=note, parse_constant=str)
     return list(differing)
 
 
@@ -148,17 +147,6 @@ def _keep_formed(
     listed = [] if ("findings",) in wrong else given["findings"]  # else no list, or too long a one
     findings = [item for n, item in enumerate(listed) if n not in bad]
     return {name: given[name] for name in fields}, findings
-
-
-def _reject_two_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of an object; raise Wrong if one has two values, of which the last is read
-    and the first may be another answer.
-    """
-    fields = dict(pairs)
-    for name, value in pairs:
-        if fields[name] != value:
-            raise Wrong([f'"{one_line(name, 40)}" is given twice, with two values'])
-    return fields
 
 
 def _claim(finding: Mapping[str, Any]) -> Claim:
