@@ -68,8 +68,8 @@ def _tasks(trace: Trace) -> Iterator[PromptPart]:
     if common:
         yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
     for agent, told in paragraphs.items():
-        own = [text for long, run in _find_runs(told, set(common)) if not long for text in run]
-        yield PromptPart(f"task:{agent}", "task", "\n\n".join(own), closed=True)
+        kept = [text for long, run in _find_runs(told, set(common)) if not long for text in run]
+        yield PromptPart(f"task:{agent}", "task", "\n\n".join(kept), closed=True)
 
 
 def _find_runs(told: Sequence[str], shared: Set[str]) -> Iterator[tuple[bool, list[str]]]:

@@ -331,7 +331,7 @@ class LLMJudge(Model):
         self, judgement: Judgement, prompt: Prompt, mode: Mode, asked: list[str]
     ) -> Verdict:
         question = Question(prompt, mode, judgement.sample)
-        wrong, said, read = Wrong(["no answer"]), "", False
+        wrong, text, read = Wrong(["no answer"]), "", False
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
@@ -347,8 +347,8 @@ class LLMJudge(Model):
             if reason := self._no_judgement(reply):
                 return Verdict(error=reason)
             answer = answer_text(reply, question.mode)
-            before, said = said, answer or reply.text
-            if said and said == before and not wrong.unread:
+            before, text = text, answer or reply.text
+            if text and text == before and not wrong.unread:
                 break  # it repeats itself, and would go on
             try:
                 if answer is None:
