@@ -378,3 +378,9 @@ def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read
         assert server.calls == 2
     assert (found.status, found.truncated) == (status, {})
     assert (error or "None") in str(found.error)
+
+
+def test_an_answer_with_no_text_for_a_tag_does_not_say_that_it_was_read(rubric: Rubric) -> None:
+    first, cut = (Reply(answer={**NOTHING.answer, "last_tag": tag}) for tag in (None, "?"))
+    with OpenAIServer(scripted(first, cut, NOTHING)) as server:
+        assert judged(server, LONG, rubric, mode="json_schema").truncated
