@@ -344,19 +344,21 @@ NOISE = {
 def test_a_line_that_is_no_result_keeps_no_other_out(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, noise: list[bytes]
 ) -> None:
-    runs(3)
-    with OpenAIServer(lambda _: RIGHT) as server:
+    """Nor is what is told to be refused one that cannot be read."""
+    refused = Reply(status=400, error={"message": "we do not like its words"})
+    runs(4)
+    with OpenAIServer(lambda request: refused if run_of(request) == 4 else RIGHT) as server:
         server.batches.noise = noise
-        first = [True, True, False]
+        first = [True, True, True, False]
         server.batches.lost = lambda body: not (first.pop() if first else True)
         done = annotate_cli(*args(server, "--batch", "--out", "out"))
-        assert [len(items) for items in server.batches.items] == [3, 1]
+        assert [len(items) for items in server.batches.items] == [4, 1]
         totals = manifest(tmp_path / "out")["totals"]
         assert (totals["calls"], totals["unreported_calls"]) == (server.calls + 1, 1)
-    assert (done.code, "labelled 3" in done.out) == (0, True), done.err
+    assert (done.code, "labelled 3" in done.out) == (1, True), done.err
     assert "batch_1: left out: " in done.err
     assert "1-output.jsonl, line 2: expected a line of batch results" in done.err
-    assert ("(2 lines are none)" in done.err) == (len(noise) > 1)
+    assert f"({2 * len(list(filter(None, noise)))} lines are none)" in done.err  # in two files
 
 
 @pytest.mark.parametrize("lost", [False, True])
