@@ -19,15 +19,16 @@ class Batches:
     """Every batch ends at the ``looks``-th look at it, none while ``held``.
 
     ``ends``: the status in which they end, in turn; then ``completed``. An ``expired`` one has
-    answers to its first half; a ``failed`` one has none and ``words``. An item that is ``lost`` is
-    in no file. ``looked`` counts all looks; ``created`` are the batches and ``items`` what was
-    asked in each, as (custom_id, body).
+    answers to what was ``in_time``, its first half; a ``failed`` one has none and ``words``. An
+    item that is ``lost`` is in no file. ``looked`` counts all looks; ``created`` are the batches
+    and ``items`` what was asked in each, as (custom_id, body).
     """
 
     def __init__(self, server: "OpenAIServer") -> None:
         self.looks = 1
         self.held = False
         self.ends: list[str] = []
+        self.in_time = 0.5
         self.words = "the file is not as it should be"
         self.extra: list[dict[str, Any]] = []  # fields of one more result for the first item
         self.noise: list[bytes] = []  # lines among the results that are none
@@ -120,7 +121,7 @@ class Batches:
             problem = {"code": "invalid_json_line", "message": self.words, "line": 1}
             batch["errors"] = {"object": "list", "data": [problem]}
             return
-        done = items[: len(items) // 2] if status == "expired" else items
+        done = items[: int(len(items) * self.in_time)] if status == "expired" else items
         late = "This request could not be executed before the completion window expired."
         error = {"code": "batch_expired", "message": late}
         errors = [

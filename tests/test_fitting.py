@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from annotator.fitting import AROUND_QUOTES, PromptPart, fit, focus
 from annotator.prompts import Prompt, render, render_windows
 from annotator.rubrics import Rubric, load_rubric
 from annotator.text import storable
@@ -323,3 +324,27 @@ def test_a_rule_of_a_task_is_kept_where_what_all_are_told_has_one_alike() -> Non
     shown = {part.id: part.text for part in render(trace, load_rubric("symptoms")).parts}
     assert shown["task"] == protocol
     assert (shown["task:a"], shown["task:b"]) == ("One", "Two\n\n---\n\nThree")
+
+
+def a_part(name: str, kind: str, length: int) -> PromptPart:
+    return PromptPart(name, kind, text(name, length))
+
+
+def test_a_share_is_no_limit_where_others_leave_room() -> None:
+    parts = [a_part("message:1", "messages", 500), a_part("outcome", "outcome", 20_000)]
+    shown, missing = fit(parts, 10_000, AROUND_QUOTES)
+    assert missing.keys() == {"outcome"}
+    assert sum(part.size for part in shown) > 9_900
+
+
+@pytest.mark.parametrize(
+    ("absences", "related"), [((), []), (("after",), range(13, 21)), (("anywhere",), range(1, 21))]
+)
+def test_all_in_which_something_missing_could_stand_is_related(
+    absences: tuple[str, ...], related: range
+) -> None:
+    parts = [a_part(f"message:{n}", "messages", 100) for n in range(1, 21)]
+    kinds = {part.id: part.kind for part in focus(parts, [("message:10", 0, 9)], absences)}
+    near = dict.fromkeys((8, 9, 11, 12), "near") | {10: "quoted"}
+    expected = dict.fromkeys(range(1, 21), "messages") | dict.fromkeys(related, "related") | near
+    assert kinds == {f"message:{n}": kind for n, kind in expected.items()}

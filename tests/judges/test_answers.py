@@ -87,24 +87,25 @@ def test_what_is_considered_and_what_is_found_agree(
     assert (annotation.status, annotation.usage.calls) == ("labelled", 2)
 
 
-# The rubric, and what is considered beside its one finding.
-AGREE: dict[str, tuple[str, tuple[str, str]]] = {
-    "one that comes after the only one": ("comm_errors", ("C4a", "yes")),
-    "any, where there is no order": ("comm_errors_paper", ("C3a", "yes")),
-    "the group of it": ("comm_errors", ("unresponsiveness", "yes")),
-    "a group that comes after": ("comm_errors", ("repetition", "yes")),
-    "what may be": ("comm_errors", ("C3a", "unclear")),
+# The rubric, its one finding, and what is considered beside it.
+AGREE: dict[str, tuple[str, Reply, tuple[str, str]]] = {
+    "one that comes after the only one": ("comm_errors", RIGHT, ("C4a", "yes")),
+    "any, where there is no order": ("comm_errors_paper", RIGHT, ("C1a", "yes")),
+    "the group of it": ("comm_errors", RIGHT, ("unresponsiveness", "yes")),
+    "the group of one of several": ("symptoms", PASSED_OVER, ("coordination", "yes")),
+    "a group that comes after": ("comm_errors", RIGHT, ("repetition", "yes")),
+    "what may be": ("comm_errors", RIGHT, ("C3a", "unclear")),
 }
 
 
-@pytest.mark.parametrize(("name", "considered"), AGREE.values(), ids=AGREE)
-def test_only_one_code_can_be_found_where_only_one_may_be(
-    trace: Trace, name: str, considered: tuple[str, str]
+@pytest.mark.parametrize(("name", "found", "considered"), AGREE.values(), ids=AGREE)
+def test_what_is_considered_can_be_met_and_no_finding_of_its_own(
+    trace: Trace, name: str, found: Reply, considered: tuple[str, str]
 ) -> None:
     codes = "codes" if considered[0].startswith("C") else "groups"
-    with OpenAIServer(scripted(thinking(RIGHT, considered))) as server:
+    with OpenAIServer(scripted(thinking(found, considered))) as server:
         annotation = judged(server, trace, load_rubric(name), considered=codes)
-    assert (annotation.primary, annotation.usage.calls) == ("C1b", 1)
+    assert (annotation.primary, annotation.usage.calls) == (found.answer["label"], 1)
 
 
 def test_a_near_miss_beside_what_is_met_is_no_contradiction(trace: Trace, rubric: Rubric) -> None:
@@ -170,6 +171,11 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
         finding("C1b", QUESTION, MADE_UP),
         {"considered": None},
         ["considered: Input", "not found"],
+    ),
+    "no list of findings, and a tag": (
+        RIGHT,
+        {"findings": None, "last_tag": "0"},
+        ["findings: Input", 'last_tag is "0", which is not'],
     ),
     "a quote that stands nowhere, and none beside it": (
         finding("C1b", MADE_UP),
@@ -328,6 +334,13 @@ class TestWhatIsShown:
         assert texts["task"] == protocol
         assert texts["task:agent1"] == "You are agent1."
         assert request.user.count(protocol) == 1
+
+    def test_headings_that_all_have_alike_stay_with_their_texts(self, rubric: Rubric) -> None:
+        protocol = "Send CLAIM before you edit a file, and DONE after it. " * 5
+        tasks = {n: f"{protocol}\n\nYou build {n}.\n\n# Why\n\nFor {n}." for n in ("a1", "a2")}
+        request = self.asked(whole(read_tasks=lambda: tasks), rubric)
+        texts = {part.source: part.text for part in request.parts}
+        assert texts["task:a1"] == "You build a1.\n\n# Why\n\nFor a1."
 
     def test_of_a_long_outcome_the_conflicts_failures_and_summaries(self, rubric: Rubric) -> None:
         log = [f"Collecting package{n} from the index" for n in range(900)]

@@ -244,15 +244,16 @@ def test_an_error_that_may_pass_is_no_long_trace(
 REFUSED = Reply(status=400, error={"message": "Invalid schema for response_format 'Annotation'"})
 
 
+@pytest.mark.parametrize("status", [400, 500])
 @pytest.mark.parametrize("taken", [(), (1,), (3,)], ids=["no run", "the first", "the last"])
 def test_a_form_that_is_refused_is_left_once_for_all_that_is_left(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, taken: tuple[int, ...]
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, taken: tuple[int, ...], status: int
 ) -> None:
     """What was answered in it before is not asked again."""
 
     def responder(request: Request) -> Reply:
         refused = request.form == "json_schema" and run_of(request) not in taken
-        return REFUSED if refused else RIGHT
+        return replace(REFUSED, status=status) if refused else RIGHT
 
     runs(3)
     with OpenAIServer(responder) as server:
@@ -307,6 +308,31 @@ def test_a_request_that_is_refused_is_not_asked_again(annotate_cli: Cli, runs: R
     assert "HTTP 400: we do not like its words" in done.err
 
 
+def test_one_refused_request_does_not_stop_the_run(annotate_cli: Cli, runs: Runs) -> None:
+    """Nor do several that were asked again, of which the first batch was answered."""
+    refused = Reply(status=400, error={"message": "we do not like its words"})
+    runs(1)
+    with OpenAIServer(lambda _: refused) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "one"))
+        assert (done.code, "failed 1" in done.out) == (1, True), done.err
+    runs(3)
+    with OpenAIServer(lambda request: refused if request.reask else WRONG) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "three"))
+        assert [len(items) for items in server.batches.items] == [3, 3]
+        assert (done.code, "failed 3" in done.out) == (1, True), done.err
+
+
+def test_a_first_batch_that_all_expires_does_not_stop_the_run(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    runs(3)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.ends, server.batches.in_time = ["expired"], 0
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+        assert [len(items) for items in server.batches.items] == [3, 3]
+    assert (done.code, "labelled 3" in done.out) == (0, True), done.err
+
+
 NOISE = {
     "no result": [b'{"custom_id": 7, "response": [1]}'],
     "too long": [b"a" * (LONGEST_RESPONSE + 9)],
@@ -318,19 +344,21 @@ NOISE = {
 def test_a_line_that_is_no_result_keeps_no_other_out(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, noise: list[bytes]
 ) -> None:
-    runs(3)
-    with OpenAIServer(lambda _: RIGHT) as server:
+    """Nor is what is told to be refused one that cannot be read."""
+    refused = Reply(status=400, error={"message": "we do not like its words"})
+    runs(4)
+    with OpenAIServer(lambda request: refused if run_of(request) == 4 else RIGHT) as server:
         server.batches.noise = noise
-        first = [True, True, False]
+        first = [True, True, True, False]
         server.batches.lost = lambda body: not (first.pop() if first else True)
         done = annotate_cli(*args(server, "--batch", "--out", "out"))
-        assert [len(items) for items in server.batches.items] == [3, 1]
+        assert [len(items) for items in server.batches.items] == [4, 1]
         totals = manifest(tmp_path / "out")["totals"]
         assert (totals["calls"], totals["unreported_calls"]) == (server.calls + 1, 1)
-    assert (done.code, "labelled 3" in done.out) == (0, True), done.err
+    assert (done.code, "labelled 3" in done.out) == (1, True), done.err
     assert "batch_1: left out: " in done.err
     assert "1-output.jsonl, line 2: expected a line of batch results" in done.err
-    assert ("(2 lines are none)" in done.err) == (len(noise) > 1)
+    assert f"({2 * len(list(filter(None, noise)))} lines are none)" in done.err  # in two files
 
 
 @pytest.mark.parametrize("lost", [False, True])

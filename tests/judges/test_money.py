@@ -188,6 +188,11 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
         {"total_tokens": 4_200, "completion_tokens_details": {"reasoning_tokens": 150}},
         *(0.0036, (0, 0)),
     ),
+    "what was cached, apart": (
+        "generic",
+        {"prompt_tokens": 1_000, "prompt_tokens_details": {"cached_tokens": 3_000}},
+        *(0.0036, (3_000, 0)),
+    ),
     "xAI's thoughts, apart": (
         "generic",
         {"total_tokens": 5_200, "completion_tokens_details": {"reasoning_tokens": 1_000}},

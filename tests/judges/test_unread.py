@@ -440,3 +440,9 @@ def test_thoughts_that_a_server_leaves_out_are_not_missing(rubric: Rubric, strip
     with OpenAIServer(respond) as server:
         one = judged(server, LONG, rubric, mode="json_schema")
     assert (one.status, one.usage.calls, one.truncated) == ("labelled", 2, {})
+
+
+def test_an_answer_with_no_text_for_a_tag_does_not_say_that_it_was_read(rubric: Rubric) -> None:
+    first, cut = (Reply(answer={**NOTHING.answer, "last_tag": tag}) for tag in (None, "?"))
+    with OpenAIServer(scripted(first, cut, NOTHING)) as server:
+        assert judged(server, LONG, rubric, mode="json_schema").truncated

@@ -158,6 +158,7 @@ SOME, ALL = {"context": 17_500}, {"context": 60_000}
 ABSENCES = {
     "no answer": ("comm_errors", SOME, FIRST, "undecided", "C1b"),
     "no answer, and all is shown": ("comm_errors", ALL, FIRST, "labelled", "C1b"),
+    "no answer, and a quote of it is wrong": ("comm_errors", SOME, FALSE, "none", ""),
     "a claim": ("comm_errors", SOME, CLAIM, "labelled", "C3a"),
     "the paper's no answer": ("comm_errors_paper", SOME, FIRST, "undecided", "C1b"),
     "the paper's silence": ("symptoms_paper", SOME, SILENCE, "undecided", "unresponsiveness"),
@@ -264,14 +265,17 @@ def test_quoted_texts_that_are_too_long_are_cut_around_their_quotes(rubric: Rubr
     assert "characters left out here" in run
 
 
-@pytest.mark.parametrize(("size", "status"), [(300, "none"), (12_000, "undecided")])
+@pytest.mark.parametrize(
+    ("size", "found", "status"),
+    [(300, False, "none"), (12_000, False, "undecided"), (12_000, True, "labelled")],
+)
 def test_nobody_refutes_what_the_confirming_call_has_no_room_to_show(
-    rubric: Rubric, size: int, status: str
+    rubric: Rubric, size: int, found: bool, status: str
 ) -> None:
     texts = {n: " ".join(f"{n}.{word}" for word in range(size // 6)) for n in (20, 21)}
     messages = [replace(one, text=texts.get(one.n, one.text)) for one in LONG.messages]
     proposed = finding("C3a", *((f"message:{n}", text) for n, text in texts.items()))
-    with OpenAIServer(lambda request: proposed if window(request) else NOTHING) as server:
+    with OpenAIServer(lambda one: proposed if window(one) or found else NOTHING) as server:
         how = {"mode": "tools", "context": 13_000, "windows": True, "rejected": "none"}
         one = judged(server, replace(LONG, messages=tuple(messages)), rubric, **how)
         assert window(server.seen[-1]) == 0

@@ -365,10 +365,16 @@ def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
     assert count_opens(folder, ".parquet", "traces", folder, code=1)
 
 
-def test_a_list_in_a_header_of_parquet_ends_with_the_file(write, unreadable):
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(b"\x19\xf3" + b"\xff" * 8 + b"\x7f", id="more bytes than anybody has"),
+        pytest.param(b"\x15\x00\x05\x02\x00", id="a field twice"),
+    ],
+)
+def test_a_header_of_parquet_that_is_none_is_told(write, unreadable, header):
     data = parquet(pa.Table.from_pylist(RECORDS))
-    list_ = b"\x19\xf3" + b"\xff" * 8 + b"\x7f"  # of more bytes than anybody has
-    data = data[:4] + list_ + data[15:]
+    data = data[:4] + header + data[4 + len(header) :]
     assert "a header that is none" in unreadable(write("in", **{"a.parquet": data})).reason
 
 
