@@ -19,15 +19,11 @@ _AROUND = 2  # lines before and after a telling one
 _LONGEST_LINE = 1_000  # characters of a line
 _SHORTEST_GAP = 300  # characters that are worth leaving out
 _MOST_REPORT = 24_000  # characters of all that is telling
+# Of lines in lower case. The characters that all begin with stand first: thrice as fast.
 _TELLING = re.compile(
-    r"conflict|\bfail|\berror|\w(?:error|exception|failure)\b|traceback|panic|^E\s|^>\s|\bassert"
-    r"|\b\d+ (?:passed|failed|errors?|skipped|ok)\b|test result|^={5,}|✗|×",
-    re.IGNORECASE,
-)
-# Without one of these there is nothing to search a line for, which is 20 times as slow.
-_TELLING_WORDS = (
-    *("conflict", "fail", "error", "exception", "traceback", "panic", "assert", "passed"),
-    *("skipped", " ok", "test result", "=====", "✗", "×"),
+    r"(?=[cfetpa>=✗×\d])(?:conflict|\bfail|\berror|(?<=\w)(?:error|exception|failure)\b|traceback"
+    r"|panic|^e\s|^>\s|\bassert|\b\d+ (?:passed|failed|errors?|skipped|ok)\b|test result|^={5,}"
+    r"|✗|×)"
 )
 
 # Who is served first where there is not room for all, and the share of what is left that a kind
@@ -239,7 +235,7 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
     shown: set[int] = set()
     for n, line in enumerate(lines):
-        around = _AROUND if _is_telling(line[:_LONGEST_LINE]) else 0
+        around = _AROUND if _TELLING.search(line[:_LONGEST_LINE].lower()) else 0
         if around or {n, n + 1} & edges:
             shown.update(range(n - around, n + around + 1))
     gaps: list[Gap] = []
@@ -251,12 +247,6 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
             gaps.append((start, end))
     worthy = (gap for gap in gaps if gap[1] - gap[0] >= _SHORTEST_GAP)
     return replace(part, gaps=tuple(worthy)).cut(_MOST_REPORT)
-
-
-def _is_telling(line: str) -> bool:
-    lower = line.lower()
-    begins = line.startswith(("E", "e", ">"))
-    return (begins or any(word in lower for word in _TELLING_WORDS)) and bool(_TELLING.search(line))
 
 
 def focus(

@@ -60,11 +60,11 @@ def measure_reading(trace: Trace, rubric: Rubric, missing: Mapping[str, int]) ->
 def _tasks(trace: Trace) -> Iterator[PromptPart]:
     """Yield the agents' tasks; what all of them are told, as by a harness's protocol, once."""
     paragraphs = {agent: task.split("\n\n") for agent, task in trace.tasks.items()}
-    shared: set[str] = set()
+    common: list[str] = []
     if len(paragraphs) > 1:
-        shared = set.intersection(*map(set, paragraphs.values()))
-    first = next(iter(paragraphs.values()), [])
-    common = [text for long, run in _find_runs(first, shared) if long for text in run]
+        first, *others = paragraphs.values()
+        shared = set(first).intersection(*others)
+        common = [text for long, run in _find_runs(first, shared) if long for text in run]
     if common:
         yield PromptPart("task", "task", "\n\n".join(common), " of every agent", closed=True)
     for agent, told in paragraphs.items():

@@ -192,12 +192,13 @@ class Reader:
         tokens = reply.read
         if reply.too_long or not tokens:
             return
-        prompt = question.prompt
-        turns, texts = question.turns, (prompt.system, prompt.user, question.turns_text)
-        size, added = sum(map(measure, texts)), measure(question.turns_text)
-        new = turns[-1].words if turns else prompt.user
+        prompt, turns = question.prompt, question.turns
+        texts = (prompt.system, prompt.user, question.turns_text)
+        system, user, added = map(measure, texts)
+        size = system + user + added
+        new = measure(turns[-1].words) if turns else user
         before = turns[0].reply.read if turns else 0
-        if self.gauge.was_cut(size, tokens, measure(new), before, added):
+        if self.gauge.was_cut(size, tokens, new, before, added):
             hint = " (if it counts only what it had not cached, give --context)"
             words = (
                 f"the server read {tokens} tokens of a prompt of {sum(map(len, texts))} characters:"

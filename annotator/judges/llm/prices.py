@@ -133,8 +133,8 @@ def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 
     """
     usage = read_usage(body, dialect)
     if usage and usage.input_tokens < least:
-        usage = Usage(output_tokens=usage.output_tokens, reasoning_tokens=usage.reasoning_tokens)
-        return replace(usage, calls=1, cost_usd=None)
+        written, thoughts = usage.output_tokens, usage.reasoning_tokens
+        return Usage(output_tokens=written, reasoning_tokens=thoughts, calls=1, cost_usd=None)
     if dialect.costs and (dollars := read_dollars(body)) is not None:
         return replace(usage or Usage(), calls=1, cost_usd=dollars)
     if usage is None or usage.cost_usd is None or price is None:
