@@ -19,12 +19,12 @@ _AROUND = 2  # lines before and after a telling one
 _LONGEST_LINE = 1_000  # characters of a line
 _SHORTEST_GAP = 300  # characters that are worth leaving out
 _MOST_REPORT = 24_000  # characters of all that is telling
-# Of lines in lower case. The characters that all begin with stand first: thrice as fast.
+# Of lines in lower case. Each choice begins with a letter: thrice as fast.
 _TELLING = re.compile(
-    r"(?=[cfetpa>=✗×\d])(?:conflict|\bfail|\berror|(?<=\w)(?:error|exception|failure)\b|traceback"
-    r"|panic|^e\s|^>\s|\bassert|\b\d+ (?:passed|failed|errors?|skipped|ok)\b|test result|^={5,}"
-    r"|✗|×)"
+    r"conflict|f(?:(?<=\bf)ail|(?<=\wf)ailure\b)|e(?:(?<=\be)rror|(?<=\we)(?:rror|xception)\b"
+    r"|(?<=^e)\s)|t(?:raceback|est result)|panic|>(?<=^>)\s|a(?<=\ba)ssert|=(?<=^=)={4}|✗|×"
 )
+_COUNTED = re.compile(r"\b\d+ (?:passed|failed|errors?|skipped|ok)\b")
 
 # Who is served first where there is not room for all, and the share of what is left that a kind
 # takes at most where those after it need the rest.
@@ -234,8 +234,9 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     starts = [0, *accumulate(map(len, lines))]
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
     shown: set[int] = set()
-    for n, line in enumerate(lines):
-        around = _AROUND if _TELLING.search(line[:_LONGEST_LINE].lower()) else 0
+    for n, line in enumerate(part.text.lower().splitlines()):
+        begun = line[:_LONGEST_LINE]
+        around = _AROUND if _TELLING.search(begun) or _COUNTED.search(begun) else 0
         if around or {n, n + 1} & edges:
             shown.update(range(n - around, n + around + 1))
     gaps: list[Gap] = []
