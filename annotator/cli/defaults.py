@@ -124,6 +124,14 @@ def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
     if option.is_flag:
         if not isinstance(value, bool):
             raise AnnotatorError(f"{where}: expected true or false")
+        negated = any(name.startswith("--no-") for name in option.secondary_opts)
+        if not value and option.secondary_opts and not negated:
+            # Not this one, but the other one or what holds where neither is given?
+            (other,) = {*option.opts, *option.secondary_opts} - {f"--{flag}"}
+            raise AnnotatorError(
+                f"{where}: false could mean {other[2:]} or neither: set {other[2:]} = true, or"
+                " leave both out"
+            )
         return value is not (f"--{flag}" in option.secondary_opts)
     many = option.multiple or option.nargs != 1
     values = value if many and isinstance(value, list) else [value]

@@ -146,4 +146,5 @@ def _together_value(counts: CoOccurrence) -> dict[str, Any]:
         "codes": list(counts.codes),
         "counts": [list(row) for row in counts.counts],
         "judged": counts.judged,
+        "notes": list(counts.notes),
     }

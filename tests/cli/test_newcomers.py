@@ -125,6 +125,8 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
         ("[run]\nlimit = true\n", "'True' is not a valid integer"),
         ("[run]\nseed = {a = 1}\n", "annotate.toml: seed: expected one value"),
         ("[run]\nquiet = 1\n", "annotate.toml: quiet: expected true or false"),
+        ("[run]\nall = false\n", "all: false could mean failed-only or neither"),
+        ("[run]\nfailed-only = false\n", "false could mean all or neither: set all = true"),
         ("[run]\nmax-cost = nan\n", "is not a number"),
         ("[run]\nbase-url = 'http://x'\n", "base-url: not from a project's file"),
         ("[run]\nbase_url = 'http://x'\n", "base_url: not from a project's file"),

@@ -62,7 +62,8 @@
             if (count) cell.style.setProperty("--share", `${Math.round((70 * count) / most) + 8}%`);
             return cell;
           })))))),
-      h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`));
+      h("p.legend", `n = ${one.judged} judged traces; on the diagonal: traces with the code; "-": the judge has no rule for it.`),
+      h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
   }
 
   function about(run) {
