@@ -222,6 +222,22 @@ def test_a_prompt_that_the_server_finds_too_long_is_made_shorter(rubric: Rubric,
     assert 60_000 - shown < sum(one.truncated.values()) < 60_000
 
 
+def test_a_prompt_beside_which_the_answer_has_no_room_loses_no_more_than_that(
+    rubric: Rubric,
+) -> None:
+    """76,000 tokens are sent, 80,000 read, and 8,000 of them kept for the answer."""
+
+    def respond(request: Request) -> Reply:
+        asked = sent(request)
+        words = f"input length and `max_tokens` exceed context limit: {asked} + 8000 > 80000"
+        fits = asked <= 72_000
+        return scripted(RIGHT)(request) if fits else Reply(status=400, error={"message": words})
+
+    with OpenAIServer(respond) as server:
+        one = judged(server, LONG, rubric, mode="json")
+    assert (one.status, one.usage.calls, one.read > 0.6) == ("labelled", 2, True), one.read
+
+
 @pytest.mark.parametrize("name", WORDINGS)
 def test_a_server_that_finds_everything_too_long_fails_the_trace(rubric: Rubric, name: str) -> None:
     with OpenAIServer(reads(100, name, scripted(NOTHING))) as server:

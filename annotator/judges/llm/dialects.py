@@ -29,8 +29,8 @@ class Dialect:
     ``hosts``: names, ends of names that begin with a dot, or ports of this machine that begin with
     a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
     it expects the key. ``forms``: the forms of answer that it takes, the surest first.
-    ``overflow``: its words for a prompt that is too long, with the numbers ``limit`` and ``asked``
-    where it gives them. ``refuses``: it refuses a prompt that is too long for it, and never cuts
+    ``overflow``: its words for a prompt that is too long, with the numbers ``limit``, ``asked`` and
+    ``answer`` (the longest one, where it needs room beside the prompt) where it gives them. ``refuses``: it refuses a prompt that is too long for it, and never cuts
     one; ``sends``: what every request to it says, so that it does not.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
@@ -174,7 +174,7 @@ DIALECTS = (
         forms=("tools", "named", "json"),  # it ignores response_format
         overflow=(
             r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
-            r"exceed context limit: (?P<asked>\d+) \+ \d+ > (?P<limit>\d+)",
+            r"exceed context limit: (?P<asked>\d+) \+ (?P<answer>\d+) > (?P<limit>\d+)",
         ),
         refuses=True,
         cache_write=1.25,

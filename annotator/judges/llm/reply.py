@@ -306,6 +306,7 @@ def too_long(words: str, body: object, code: str = "", certain: bool = False) ->
     numbers = told.groupdict() if told else {}
     limit, asked = _lengths(body, words)
     limit, asked = int(numbers.get("limit") or limit), int(numbers.get("asked") or asked)
+    asked += int(numbers.get("answer") or 0)
     reason = f"the trace is too long for the model: {words}"
     return Reply(reason, too_long=True, limit=limit, asked=asked)
 
