@@ -30,8 +30,9 @@ class Dialect:
     a colon. ``cap``, ``seed``: its names for the longest answer and the seed. ``key_header``: where
     it expects the key. ``forms``: the forms of answer that it takes, the surest first.
     ``overflow``: its words for a prompt that is too long, with the numbers ``limit``, ``asked`` and
-    ``answer`` (the longest one, where it needs room beside the prompt) where it gives them. ``refuses``: it refuses a prompt that is too long for it, and never cuts
-    one; ``sends``: what every request to it says, so that it does not.
+    ``answer`` (the longest one, where it needs room beside the prompt) where it gives them.
+    ``refuses``: it refuses a prompt that is too long for it, and never cuts one; ``sends``: what
+    every request to it says, so that it does not.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
