@@ -183,6 +183,19 @@ FAILURES = {
         Reply(status=429, error={"message": "slow down"}, headers={"Retry-After": "0"}),
         "HTTP 429: slow down",
     ),
+    # Aider-AI/aider, issue 1880
+    "more than a minute's tokens": (
+        Reply(
+            status=429,
+            error={
+                "message": "Request too large for gpt-4o in organization o on tokens per min (TPM):"
+                " Limit 30000, Requested 48251. The input or output tokens must be reduced in order"
+                " to run successfully.",
+                "code": "rate_limit_exceeded",
+            },
+        ),
+        "more than the account may send in a minute; --context fits it: HTTP 429: Request too",
+    ),
     "not a completion": (Reply(body='{"choices": []}'), "no chat completion"),
     "no choices": (Reply(body="[]"), "no chat completion"),
     "not JSON": (Reply(body="<html>"), "not understood"),

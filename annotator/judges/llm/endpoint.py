@@ -297,6 +297,8 @@ def _meaning(error: APIStatusError) -> Reply:
         path = urlsplit(str(error.request.url)).path
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
         raise JudgeStopped(f"no such model or address: {words}{hint}")
+    if status == 429 and message.lower().startswith("request too large"):  # OpenAI's words
+        raise CallFailed(f"more than the account may send in a minute; --context fits it: {words}")
     if status in TRANSIENT or status >= 500:
         after = _retry_after(error.response.headers)
         raise Transient(words, _retry_delay(fields) if after is None else after, status)
