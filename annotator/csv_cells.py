@@ -6,7 +6,7 @@ def harmless(cell: object) -> object:
 
     :func:`unguard` gives it back.
     """
-    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in ("=", "+", "-", "@", "\t", "\r")
+    risky = isinstance(cell, str) and cell.lstrip("'")[:1] in tuple("=+-@\t\r\n\0")
     return f"'{cell}" if risky else cell
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
+from math import isfinite
 
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
@@ -20,7 +21,9 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
-    begun = next((message.time for message in trace.messages if message.time is not None), None)
+    known = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas
+    times = {f"message:{m.n}": m.time for m in known}
+    begun = next(iter(times.values()), None)
     tasks = list(_tasks(trace))
     for source in trace.sources(steps=bool({"steps", "tools"} & wanted)):
         if source.id.startswith("step:") and source.origin not in wanted:
@@ -30,8 +33,8 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
             more = f" from {header_name(message.sender)} to {_list_recipients(message.recipients)}"
             more += f", kind {header_name(message.kind)}" if message.kind else ""
             more += f", author {message.author}" if message.author != "agent" else ""
-            if message.time is not None and begun is not None:
-                more += f", {_describe_time(message.time - begun)}"
+            if (time := times.get(source.id)) is not None and begun is not None:
+                more += f", {_describe_time(time - begun)}"
         else:
             yield from tasks
             tasks = []

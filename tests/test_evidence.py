@@ -428,6 +428,7 @@ MANY = {
     "underscored letters": "_a_" * (N // 3),
     "starred letters": "*a*" * (N // 3),
     "line ends": "\n" * N,
+    "Cyrillic letters": "\u0430\u0435" * (N // 2),
 }
 
 

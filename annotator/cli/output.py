@@ -26,7 +26,7 @@ def say(text: str) -> bool:
     """
     with explain_errors("the output"):
         try:
-            click.echo(storable(text))
+            click.echo(storable(text), color=True)  # else it drops codes for colours from a prompt
             sys.stdout.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,7 +36,7 @@ def show(rubric: str, as_json: bool) -> None:
     if as_json:
         say(dump_json(loaded.model_dump(by_alias=True), 2))
         return
-    say("\n".join(_lines(loaded)))
+    say(printable("\n".join(_lines(loaded))))
 
 
 @command.command()

@@ -82,8 +82,9 @@ def parse(text: str, name: str, *, line: int | None = None) -> Any:
     check_values(text, where)
     try:
         return from_json(text)  # in half the time
-    except ValueError:
-        pass  # not JSON, or JSON that only the standard library reads: a lone surrogate, say
+    except (TypeError, ValueError):
+        pass  # not JSON, or JSON that only the standard library reads: a lone surrogate, say,
+        # which in a text, and not escaped, is a TypeError
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

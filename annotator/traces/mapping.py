@@ -1,14 +1,17 @@
 """Records that no reader knows, read by a map of their keys that the user writes."""
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from annotator.errors import AnnotatorError, UnreadableTrace
+from annotator.text import one_line
 from annotator.traces.authors import are_kinds, find_author, have_names, read_word
 from annotator.traces.conversation import Conversation, Utterance, read_parts
 from annotator.traces.document import kind, mapping, text_of, time_of
@@ -241,23 +244,31 @@ def suggest_map(document: Any) -> str:
     lists = sorted(_find_lists(document, ""), key=lambda pair: -_likelihood(pair[1]))
     if document and not isinstance(document, dict | list):
         return f"# {kind(document)}: no record"
-    lines = [f"# keys: {', '.join(sorted(map(str, document))[:30])}" if document else "# empty"]
+    keys = one_line(", ".join(sorted(map(str, document))[:30]), 2000) if document else ""
+    lines = [f"# keys: {keys}" if document else "# empty"]
     if lists and _likelihood(lists[0][1]) > 0:
         path, items = lists[0]
-        lines += [f"messages: {path}"] if path else []
+        lines += [f"messages: {_spell(path)}"] if path else []
         lines += _suggest_keys(items[0])
     elif isinstance(document, dict) and _likelihood([document]) > 0:
         lines += ["# each record is a message:", *_suggest_keys(document)]
         group = next((key for key in document if key.endswith("_id")), None)
-        lines.append(f"group_by: {group}" if group else "# group_by: KEY of a conversation")
+        lines.append(f"group_by: {_spell(group)}" if group else "# group_by: KEY of a conversation")
     else:
         lines.append("# nothing in it looks like a list of messages")
     if isinstance(document, dict):
         key = next((key for key in document if key == "id" or key.endswith("_id")), None)
-        lines += [f"id: {key}"] if key else []
+        lines += [f"id: {_spell(key)}"] if key else []
         hidden = sorted(LABELS & document.keys())
         lines += [f"# labels of people, never shown to a judge: {', '.join(hidden)}"] * bool(hidden)
     return "\n".join(lines)
+
+
+def _spell(path: str) -> str:
+    """Return a path as YAML that says it: a stranger's key may be any text."""
+    if re.fullmatch(r"[\w.-]+", path) and yaml.safe_load(path) == path:
+        return path
+    return json.dumps(path, ensure_ascii=not path.isprintable())
 
 
 def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:

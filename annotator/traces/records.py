@@ -6,7 +6,7 @@ from typing import Any
 
 from annotator.errors import UnreadableTrace
 from annotator.text import storable
-from annotator.traces.document import check_values, text_of
+from annotator.traces.document import parse, text_of
 from annotator.traces.model import Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
@@ -137,11 +137,8 @@ def _walk(value: Any, path: str) -> Iterator[Any]:
 def parse_inner(value: Any) -> Any:
     """Return the JSON object or list in a text, or the value as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        from pydantic_core import from_json
-
         try:
-            check_values(value, "a text")
-            return from_json(value)
-        except (UnreadableTrace, ValueError):
+            return parse(value, "a text")
+        except UnreadableTrace:
             return value
     return value

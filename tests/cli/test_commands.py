@@ -19,6 +19,14 @@ def test_rubric_list_names_every_built_in_one(annotate_cli: Cli) -> None:
     ]
 
 
+def test_rubric_show_is_safe_on_a_terminal(annotate_cli: Cli, tmp_path: Path) -> None:
+    annotate_cli("rubric", "new", "r.yaml")
+    text = (tmp_path / "r.yaml").read_text()
+    (tmp_path / "r.yaml").write_text(text.replace("our own", r'"\e[31mred\u202e"'))
+    done = annotate_cli("rubric", "show", "r.yaml")
+    assert "source: \ufffd[31mred\ufffd\n" in done.out
+
+
 def test_rubric_show_says_everything_a_labeller_needs(annotate_cli: Cli) -> None:
     done = annotate_cli("rubric", "show", "comm_errors")
     for code in load_rubric("comm_errors").codes:

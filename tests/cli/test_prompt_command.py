@@ -61,6 +61,12 @@ def test_a_name_makes_no_row_of_its_own(annotate_cli: Cli, tmp_path: Path) -> No
     assert table.count("\nall ") == 1
 
 
+def test_codes_for_colours_are_printed_as_they_are_sent(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / "one", [("agent1", "\x1b[31mred\x1b[0m"), ("agent2", "Which one?")])
+    done = annotate_cli("prompt", "one", "--rubric", "symptoms")
+    assert "\n\x1b[31mred\x1b[0m\n" in done.out
+
+
 def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli: Cli, tmp_path: Path) -> None:
     """128,000 tokens of gpt-4o, as in a run."""
     talk = [{"from": "ab"[n % 2], "message": f"{n} " + "so it goes " * 1_000} for n in range(60)]

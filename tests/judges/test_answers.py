@@ -326,6 +326,14 @@ class TestWhatIsShown:
         for n, time in ((1, "+0:00"), (2, "+0:02"), (3, "+1:02:05")):
             assert f"message:{n} from agent{2 - n % 2} to everybody, {time}]]" in request.user
 
+    @pytest.mark.parametrize("time", [float("nan"), float("inf")])
+    def test_a_time_that_is_none_is_not_shown(self, rubric: Rubric, time: float) -> None:
+        first, second, third = whole().messages
+        messages = (replace(first, time=time), replace(second, time=time), third)
+        request = self.asked(replace(whole(), messages=messages), rubric)
+        assert "message:2 from agent2 to everybody]]" in request.user
+        assert "message:3 from agent1 to everybody, +0:00]]" in request.user
+
     def test_what_all_agents_are_told_is_shown_once(self, rubric: Rubric) -> None:
         protocol = "Send CLAIM before you edit a file, and DONE after it. " * 5
         tasks = {agent: f"You are {agent}.\n\n{protocol}" for agent in ("agent1", "agent2")}

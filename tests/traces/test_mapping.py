@@ -152,6 +152,39 @@ def test_the_suggested_map_reads_the_records(mapped):
     assert "C1" not in str(trace)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a: b",
+        "#c",
+        "- d",
+        "& e",
+        "!f",
+        "x\nmessages: g",
+        "null",
+        "1",
+        "\x1b[31m",
+        "\u200b",
+        "h.i",
+        "é",
+    ],
+)
+def test_a_map_is_suggested_for_any_key(mapped, key):
+    text = suggest_map({key: [{"speaker": "a", "utterance": "hi", "y": "z"}], f"{key}_id": "k"})
+    assert text.count("\n") == 4
+    (trace,) = mapped([{key: [{"speaker": "a", "utterance": "hi"}], f"{key}_id": "k"}], text)
+    assert (trace.id, trace.messages[0].text) == ("k", "hi")
+
+
+@pytest.mark.parametrize("half", ["\ud83d", "\\ud83d"])
+def test_half_a_character_in_a_text_of_json(mapped, half):
+    (trace,) = mapped([{"trace": {"trajectory": [{"source": "a", "body": f"[{half}"}]}}])
+    assert trace.messages[0].text == f"[{half}".replace("\ud83d", "\ufffd")
+    inner = f'{{"trajectory": [{{"source": "a", "body": "hi {half}"}}]}}'
+    (trace,) = mapped([{"trace": inner}])
+    assert trace.messages[0].text == "hi \ufffd"
+
+
 @pytest.mark.parametrize("value", [{}, {"a": 1}, {"a": []}, {"a": [1]}, {"a": [{}]}])
 def test_nothing_to_suggest(value):
     assert "nothing in it looks like a list of messages" in suggest_map(value)
