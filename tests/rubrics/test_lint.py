@@ -247,7 +247,7 @@ def test_extends_a_built_in_rubric(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("extends: nothing\nid: a\nversion: 1\n", "no rubric 'nothing'"),
+        ("extends: nothing\nid: a\nversion: 1\n", "mine.yaml: extends: no rubric 'nothing'"),
         ("extends: mine.yaml\nid: a\nversion: 1\n", "extends this one in turn"),
         ("extends: mast\nversion: 1\n", "id: missing"),
         ("extends: mast\nid: a\n", "version: missing"),
