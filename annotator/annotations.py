@@ -283,12 +283,15 @@ class Annotation:
         from pydantic import TypeAdapter, ValidationError
 
         global _adapter
-        _adapter = _adapter or TypeAdapter(cls)
+        # A number that is none could not be written again; a dataclass alone takes no config.
+        _adapter = _adapter or TypeAdapter(tuple[cls], config={"allow_inf_nan": False})  # type: ignore[valid-type]
+        data = line.encode(errors="surrogatepass") if isinstance(line, str) else line
+        annotation: Annotation
         try:
-            annotation: Annotation = _adapter.validate_json(line)
+            [annotation] = _adapter.validate_json(b"[" + data + b"]")
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
+            where = ".".join(map(str, first["loc"][1:]))
             raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
         return annotation
 

@@ -29,12 +29,17 @@ def explain_misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
     """Return why a calibration is not of a run's judge and traces, "" if it is.
 
     Raises:
-        AnnotatorError: it is of another version of the rubric.
+        AnnotatorError: it is of another version of the rubric, or is damaged.
     """
     if calibration.rubric_sha256 != whole.rubric.sha256:
         raise AnnotatorError(
             f"the calibration is for another version of {whole.rubric.id}"
             f" ({calibration.rubric_sha256[:12]}; {run} has {whole.rubric.sha256[:12]})"
+        )
+    if {*calibration.codes} != {*whole.rubric.ids}:
+        raise AnnotatorError(
+            f"the calibration names other codes than {whole.rubric.id} has: it was changed since it"
+            " was made; make it again with annotate calibrate"
         )
     if calibration.judge_sha256 != whole.judge_sha256:
         same = (

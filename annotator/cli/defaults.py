@@ -62,6 +62,8 @@ def load_keys() -> None:
     from dotenv import dotenv_values
 
     text = _read(file)
+    if "\0" in text:
+        raise AnnotatorError(f"{file}: a NUL in it; save it as plain UTF-8, or take it away")
     for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items():
         if name.upper().endswith(_KEY) and value:
             os.environ.setdefault(name, value)

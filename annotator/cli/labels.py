@@ -1,18 +1,19 @@
 """``annotate labels``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from annotator.cli.choices import reader_option
-from annotator.cli.output import say
+from annotator.cli.output import say, say_notice
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.labels.foreign import convert, read_foreign_labels, render_rows
 from annotator.remote import name_place
 from annotator.rubrics import NONE, load_rubric
 from annotator.text import one_line, printable
-from annotator.traces import load_traces
+from annotator.traces import Ignored, Traces, Unreadable, load_traces
 
 
 @click.command("labels")
@@ -62,7 +63,7 @@ def command(
         labels += read
         if unused:
             say(f"{printable(str(file))}: columns not used: {one_line(', '.join(unused), 300)}")
-    ids = [trace.id for trace in load_traces(*traces, format=format_)] if traces else None
+    ids = list(_list_ids(load_traces(*traces, format=format_))) if traces else None
     result = convert(labels, rubric, annotator, ids, spelled)
     write_file(out, render_rows(result.rows), private=True)
     say(f"{printable(name_place(out))}: {len(result.rows)} of {len(labels)} labels written")
@@ -77,6 +78,15 @@ def command(
             say(f"  {what}: {one_line(', '.join(left[:5]), 300)}{' ...' if left[5:] else ''}")
     if len(result.rows) < len(labels):
         raise SystemExit(1)
+
+
+def _list_ids(traces: Traces) -> Iterator[str]:
+    """Yield the ids of traces, also of those that cannot be read, and say which these are."""
+    for item in traces.find():
+        if isinstance(item, Unreadable):
+            say_notice(f"{name_place(item.path)}: {item.reason}")
+        if not isinstance(item, Ignored):
+            yield item.id
 
 
 def _split(pair: str) -> tuple[str, str]:

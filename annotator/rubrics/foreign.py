@@ -47,7 +47,7 @@ def read_foreign(file: Path) -> dict[str, Any]:
     titled = source.get("title") if isinstance(source, dict) else source
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
-        "id": re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-") or "imported",
+        "id": re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")[:64] or "imported",
         "version": 1,
         "title": text_of(title) or file.stem,
         "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",

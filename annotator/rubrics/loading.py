@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import os
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def _find(name: str, beside: Path) -> Path:
     if name in names:
         return names[name]
     path = beside / name
-    if path.is_file() or path.is_fifo():  # which is refused where it is read
+    if os.path.lexists(path) and not path.is_dir():  # a pipe is refused where it is read
         return path
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"
@@ -72,7 +73,10 @@ def _read(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any], str]:
     base_name = value.pop("extends", None)
     if base_name is None:
         return value, digest
-    base_path = _find(str(base_name), path.parent)
+    try:
+        base_path = _find(str(base_name), path.parent)
+    except RubricError as error:
+        raise RubricError(f"{path}: extends: {error}") from error
     if base_path.resolve() in (path.resolve(), *above) or len(above) > _MOST_BASES:
         raise RubricError(f"{path}: extends: {base_name} extends this one in turn")
     base, base_digest = _read(base_path, (*above, path.resolve()))

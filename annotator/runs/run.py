@@ -1,6 +1,7 @@
 """A run that can be read: what was asked for, by whom, and what was decided about each trace."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -182,7 +183,8 @@ def is_run(path: Path | str) -> bool:
     from annotator.runs.shards import is_in_shards
 
     folder = localize(path, ("run.json",), again=True)
-    return (folder / "run.json").is_file() or is_in_shards(folder)
+    file = folder / "run.json"
+    return (os.path.lexists(file) and not file.is_dir()) or is_in_shards(folder)
 
 
 def open_run(path: Path | str) -> Run:

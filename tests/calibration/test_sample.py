@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import random
 import re
 from collections import Counter
@@ -111,6 +112,14 @@ def drawn_tasks(annotate_cli, tmp_path, run, name, *options):
     assert done.code == 0, done.err
     rows = sheet_of(tmp_path / name)
     return {row["task"] for row in rows}, rows
+
+
+def test_a_run_whose_manifest_is_a_pipe_is_a_run(annotate_cli, run):
+    (run / "run.json").unlink()
+    os.mkfifo(run / "run.json")
+    done = annotate_cli("sample", run, "--out", "s.csv")
+    said_in_words(done)
+    assert f"{run}/run.json: not a regular file" in done.err
 
 
 def test_whole_tasks_go_to_one_split(annotate_cli, tmp_path, rubric, run):

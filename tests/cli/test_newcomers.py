@@ -153,6 +153,7 @@ def test_wrong_defaults(annotate_cli: Cli, tmp_path: Path, text: str, reason: st
         ("annotate.toml", b"#" * (1 << 20) + b"#", "annotate.toml: larger than 1 MB"),
         ("annotate.toml", b"a = " + b"[" * 5000, "annotate.toml: not valid TOML"),
         (".env", b"A_API_KEY=\xe9", ".env: not UTF-8"),
+        (".env", b"A_API_KEY=a\0b", ".env: a NUL in it"),
         (".env", b"#" * (1 << 20) + b"#", ".env: larger than 1 MB"),
     ],
 )

@@ -108,6 +108,10 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "bytes for an answer": damage("update answers set reply = x'ff00', run = x'ff'"),
     "nested without end": damage(f"update answers set reply = '{'[' * 99_999}'"),
     "usage nested without end": damage(f"update answers set usage = '{'[' * 99_999}'"),
+    "a schema in no encoding": damage(
+        "pragma writable_schema = on",
+        "update sqlite_master set name = cast(x'61e0' as text), sql = 'create'",
+    ),
     "rows without end": damage(
         "drop table answers",
         "create view answers as with recursive n(x) as (select 1 union all select x + 1 from n)"

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.client import open_client
+from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 from tests.conftest import Done
@@ -164,6 +166,15 @@ def test_a_certificate_that_is_not_of_the_host_behind_a_proxy_leaves_one_line(
     done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
     assert (done.code, "https://judge.example/v1 does not answer" in done.err) == (2, True)
     assert not caplog.records  # asyncio would write a traceback
+
+
+def test_certificates_that_cannot_be_read_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "own.pem").symlink_to("own.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    with pytest.raises(AnnotatorError, match="SSL_CERT_FILE or SSL_CERT_DIR: Too many levels"):
+        open_client(Options("m"), "k", 1, 1)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

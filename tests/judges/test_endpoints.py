@@ -205,7 +205,7 @@ def test_a_server_that_only_keeps_alive_meets_the_timeout(trace: Trace, rubric: 
 )
 def test_a_url_that_cannot_be_called_is_an_error_before_any_call(url: str) -> None:
     with pytest.raises(AnnotatorError, match="is no URL"):
-        LLMJudge(Options("m", url))
+        Options("m", url)
 
 
 def test_hostile_names_stay_on_one_line_in_a_re_ask(rubric: Rubric) -> None:

@@ -291,3 +291,15 @@ def test_what_holds_no_labels(annotate_cli: Cli, write, text: str, reason: str) 
     write("x.json", text)
     done = annotate_cli("labels", "x.json", "--rubric", "mast", "--out", "l.jsonl")
     assert (done.code, reason in done.err) == (2, True)
+
+
+def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
+    annotate_cli: Cli, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    write("truth.json", AGENTRX)
+    (tmp_path / "traces").mkdir()
+    write("traces/t1.json", "{")
+    args = ("labels", "truth.json", "--rubric", "agentrx", "--traces", "traces", "--out", "l.jsonl")
+    done = annotate_cli(*args)
+    assert "t1.json: " in done.err
+    assert "l.jsonl: 1 of 5 labels written" in done.out

@@ -194,9 +194,10 @@ def test_adamast(tmp_path):
     assert said == [" For example: Sold.", " For example: 7", "", ""]
 
 
-def test_mast_lint(tmp_path):
-    (tmp_path / "oven.yaml").write_text(MAST_LINT)
-    (burnt,) = Rubric.model_validate(read_foreign(tmp_path / "oven.yaml")).codes
+@pytest.mark.parametrize("name", ["oven.yaml", "o" * 80 + ".yaml"])
+def test_mast_lint(tmp_path, name):
+    (tmp_path / name).write_text(MAST_LINT)
+    (burnt,) = Rubric.model_validate(read_foreign(tmp_path / name)).codes
     assert (burnt.id, burnt.group) == ("FM-1.1", "Heat")
     assert (burnt.definition, burnt.not_) == ("The bread is black.", "It is rye.")
     assert burnt.evidence == "smoke. a smell. For example: It smokes."
@@ -247,7 +248,7 @@ def test_extends_a_built_in_rubric(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("extends: nothing\nid: a\nversion: 1\n", "no rubric 'nothing'"),
+        ("extends: nothing\nid: a\nversion: 1\n", "mine.yaml: extends: no rubric 'nothing'"),
         ("extends: mine.yaml\nid: a\nversion: 1\n", "extends this one in turn"),
         ("extends: mast\nversion: 1\n", "id: missing"),
         ("extends: mast\nid: a\n", "version: missing"),

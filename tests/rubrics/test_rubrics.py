@@ -295,6 +295,12 @@ def test_unknown_name_gives_suggestions(name, hint, tmp_path, monkeypatch):
     assert hint in str(error.value)
 
 
+def test_a_link_to_itself_is_no_missing_file(tmp_path):
+    (tmp_path / "mine.yaml").symlink_to("mine.yaml")
+    with pytest.raises(RubricError, match=r"mine\.yaml: Too many levels"):
+        load_rubric(str(tmp_path / "mine.yaml"))
+
+
 def test_folder_is_no_rubric(tmp_path):
     with pytest.raises(RubricError, match="no such file"):
         load_rubric(str(tmp_path))

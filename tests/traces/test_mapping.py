@@ -137,9 +137,10 @@ def test_wrong_map(mapped, text, reason):
     assert reason in str(error.value)
 
 
-def test_wrong_pattern(mapped):
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(" * 2000 + ")" * 2000])
+def test_wrong_pattern(mapped, pattern):
     with pytest.raises(AnnotatorError, match="not a pattern"):
-        mapped([RECORD], MAP, "#(")
+        mapped([RECORD], MAP, f"#{pattern}")
 
 
 def test_the_suggested_map_reads_the_records(mapped):

@@ -1,6 +1,7 @@
 """The index of runs: every count is held against the plain reading of the same annotations."""
 
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event, Semaphore
@@ -365,6 +366,7 @@ def damage(lines, what):
         "code": lambda: json.dumps(values[1] | {"trace_id": "x", "primary": "omega"}),
         "version": lambda: json.dumps(values[1] | {"trace_id": "x", "rubric_sha256": "0" * 64}),
         "rubric": lambda: json.dumps(values[1] | {"trace_id": "x", "rubric": "others"}),
+        "no number": lambda: json.dumps(values[1] | {"usage": {"cost_usd": math.nan}}),
     }
     return [*lines[:3], changes[what](), *lines[4:]]
 
@@ -374,6 +376,7 @@ def damage(lines, what):
     [
         ("not JSON", "not an annotation"),
         ("no annotation", "not an annotation: rubric"),
+        ("no number", "not an annotation: usage.cost_usd"),
         ("twice", "'t1' stands twice for faults"),
         ("code", "x: 'omega' is no code of faults"),
         ("version", "x was judged by another version of faults"),

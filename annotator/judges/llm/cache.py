@@ -107,7 +107,7 @@ class AnswerCache:
                 _need_table(self._base)
             else:
                 self._base = _open(file, alone=behind is not None)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *_DAMAGED) as error:
             self._failed(error)
 
     def get(self, key: str, trace: str) -> KeptAnswer | None:
@@ -184,7 +184,7 @@ class AnswerCache:
             open_regular(file).close()
         if self._base is None:
             return
-        with suppress(sqlite3.Error):
+        with suppress(*_DAMAGED):
             self._base.execute("attach database ? as other", (str(file),))
             try:
                 with self._base:
@@ -198,7 +198,7 @@ class AnswerCache:
         try:
             with self._base:
                 self._base.executemany(statement, rows)
-        except sqlite3.Error as error:
+        except _DAMAGED as error:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
@@ -327,5 +327,5 @@ def clear(file: Path, model: str | None = None) -> int:
             return dropped
     except FileNotFoundError:
         return 0
-    except (OSError, sqlite3.Error) as error:
-        raise AnnotatorError(f"{file}: cannot be cleared: {error}") from error
+    except (OSError, *_DAMAGED) as error:
+        raise AnnotatorError(f"{file}: cannot be cleared: {one_line(str(error))}") from error

@@ -177,7 +177,10 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
 
 @cache  # 20 ms for each client, and as much for each proxy
 def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error
 
 
 def describe_redirect(error: APIStatusError) -> str:

@@ -29,7 +29,6 @@ from annotator.judges.llm.session import Outbox, Session
 from annotator.judges.llm.settings import (
     Options,
     api_key,
-    check_url,
     is_local,
     need_sdk,
     own_headers,
@@ -91,9 +90,9 @@ class Model:
         self._overhead = Usage()
         self._in_doubt = False  # whether the mode was found out while the server failed
         self._refused: dict[Mode, str] = {}  # forms that a real request was refused in, and why
-        url = check_url(options.base_url)
-        self._key = "" if self.session.offline else api_key(url, options.api_key_env)
-        if not self.session.offline:
+        offline = self.session.offline
+        self._key = "" if offline else api_key(options.base_url, options.api_key_env)
+        if not offline:
             own_headers(options)
             need_sdk(options.api)
         self._listed = find_listing(options.model, options.base_url, self.session.prices)

@@ -100,6 +100,7 @@ class Options:
     api: Api = "auto"
 
     def __post_init__(self) -> None:
+        check_url(self.base_url)
         if self.dialect is not None and self.dialect not in NAMES:
             raise ValueError(f"dialect: {self.dialect!r} is unknown; there are {', '.join(NAMES)}")
         if self.api in ("responses", "anthropic") and self.seed is not None:

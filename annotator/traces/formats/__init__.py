@@ -61,7 +61,8 @@ DOCUMENT_FORMATS: tuple[Any, ...] = (
 FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
 
 MAP = "map:"
-"""Before the name of a file that maps the keys of records: a format of the user's own."""
+"""Before the name of a file that maps the keys of records: a format of the user's own. A # in it is
+written %23, since a pattern follows one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def readers(format: str) -> Readers:
         return chosen
     try:
         return Readers(chosen.folders, chosen.documents, chosen.origin, re.compile(pattern))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise AnnotatorError(f"--agent-name {pattern!r}: not a pattern: {error}") from error
 
 
@@ -106,7 +107,7 @@ def _choose(format: str) -> Readers:
     if format.startswith(MAP):
         from annotator.traces.mapping import load_map
 
-        mapped = load_map(format.removeprefix(MAP))
+        mapped = load_map(format.removeprefix(MAP).replace("%23", "#"))
         return Readers(documents=(mapped,), origin=mapped.origin)
     if not is_plugin("readers", format):
         names = ", ".join((*FORMATS, *plugin_names("readers")))
