@@ -167,6 +167,14 @@ def test_common_words_are_no_secrets() -> None:
         assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
 
 
+def test_the_host_of_an_address_is_no_secret() -> None:
+    hook = "https://hooks.example.com/services/T000/B000/XYZXYZ0123456789"
+    clean = Secrets([hook, "https://me:pass-word@h.example.com/x"]).clean_text
+    for text in ("see https://hooks.example.com/other/thing", "https://h.example.com/x"):
+        assert clean(text) == text
+    assert clean(f"{hook[:-9]} and https://me:pass-wo") == "[secret] and [secret]"
+
+
 def test_what_follows_a_key_for_megabytes_takes_no_more_room() -> None:
     text = (KEY + "x" * 2**20).encode()
     tracemalloc.start()

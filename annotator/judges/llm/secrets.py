@@ -17,6 +17,8 @@ _HEAD = 16  # of a long secret: its beginning gives it away where an error cuts 
 # Keys that servers without keys are sent, by their own documentation.
 _NO_SECRETS = frozenset(["none", "empty", "dummy", "ollama", "lm-studio", "sk-no-key-required"])
 
+_PLACE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@]*+(?!@)", re.IGNORECASE)
+
 _DEEPEST = 6  # how often one escape may stand within another
 
 # Patterns take no time that grows faster than a text of megabytes, whatever stands in it: they are
@@ -43,7 +45,7 @@ class Secrets:
         secrets = {value.strip() for value in values}
         secrets = {value for value in secrets if _is_secret(value)}
         longest_first = sorted(secrets, key=lambda value: (-len(value), value))
-        heads = {_encode(value[:_HEAD]).lower() for value in secrets}
+        heads = {_encode(_head(value)).lower() for value in secrets}
         whole = {_encode(value).lower() for value in secrets}
         plain = {level for text in heads | whole for level in _levels(text)}
         self._plain = {text for text in plain if len(text) >= _SHORTEST}
@@ -102,6 +104,14 @@ def _is_secret(value: str) -> bool:
     return len(value) >= shortest and value.lower() not in _NO_SECRETS
 
 
+def _head(value: str) -> str:
+    """Return the beginning of a secret that gives it away; the host of an address does not, and
+    stands in many a trace.
+    """
+    place = _PLACE.match(value)
+    return value[: _HEAD + (place.end() if place else 0)]
+
+
 def _encode(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
@@ -136,8 +146,9 @@ def _pattern(value: str) -> bytes:
     beginning and whatever of it, or like it, follows.
     """
     parts = [_part_pattern(part) for part in re.findall(r"\\+|[^\\]", value)]
-    pattern, rest = b"".join(parts[:_HEAD]), b"".join(parts[_HEAD:])
-    if re.search(r"[^\w.+/=-]", value[_HEAD:]):
+    long = len(_head(value))
+    pattern, rest = b"".join(parts[:long]), b"".join(parts[long:])
+    if re.search(r"[^\w.+/=-]", value[long:]):
         pattern += b"(?:" + rest + b")?+"
     return pattern + (_REST if rest else b"")
 
