@@ -34,6 +34,9 @@ def echo(text: str) -> Reply:
     return Reply(answer=TAGS | {"findings": [found], "label": "C1b"})
 
 
+TEXT = json.dumps(echo(KEY).answer)
+CUT = TEXT.index(KEY) + 9
+PARTS = [{"type": "text", "text": text} for text in (TEXT[:CUT], TEXT[CUT:])]
 ECHOES = {
     "an answer": echo(KEY),
     "a password": echo(PASSWORD),
@@ -47,6 +50,7 @@ ECHOES = {
     "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
     "a name": replace(RIGHT, more={"model": KEY}),
     "no JSON": Reply(text=f"no JSON but {KEY}"),
+    "two parts": Reply(more={"choices": [{"message": {"content": PARTS}}]}),
 }
 
 

@@ -173,7 +173,7 @@ class Endpoint:
         try:
             answer = await self._sent(body)
             usage = read_cost(answer, self._price, self._options.spoken, call.least)
-            reply = read_reply(answer)
+            reply = read_reply(answer, self._secrets.clean_text)
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
             return reply
