@@ -2,6 +2,8 @@
 
 import html
 import json
+import socket
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -151,6 +153,27 @@ def test_escapes_for_megabytes_take_no_minutes(text: bytes) -> None:
     begun = time.process_time()
     assert Secrets(["\\" * 12 + ODD_KEY]).clean(body) == body
     assert time.process_time() - begun < 15
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_proxy_that_says_its_password_says_no_part_of_it(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def refuse() -> None:
+            asked, _ = proxy.accept()
+            with asked:
+                asked.recv(65536)
+                asked.sendall(f"HTTP/1.1 407 {'x' * 175} {PASSWORD}\r\n\r\n".encode())
+
+        threading.Thread(target=refuse, daemon=True).start()
+        url = f"http://me:{PASSWORD}@127.0.0.1:{proxy.getsockname()[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", url)
+        args = ("--model", "m", "--base-url", "https://judge.example/v1", "--attempts", "1")
+        done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
+    assert ("xxx [sec" in done.err, PASSWORD[:4] in done.err) == (True, False)
 
 
 def test_no_error_behind_an_error_has_them() -> None:
