@@ -194,6 +194,23 @@ def test_common_words_are_no_secrets() -> None:
         assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
+    ],
+)
+def test_a_key_whose_beginning_is_cut_off_is_found(key: str) -> None:
+    clean = Secrets(
+        [key, "prod-gpt-4o-mini-2024-07-18-long", "team-of-agents in failures"]
+    ).clean_text
+    for at in range(1, len(key) - 23):
+        assert clean(f"it is ...{key[at:]}") == "[secret]"
+    for text in ("gpt-4o-mini-2024-07-18-long", "agents in failures", key[-8:]):
+        assert clean(text) == text
+
+
 def test_the_host_of_an_address_is_no_secret() -> None:
     hook = "https://hooks.example.com/services/T000/B000/XYZXYZ0123456789"
     clean = Secrets([hook, "https://me:pass-word@h.example.com/x"]).clean_text
