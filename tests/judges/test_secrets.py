@@ -2,6 +2,8 @@
 
 import html
 import json
+import socket
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -34,6 +36,9 @@ def echo(text: str) -> Reply:
     return Reply(answer=TAGS | {"findings": [found], "label": "C1b"})
 
 
+TEXT = json.dumps(echo(KEY).answer)
+CUT = TEXT.index(KEY) + 9
+PARTS = [{"type": "text", "text": text} for text in (TEXT[:CUT], TEXT[CUT:])]
 ECHOES = {
     "an answer": echo(KEY),
     "a password": echo(PASSWORD),
@@ -47,6 +52,7 @@ ECHOES = {
     "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
     "a name": replace(RIGHT, more={"model": KEY}),
     "no JSON": Reply(text=f"no JSON but {KEY}"),
+    "two parts": Reply(more={"choices": [{"message": {"content": PARTS}}]}),
 }
 
 
@@ -149,6 +155,27 @@ def test_escapes_for_megabytes_take_no_minutes(text: bytes) -> None:
     assert time.process_time() - begun < 15
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_proxy_that_says_its_password_says_no_part_of_it(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def refuse() -> None:
+            asked, _ = proxy.accept()
+            with asked:
+                asked.recv(65536)
+                asked.sendall(f"HTTP/1.1 407 {'x' * 175} {PASSWORD}\r\n\r\n".encode())
+
+        threading.Thread(target=refuse, daemon=True).start()
+        url = f"http://me:{PASSWORD}@127.0.0.1:{proxy.getsockname()[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", url)
+        args = ("--model", "m", "--base-url", "https://judge.example/v1", "--attempts", "1")
+        done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
+    assert ("xxx [sec" in done.err, PASSWORD[:4] in done.err) == (True, False)
+
+
 def test_no_error_behind_an_error_has_them() -> None:
     def fail() -> None:
         try:
@@ -165,6 +192,31 @@ def test_no_error_behind_an_error_has_them() -> None:
 def test_common_words_are_no_secrets() -> None:
     for key in ("none", "ollama", "lm-studio", "short", "word"):
         assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
+    ],
+)
+def test_a_key_whose_beginning_is_cut_off_is_found(key: str) -> None:
+    clean = Secrets(
+        [key, "prod-gpt-4o-mini-2024-07-18-long", "team-of-agents in failures"]
+    ).clean_text
+    for at in range(1, len(key) - 23):
+        assert clean(f"it is ...{key[at:]}") == "[secret]"
+    for text in ("gpt-4o-mini-2024-07-18-long", "agents in failures", key[-8:]):
+        assert clean(text) == text
+
+
+def test_the_host_of_an_address_is_no_secret() -> None:
+    hook = "https://hooks.example.com/services/T000/B000/XYZXYZ0123456789"
+    clean = Secrets([hook, "https://me:pass-word@h.example.com/x"]).clean_text
+    for text in ("see https://hooks.example.com/other/thing", "https://h.example.com/x"):
+        assert clean(text) == text
+    assert clean(f"{hook[:-9]} and https://me:pass-wo") == "[secret] and [secret]"
 
 
 def test_what_follows_a_key_for_megabytes_takes_no_more_room() -> None:

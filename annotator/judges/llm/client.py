@@ -46,6 +46,9 @@ class _Client(DefaultAioHttpClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is longer than any answer is."""
+        for transport in (self._transport, *self._mounts.values()):
+            if session := getattr(transport, "client", None):
+                session.cookie_jar.clear()  # the library beneath keeps them, too
         try:
             response = await super().send(request, **options | {"stream": True})
         except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know

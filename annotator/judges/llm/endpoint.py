@@ -173,7 +173,7 @@ class Endpoint:
         try:
             answer = await self._sent(body)
             usage = read_cost(answer, self._price, self._options.spoken, call.least)
-            reply = read_reply(answer)
+            reply = read_reply(answer, self._secrets.clean_text)
             self._pace.succeeded()
             self._pace.used(usage.input_tokens + usage.output_tokens - call.tokens)
             return reply
@@ -230,12 +230,12 @@ class Endpoint:
         except TimeoutError as error:
             raise Transient("no answer in time") from error
         except APIConnectionError as error:
-            raise _explain_lost(error) from error
+            raise _explain_lost(error, self._secrets) from error
         except (ValueError, RecursionError) as error:
             raise Transient(f"answer not understood: {one_line(str(error), 200)}") from error
 
 
-def _explain_lost(error: APIConnectionError) -> Transient:
+def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
     """Return what a call was that ended without an answer.
 
     The library's own classes call a dropped connection a timeout; what aiohttp said is below them.
@@ -250,7 +250,8 @@ def _explain_lost(error: APIConnectionError) -> Transient:
         return _NoConnection(f"connection failed: {one_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
-    words = without_url_secrets(str(cause)) or type(cause).__name__
+    # A proxy's words have not come through the client. A secret that is cut is found no more.
+    words = secrets.clean_text(without_url_secrets(str(cause))) or type(cause).__name__
     return Transient(f"connection failed: {one_line(words, 200)}")
 
 

@@ -5,7 +5,7 @@ What fails for every trace is :class:`~annotator.errors.JudgeStopped`.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -122,8 +122,9 @@ def describe_alike(words: str) -> str:
     return _NUMBER.sub("#", words)
 
 
-def read_reply(body: object) -> Reply:
-    """Return the answer in the body of a response.
+def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
+    """Return the answer in the body of a response; ``clean`` takes secrets out of what is put
+    together here: one may go from one part of a text to the next.
 
     Servers differ in everything else (ids, tiers, words for the end), and none of that matters.
 
@@ -153,9 +154,9 @@ def read_reply(body: object) -> Reply:
     usage = read_usage(body)
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
-        storable(_join_text(message.get("content"))),
+        storable(clean(_join_text(message.get("content")))),
         tuple(_tool_calls(message.get("tool_calls"))),
-        storable(str(message.get("refusal") or "")),
+        storable(clean(str(message.get("refusal") or ""))),
         _name_end(finish),
         model=one_line(str(answer.get("model") or answer.get("modelVersion") or ""), _LONGEST_NAME),
         read=usage.input_tokens if usage else 0,

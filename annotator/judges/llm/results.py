@@ -209,7 +209,7 @@ class Intake:
         if not words:
             usage = read_cost(result.body, self._price, self._options.spoken, sent.least)
             try:
-                reply = read_reply(result.body)
+                reply = read_reply(result.body, self._secrets.clean_text)
             except ValueError as wrong:
                 words = str(wrong)
         says = blake2b((reply.to_json() if reply else words).encode(), digest_size=16).digest()

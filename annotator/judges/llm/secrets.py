@@ -17,6 +17,10 @@ _HEAD = 16  # of a long secret: its beginning gives it away where an error cuts 
 # Keys that servers without keys are sent, by their own documentation.
 _NO_SECRETS = frozenset(["none", "empty", "dummy", "ollama", "lm-studio", "sk-no-key-required"])
 
+# What stands in no text by chance; words and names of models are not written so.
+_RANDOM = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])\S+|[0-9a-f]+|[0-9A-F]+")
+_PLACE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@]*+(?!@)", re.IGNORECASE)
+
 _DEEPEST = 6  # how often one escape may stand within another
 
 # Patterns take no time that grows faster than a text of megabytes, whatever stands in it: they are
@@ -35,17 +39,19 @@ class Secrets:
     They are its key, the user and password of its address and of the proxies on the way, the values
     of its query and of the user's own headers: in any case, and as JSON, URLs and HTML write them;
     of a long one its beginning, too. A text in which one stands in another way (what is escaped is
-    escaped again) is taken out as a whole. Not those of fewer than six characters, or of seven
-    letters and no more: such words stand in answers by chance, which would then quote nobody.
+    escaped again, or the beginning is cut off) is taken out as a whole. Not those of fewer than six
+    characters, or of seven letters and no more: such words stand in answers by chance, which would
+    then quote nobody.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
         secrets = {value.strip() for value in values}
         secrets = {value for value in secrets if _is_secret(value)}
         longest_first = sorted(secrets, key=lambda value: (-len(value), value))
-        heads = {_encode(value[:_HEAD]).lower() for value in secrets}
+        heads = {_encode(_head(value)).lower() for value in secrets}
         whole = {_encode(value).lower() for value in secrets}
-        plain = {level for text in heads | whole for level in _levels(text)}
+        parts = {_encode(part).lower() for value in secrets for part in _parts(value)}
+        plain = {level for text in heads | whole | parts for level in _levels(text)}
         self._plain = {text for text in plain if len(text) >= _SHORTEST}
         # What is hardly more than backslashes is looked for in every text.
         self._always = any(len(head.replace(b"\\", b"")) < _SHORTEST for head in heads)
@@ -102,6 +108,23 @@ def _is_secret(value: str) -> bool:
     return len(value) >= shortest and value.lower() not in _NO_SECRETS
 
 
+def _head(value: str) -> str:
+    """Return the beginning of a secret that gives it away; the host of an address does not, and
+    stands in many a trace.
+    """
+    place = _PLACE.match(value)
+    return value[: _HEAD + (place.end() if place else 0)]
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield pieces of a long secret, one of which stands in what is left of it where its beginning
+    is cut off: in any 23 characters, if it is as random as keys are.
+    """
+    for at in range(len(_head(value)) - _HEAD // 2, len(value) - _HEAD + 1, _HEAD // 2):
+        if _RANDOM.fullmatch(part := value[at : at + _HEAD]):
+            yield part
+
+
 def _encode(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
@@ -136,8 +159,9 @@ def _pattern(value: str) -> bytes:
     beginning and whatever of it, or like it, follows.
     """
     parts = [_part_pattern(part) for part in re.findall(r"\\+|[^\\]", value)]
-    pattern, rest = b"".join(parts[:_HEAD]), b"".join(parts[_HEAD:])
-    if re.search(r"[^\w.+/=-]", value[_HEAD:]):
+    long = len(_head(value))
+    pattern, rest = b"".join(parts[:long]), b"".join(parts[long:])
+    if re.search(r"[^\w.+/=-]", value[long:]):
         pattern += b"(?:" + rest + b")?+"
     return pattern + (_REST if rest else b"")
 
