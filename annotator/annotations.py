@@ -1,6 +1,7 @@
 """What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -104,6 +105,28 @@ class Usage:
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
             self.seconds + other.seconds,
         )
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Usage":
+        """Return the usage whose fields, JSON values, were recorded.
+
+        Raises:
+            ValueError: they are not what this version of the tool writes.
+        """
+        from pydantic import TypeAdapter
+
+        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"{min(unknown)!r} is not known")
+        usage: Usage = TypeAdapter(cls).validate_json(json.dumps(dict(fields)), strict=True)
+        usage.check()
+        return usage
+
+    def check(self) -> None:
+        """Raise ValueError where a number is none that can be counted."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name}: expected a number from 0, found {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +309,7 @@ class Annotation:
         _adapter = _adapter or TypeAdapter(cls)
         try:
             annotation: Annotation = _adapter.validate_json(line)
+            annotation.usage.check()
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))

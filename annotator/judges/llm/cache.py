@@ -231,7 +231,9 @@ def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
         raise ValueError("an answer in it is not what was kept")
     if "cost_usd" not in fields or not fields.keys() <= Usage.__dataclass_fields__.keys():
         raise ValueError("what an answer in it cost is not what was kept")
-    return _USAGE.validate_json(dumps(fields), strict=True)
+    usage = _USAGE.validate_json(dumps(fields), strict=True)
+    usage.check()
+    return usage
 
 
 def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
