@@ -55,6 +55,7 @@ class RunDirectory:
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
         self._canaries = Usage()
+        self.unrecorded = Usage()  # of answers whose traces have no annotation yet
         self._canary_log: LineLog | None = None
         self._log = log
         self._done: set[bytes] = set()
@@ -170,7 +171,7 @@ class RunDirectory:
     @property
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
-        return self._judged + self._before + self._overhead + self._canaries
+        return self._judged + self._before + self._overhead + self._canaries + self.unrecorded
 
     def describe_usage(self) -> str:
         """Return what the run used, in one line, or "" if it called no model."""
