@@ -1,11 +1,12 @@
 """What was decided: a judge's :class:`Verdict`, and the :class:`Annotation` that is recorded."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from annotator.errors import AnnotatorError
 from annotator.regular import explain_unreadable, lines_of, open_regular
@@ -104,6 +105,28 @@ class Usage:
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
             self.seconds + other.seconds,
         )
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Usage":
+        """Return the usage whose fields, JSON values, were recorded.
+
+        Raises:
+            ValueError: they are not what this version of the tool writes.
+        """
+        from pydantic import TypeAdapter
+
+        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"{min(unknown)!r} is not known")
+        usage: Usage = TypeAdapter(cls).validate_json(json.dumps(dict(fields)), strict=True)
+        usage.check()
+        return usage
+
+    def check(self) -> None:
+        """Raise ValueError where a number is none that can be counted."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name}: expected a number from 0, found {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +240,9 @@ class Annotation:
     or ``none``), and therefore is not counted.
     """
 
+    # A line with a number that is none (NaN) is no annotation: it could not be written again.
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"allow_inf_nan": False}
+
     trace_id: str
     rubric: str
     rubric_sha256: str
@@ -283,15 +309,13 @@ class Annotation:
         from pydantic import TypeAdapter, ValidationError
 
         global _adapter
-        # A number that is none could not be written again; a dataclass alone takes no config.
-        _adapter = _adapter or TypeAdapter(tuple[cls], config={"allow_inf_nan": False})  # type: ignore[valid-type]
-        data = line.encode(errors="surrogatepass") if isinstance(line, str) else line
-        annotation: Annotation
+        _adapter = _adapter or TypeAdapter(cls)
         try:
-            [annotation] = _adapter.validate_json(b"[" + data + b"]")
+            annotation: Annotation = _adapter.validate_json(line)
+            annotation.usage.check()
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"][1:]))
+            where = ".".join(map(str, first["loc"]))
             raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
         return annotation
 

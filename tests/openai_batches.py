@@ -75,6 +75,8 @@ class Batches:
     async def _content(self, http: web.Request) -> web.Response:
         if self.elsewhere:
             return web.Response(status=302, headers={"Location": self.elsewhere})
+        if http.match_info["id"] not in self.files:
+            return web.json_response({"error": {"message": "no such file"}}, status=404)
         return web.Response(body=self.files[http.match_info["id"]], headers=self.download)
 
     async def _create(self, http: web.Request) -> web.Response:

@@ -1,13 +1,14 @@
 """Judges from what users name them by: the one place where they are put together."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
-from annotator.annotations import Require
+from annotator.annotations import Require, Usage
 from annotator.errors import AnnotatorError, SettingsError
 from annotator.judges.base import MEMBERS, Judge, PaidJudge
 from annotator.plugins import is_plugin, load_plugin, origin_of
@@ -144,7 +145,7 @@ class BuiltJudge:
     settings: ModelSettings | None = None
     members: "Sequence[LLMJudge]" = ()
     session: "Session | None" = None
-    settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    settle: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
     outbox: "FileOutbox | None" = None
     unrecorded: Mapping[tuple[str, str], float] = field(default_factory=dict, init=False)
     _told: str | None = field(default=None, init=False)  # what of the cache the user was told
@@ -165,7 +166,10 @@ class BuiltJudge:
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
             # What a killed process had spent and not recorded counts, too.
-            self.unrecorded = lost = cache.costs(run.is_done) if cache else {}
+            lost: defaultdict[tuple[str, str], float] = defaultdict(float)
+            for trace, rubric, usage in cache.unrecorded(run.is_done) if cache else ():
+                lost[trace, rubric] += usage.cost_usd or 0.0
+            self.unrecorded = lost
             spent = run.spent_dollars + sum(lost.values())
             dearest = max(run.dearest, *lost.values(), 0.0)
             self.session.budget = Budget(self.settings.max_cost, spent, dearest)
@@ -234,6 +238,13 @@ class BuiltJudge:
             from annotator.judges.llm.cache import ANSWERS
 
             self.session.cache.absorb(folder / ANSWERS)
+
+    def count_unrecorded(self, run: RunSoFar) -> Usage:
+        """Return what answers in batches cost of whose traces there is no annotation yet."""
+        if not (self.session and self.session.cache and self.settings and self.settings.batch):
+            return Usage()
+        used = self.session.cache.unrecorded(run.is_done)
+        return sum((usage for _, _, usage in used), start=Usage())
 
     def preview(self) -> None:
         """Let the judge look at the answers that are known, for a forecast."""

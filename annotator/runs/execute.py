@@ -1,7 +1,7 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -242,7 +242,7 @@ async def execute_in_batches(
     plan: Plan,
     run: RunDirectory,
     recorded: Callable[[Annotation], None],
-    settle: Sequence[Callable[[], Awaitable[None]]],
+    settle: Sequence[Callable[[], Coroutine[Any, Any, None]]],
 ) -> Seen:
     """Execute ``plan``; where answers come in batches, ask for all that are missing, wait, and
     judge again until nothing is missing. Raises as :func:`execute` does.
@@ -251,7 +251,15 @@ async def execute_in_batches(
     first time, for those that a stopped process was waiting for.
     """
     while True:
-        await asyncio.gather(*(step() for step in settle))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for step in settle:
+                    tasks.create_task(step())
+        except BaseExceptionGroup as group:
+            raise first_error(group, AnnotatorError) from group
+        finally:
+            if settle:  # what was used for no answer, before the stop
+                run.spent(plan.judge.overhead, plan.judge.learned)
         seen = await execute(plan, run, recorded)
         if not (seen.pending and settle):
             return seen
@@ -305,6 +313,7 @@ async def carry_out(
         raise
     finally:
         try:
+            run.unrecorded = built.count_unrecorded(run)
             built.end(notice)
             if used := run.describe_usage():
                 notice(used)

@@ -67,7 +67,7 @@ def read_part(folder: Path) -> Part:
         with open_regular(file) as lines:
             head = json.loads(next(lines, b"") or b"{}")
             annotations = [annotation for _, _, annotation in read_lines(lines, file)]
-            overhead = Usage(**head["overhead"])
+            overhead = Usage.from_fields(head["overhead"])
             return Part(annotations, overhead, head["learned"], head["problem"], head["kind"])
     except FileNotFoundError as error:
         raise AnnotatorError(

@@ -143,8 +143,8 @@ class Check:
         """Return the scheme of the next annotation, which stands at ``where``.
 
         Raises:
-            AnnotatorError: it is by no rubric of the run, by another version of one, or has a code
-                that the rubric does not have; or the trace stands twice.
+            AnnotatorError: it is by no rubric of the run, by another version of one, or has codes
+                that the rubric or its status does not have; or the trace stands twice.
         """
         trace_id, scheme = annotation.trace_id, self._run.schemes.get(annotation.rubric)
         if scheme is None:
@@ -161,6 +161,9 @@ class Check:
             )
         if unknown := [code for code in annotation.codes if code not in scheme.ids]:
             raise AnnotatorError(f"{where}: {trace_id}: {min(unknown)!r} is no code of {scheme.id}")
+        if bool(annotation.codes) != (annotation.status == "labelled"):
+            codes = ", ".join(annotation.codes) or "no code"
+            raise AnnotatorError(f"{where}: {trace_id}: {annotation.status}, and it has {codes}")
         return scheme
 
     def end(self) -> None:

@@ -11,13 +11,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from annotator.annotations import STATUSES, Annotation, Usage, read_annotations
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
 from annotator.runs.parts import PART, list_parts, read_part
+from annotator.runs.run import Check, Run
 from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
@@ -54,6 +55,7 @@ class RunDirectory:
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
         self._canaries = Usage()
+        self.unrecorded = Usage()  # of answers whose traces have no annotation yet
         self._canary_log: LineLog | None = None
         self._log = log
         self._done: set[bytes] = set()
@@ -86,7 +88,7 @@ class RunDirectory:
 
         Raises:
             AnnotatorError: there is none, it was started with other settings (the difference is in
-                the message), another process is writing it, or a line is damaged.
+                the message), another process is writing it, or a line is damaged or not of it.
         """
         before = read_manifest(folder)
         if differences := list_differences(before, manifest):
@@ -115,7 +117,9 @@ class RunDirectory:
                 for annotation in read_annotations(folder / _ASIDE):
                     run._aside += annotation.usage
                     run._learn(annotation.usage)
+            check = Check(Run(merged, folder))
             for annotation in read_annotations(folder):
+                check.hold(annotation, str(folder / _ANNOTATIONS))
                 run._remember(annotation)
             for annotation in run.canaries():
                 run._remember_canary(annotation)
@@ -167,7 +171,7 @@ class RunDirectory:
     @property
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
-        return self._judged + self._before + self._overhead + self._canaries
+        return self._judged + self._before + self._overhead + self._canaries + self.unrecorded
 
     def describe_usage(self) -> str:
         """Return what the run used, in one line, or "" if it called no model."""
@@ -342,11 +346,8 @@ def _read_overhead(folder: Path, manifest: Manifest) -> Usage:
     Raises:
         AnnotatorError: it is not what this version of the tool writes.
     """
-    overhead = dict(manifest.overhead)
     try:
-        if unknown := overhead.keys() - Usage.__dataclass_fields__.keys():
-            raise ValueError(f"{min(unknown)!r} is not known")
-        return TypeAdapter(Usage).validate_json(json.dumps(overhead), strict=True)
+        return Usage.from_fields(manifest.overhead)
     except ValueError as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise AnnotatorError(

@@ -145,6 +145,22 @@ def test_what_has_no_answer_is_a_failure(annotate_cli: Cli, runs: Runs) -> None:
     assert (rest.code, "labelled 3" in rest.out) == (0, True)
 
 
+def test_a_prompt_that_was_too_long_is_named_where_nobody_is_asked_again(
+    annotate_cli: Cli, runs: Runs
+) -> None:
+    runs(1, talk=[*TALK, ("agent1", "word " * 2_000)])
+    with OpenAIServer() as server:
+        base = args(server, "--out", "out")
+        annotate_cli(*base, "--batch-file", "1.jsonl")
+    [line] = requests_in(Path("1.jsonl"))
+    error = {"message": "This model's maximum context length is 8000 tokens."}
+    response = {"status_code": 400, "body": {"error": error}}
+    write("done.jsonl", {"custom_id": line["custom_id"], "response": response})
+    done = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
+    assert done.code == 1
+    assert "maximum context length is 8000 tokens.; of less of it: there is no answer" in done.err
+
+
 def test_wrong_quotes_that_nobody_mends_are_rejected(annotate_cli: Cli, runs: Runs) -> None:
     runs(2)
     with OpenAIServer(mixed) as server:

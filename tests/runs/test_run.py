@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import re
 import resource
@@ -208,7 +209,26 @@ class TestResume:
         assert "annotations.jsonl, line 2" in done.err
         assert file.read_bytes() == b"".join(lines)
 
-    @pytest.mark.parametrize("overhead", [{"calls": "x"}, {"coins": 1}], ids=["text", "newer"])
+    def test_a_line_too_many_is_named_before_anything_is_judged(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        args = (runs(3), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        file, manifest = tmp_path / "out" / "annotations.jsonl", tmp_path / "out" / "run.json"
+        lines, before = file.read_bytes().splitlines(keepends=True), manifest.read_bytes()
+        file.write_bytes(b"".join([*lines[:2], lines[0]]))
+        done = annotate_cli(*args, "--resume")
+        assert (done.code, "annotations.jsonl: " in done.err) == (2, True)
+        assert "stands twice for symptoms" in done.err
+        assert manifest.read_bytes() == before
+        file.write_bytes(b"".join(lines[:2]))
+        assert annotate_cli(*args, "--resume").code == 0
+
+    @pytest.mark.parametrize(
+        "overhead",
+        [{"calls": "x"}, {"coins": 1}, {"cost_usd": -1.0}, {"cost_usd": math.nan}],
+        ids=["text", "newer", "negative", "nan"],
+    )
     def test_what_was_used_before_is_read_or_refused_in_words(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path, overhead: dict[str, object]
     ) -> None:

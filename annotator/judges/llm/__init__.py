@@ -249,7 +249,7 @@ class LLMJudge(Model):
 
     async def _decided(self, judgement: Judgement) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
-        most: int | None = None
+        most, words = None, ""
         guessed = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(SHRINKS):
             try:
@@ -268,6 +268,8 @@ class LLMJudge(Model):
                 most, words = error.most, str(error)
                 continue
             verdict = merge(verdicts, prompts, judgement.rubric)
+            if words and verdict.error:
+                return replace(verdict, error=f"{words}; of less of it: {verdict.error}")
             if len(prompts) > 1 and not verdict.error and any(c.evidence for c in verdict.claims):
                 room = max(len(prompt.shown) for prompt in prompts)
                 confirmed = await self._confirmed(judgement, verdict, most, room // 2)

@@ -5,7 +5,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +126,21 @@ def _checked_id(value: object) -> str:
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise ValueError(f"an id that is none: {one_line(str(value), 80)!r}")
     return value
+
+
+def _list_paid(
+    asked: Mapping[str, SentRequest], lost: Collection[str], unread: int, batch: Any
+) -> list[float]:
+    """Return what those of the ``lost`` requests, which have no result, may have cost that were
+    answered all the same: as many as lines cannot be read, or as the batch counts. It may be any of
+    them.
+    """
+    counted = getattr(batch.request_counts, "completed", None)
+    if isinstance(counted, int):
+        unread = max(unread, counted - (len(asked) - len(lost)))
+    elif unread:
+        unread = len(lost)
+    return sorted((asked[key].dollars for key in lost), reverse=True)[:unread]
 
 
 @dataclass
@@ -300,6 +315,8 @@ class BatchOutbox:
             ) from error
         except APIStatusError as error:
             reason = describe_redirect(error) or one_line(str(error.message), 300)
+            if error.status_code == 404 and self._there:
+                reason += f"; where it is gone, delete {self.folder} to ask again with --resume"
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
         except (APIConnectionError, httpx2.RequestError, Transient) as error:
             words = self._secrets.clean_text(without_url_secrets(str(error.__cause__ or error)))
@@ -398,13 +415,13 @@ class BatchOutbox:
             if kept and kept.reply:
                 continue
             missed[key] = errors.get(key, NoAnswer(f"no answer in the batch ({status})"))
-            if intake.unread and key not in errors:  # paid, and among what cannot be read
-                self.spent += Usage(calls=1, unreported_calls=1)
-                if self._budget:
-                    self._budget.spent += asked[key].dollars
             final = key in intake.contradicted or missed[key].refused
             times = self._missed.get(key, (0,))[0] + 1
             self._missed[key] = (_GIVEN_UP if final else times, missed[key])
+        for dollars in _list_paid(asked, missed.keys() - errors.keys(), intake.unread, batch):
+            self.spent += Usage(calls=1, unreported_calls=1)
+            if self._budget:
+                self._budget.spent += dollars
         job.answers = len(asked) - len(missed)
         answered = any(job.answers for job in self._jobs)
         self._always = "" if answered else find_alike(missed.values())

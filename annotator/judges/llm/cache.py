@@ -4,7 +4,6 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -153,23 +152,24 @@ class AnswerCache:
         rows = [(key, self._run) for key in keys]
         self._write("update answers set run = '' where key = ? and run = ?", rows)
 
-    def costs(self, is_recorded: Callable[[str, str], bool]) -> dict[tuple[str, str], float]:
-        """Return the dollars for the answers here that this run has asked for, by trace and rubric,
-        without those for traces that ``is_recorded`` (trace, rubric) says are counted elsewhere.
+    def unrecorded(self, is_recorded: Callable[[str, str], bool]) -> list[tuple[str, str, Usage]]:
+        """Return what the answers here cost that this run has asked for, each with its trace and
+        rubric, without those for traces that ``is_recorded`` (trace, rubric) says are counted
+        elsewhere.
         """
         if self._base is None:
-            return {}
-        dollars: defaultdict[tuple[str, str], float] = defaultdict(float)
+            return []
+        used = []
         asked = "select usage, trace from answers where run = ?"
         try:
             for usage, name in self._base.execute(asked, (self._run,)):
                 rubric, _, trace = str(name).partition("\n")
                 if not is_recorded(trace, rubric):
-                    dollars[trace, rubric] += _read_usage(str(usage)).cost_usd or 0.0
+                    used.append((trace, rubric, _read_usage(str(usage))))
         except _DAMAGED as error:
             self._failed(error)
-            return {}
-        return dollars
+            return []
+        return used
 
     def absorb(self, file: Path) -> None:
         """Take in the answers of another file that are not here; of one that is damaged, none: they
@@ -207,7 +207,9 @@ class AnswerCache:
             return  # by another process, and not for ever: this one answer is not looked up or kept
         self.close()
         if self._vital:
-            raise AnnotatorError(self.problem) from error
+            damaged = not isinstance(error, OSError | sqlite3.OperationalError)
+            advice = "; move it away, and what was answered is asked again" if damaged else ""
+            raise AnnotatorError(self.problem + advice) from error
 
     def close(self) -> None:
         """Let go of the file."""
@@ -231,7 +233,9 @@ def _read_usage(text: str, key: str = "", reply: str = "") -> Usage:
         raise ValueError("an answer in it is not what was kept")
     if "cost_usd" not in fields or not fields.keys() <= Usage.__dataclass_fields__.keys():
         raise ValueError("what an answer in it cost is not what was kept")
-    return _USAGE.validate_json(dumps(fields), strict=True)
+    usage = _USAGE.validate_json(dumps(fields), strict=True)
+    usage.check()
+    return usage
 
 
 def _check(key: str, reply: str, usage: Mapping[str, object]) -> str:
