@@ -21,8 +21,8 @@ def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
-    known = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas
-    times = {f"message:{m.n}": m.time for m in known}
+    timed = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas
+    times = {f"message:{m.n}": m.time for m in timed}
     begun = next(iter(times.values()), None)
     tasks = list(_tasks(trace))
     for source in trace.sources(steps=bool({"steps", "tools"} & wanted)):
