@@ -25,7 +25,11 @@ _MOST_BYTES = 1 << 20
 def user_file() -> Path:
     """Return the file of the user's own defaults."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(base).expanduser() / "annotator" / "annotate.toml"
+    try:
+        folder = Path(base).expanduser()
+    except RuntimeError:  # a user without a home has no such file
+        folder = Path(os.devnull)
+    return folder / "annotator" / "annotate.toml"
 
 
 def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:

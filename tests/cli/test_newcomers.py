@@ -211,6 +211,14 @@ def test_the_users_file_may_say_where_models_are(
     assert "judge: llm:m" in done.err
 
 
+def test_a_user_without_a_home_has_no_file(
+    annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "~nobody-of-this-name/config")
+    done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
+    assert done.code == 0, done.err
+
+
 def test_keys_of_a_dotenv_file(annotate_cli: Cli, tmp_path: Path) -> None:
     lines = "SOME_API_KEY=from-file\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n"
     (tmp_path / ".env").write_text(lines)
