@@ -143,6 +143,8 @@ def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
     values = value if many and isinstance(value, list) else [value]
     if not all(isinstance(each, str | int | float) for each in values):
         raise AnnotatorError(f"{where}: expected {'texts or numbers' if many else 'one value'}")
+    if "\0" in "".join(map(str, values)):  # no command line can hold one
+        raise AnnotatorError(f"{where}: a NUL in it")
     return [str(each) for each in values] if many else str(value)
 
 

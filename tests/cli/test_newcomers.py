@@ -125,6 +125,7 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
         ("[run]\nlimit = true\n", "'True' is not a valid integer"),
         ("[run]\nseed = {a = 1}\n", "annotate.toml: seed: expected one value"),
         ("[run]\nquiet = 1\n", "annotate.toml: quiet: expected true or false"),
+        ('[run]\nbatch-file = "a\\u0000"\n', "annotate.toml: batch-file: a NUL in it"),
         ("[run]\nall = false\n", "all: false could mean failed-only or neither"),
         ("[run]\nfailed-only = false\n", "false could mean all or neither: set all = true"),
         ("[run]\nmax-cost = nan\n", "is not a number"),
