@@ -187,6 +187,12 @@ def test_what_traces_names_is_there_and_can_be_read(
         assert (done.code, kind in done.err) == (2, True), done.err
 
 
+def test_explain_says_what_cannot_be_read(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_text("[" * 5000)
+    done = annotate_cli("traces", "--explain", TRACES, "half.json")
+    assert "half.json: unreadable: " in done.out
+
+
 @pytest.mark.parametrize("name", ["canaries.jsonl"])
 def test_a_link_to_itself_in_a_run_is_not_passed_over(
     annotate_cli: Cli, tmp_path: Path, name: str
