@@ -187,6 +187,15 @@ def test_what_traces_names_is_there_and_can_be_read(
         assert (done.code, kind in done.err) == (2, True), done.err
 
 
+def test_a_map_may_have_a_mark_in_its_name(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "c#.yaml").write_text("messages: said\nsender: who\ntext: what\n")
+    record = {"said": [{"who": "agent-1", "what": "Hello."}]}
+    (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n")
+    args = ("--map", "c#.yaml", "--agent-name", "^[a-z]+", "--json")
+    done = annotate_cli("traces", "t.jsonl", *args)
+    assert (done.code, '"map"' in done.out) == (0, True), done.err
+
+
 def test_explain_says_what_cannot_be_read(annotate_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "half.json").write_text("[" * 5000)
     done = annotate_cli("traces", "--explain", TRACES, "half.json")
