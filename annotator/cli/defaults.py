@@ -25,7 +25,11 @@ _MOST_BYTES = 1 << 20
 def user_file() -> Path:
     """Return the file of the user's own defaults."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(base).expanduser() / "annotator" / "annotate.toml"
+    try:
+        folder = Path(base).expanduser()
+    except RuntimeError:  # a user without a home has no such file
+        folder = Path(os.devnull)
+    return folder / "annotator" / "annotate.toml"
 
 
 def find_defaults(command: click.Command, name: str) -> tuple[dict[str, Any], list[str]]:
@@ -139,6 +143,8 @@ def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
     values = value if many and isinstance(value, list) else [value]
     if not all(isinstance(each, str | int | float) for each in values):
         raise AnnotatorError(f"{where}: expected {'texts or numbers' if many else 'one value'}")
+    if "\0" in "".join(map(str, values)):  # no command line can hold one
+        raise AnnotatorError(f"{where}: a NUL in it")
     return [str(each) for each in values] if many else str(value)
 
 

@@ -34,7 +34,7 @@ def _body(_: click.Context, __: click.Parameter, value: str | None) -> Mapping[s
         return None
     try:
         fields = json.loads(value, parse_constant=_no_number)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise click.BadParameter('expected a JSON object such as {"top_p": 0.9}')

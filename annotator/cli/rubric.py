@@ -1,6 +1,5 @@
 """``annotate rubric``."""
 
-import re
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ from annotator.cli.output import say
 from annotator.files import write_file
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.rubrics.difference import compare_rubrics
-from annotator.rubrics.foreign import read_foreign
+from annotator.rubrics.foreign import id_for, read_foreign
 from annotator.rubrics.lint import count_tokens, lint
 from annotator.text import dump_json, one_line, printable
 
@@ -95,8 +94,7 @@ def import_(taxonomy: Path, out: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def new(file: Path) -> None:
     """Write a rubric to start from to FILE, which must not exist."""
-    id_ = re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")
-    write_file(file, _TEMPLATE.format(id=id_), exclusive=True)
+    write_file(file, _TEMPLATE.format(id=id_for(file)), exclusive=True)
     load_rubric(str(file))
     name = printable(str(file))
     say(f"{name}: written; edit it, and try it with: annotate rubric check {name}")

@@ -109,6 +109,8 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
         text = (
             f"format {reader}" if reader else f"no format; a map that may:\n{suggest_map(document)}"
         )
+        if isinstance(document, UnreadableTrace):
+            text = f"unreadable: {document}"
         alike.setdefault(printable(text), []).append(path)
     for text, paths in alike.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

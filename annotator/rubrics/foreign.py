@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from annotator.errors import RubricError
+from annotator.text import storable
 from annotator.traces.document import text_of
 from annotator.yaml_file import read_yaml
 
@@ -45,12 +46,13 @@ def read_foreign(file: Path) -> dict[str, Any]:
         )
     source = fields.get("source")
     titled = source.get("title") if isinstance(source, dict) else source
+    stem, name = map(storable, (file.stem, file.name))
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
-        "id": re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")[:64] or "imported",
+        "id": id_for(file),
         "version": 1,
-        "title": text_of(title) or file.stem,
-        "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
+        "title": text_of(title) or stem,
+        "source": f"{text_of(titled) or text_of(title) or stem}; imported from {name}",
         "choice": "many",
         "min_quotes": 1,
         "quote_from": ["messages", "tools", "patches", "outcome"],
@@ -58,6 +60,11 @@ def read_foreign(file: Path) -> dict[str, Any]:
         "codes": codes,
         "precedence": [],
     }
+
+
+def id_for(file: Path) -> str:
+    """Return the id of a rubric that is made of, or in, a file."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem).strip("_.-")[:64] or "mine"
 
 
 def _introduce(fields: Mapping[str, Any]) -> str:

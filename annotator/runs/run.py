@@ -186,8 +186,7 @@ def is_run(path: Path | str) -> bool:
     from annotator.runs.shards import is_in_shards
 
     folder = localize(path, ("run.json",), again=True)
-    file = folder / "run.json"
-    return (os.path.lexists(file) and not file.is_dir()) or is_in_shards(folder)
+    return os.path.lexists(folder / "run.json") or is_in_shards(folder)
 
 
 def open_run(path: Path | str) -> Run:

@@ -3,7 +3,6 @@
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, islice
@@ -94,7 +93,8 @@ def entries(sources: Sequence[str], format: str) -> Iterator[Entry | Unreadable 
 
 def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | None, Any]]:
     """Yield what the first records of each file are: the file, the format that reads it, None if
-    nothing does, and the first document that nothing reads, else the first of all.
+    nothing does, and the first document that nothing reads, else the first of all; or why there is
+    none, as UnreadableTrace.
 
     Raises:
         AnnotatorError: as :func:`entries`.
@@ -105,7 +105,7 @@ def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | 
         if place.reader:
             yield name_place(place.path), place.reader.name, None
             continue
-        with suppress(UnreadableTrace):
+        try:
             contents = open_contents(place.path)
             if isinstance(contents, Document):
                 document = contents.load()
@@ -116,6 +116,8 @@ def look_into(sources: Sequence[str], format: str) -> Iterator[tuple[str, str | 
             pairs = [(document, _find(document, format)) for document in documents]
             for document, reader in sorted(pairs, key=lambda pair: pair[1] is not None)[:1]:
                 yield name_place(place.path), reader and reader.name, document
+        except UnreadableTrace as error:
+            yield name_place(place.path), None, error
 
 
 def _name_url(item: Entry | Unreadable | Ignored) -> Entry | Unreadable | Ignored:

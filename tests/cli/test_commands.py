@@ -42,6 +42,9 @@ def test_rubric_new_writes_a_rubric_that_can_be_used(annotate_cli: Cli, tmp_path
     assert annotate_cli("rubric", "new", "my own.yaml").code == 0
     assert load_rubric(str(tmp_path / "my own.yaml")).id == "my_own"
     assert annotate_cli("rubric", "check", "my own.yaml", "symptoms").code == 0
+    for name in ("r" * 80, "規則", "a\udcff"):
+        assert annotate_cli("rubric", "new", f"{name}.yaml").code == 0
+        assert annotate_cli("rubric", "check", f"{name}.yaml").code == 0
     again = annotate_cli("rubric", "new", "my own.yaml")
     assert (again.code, "is there already" in again.err) == (2, True)
     assert annotate_cli("rubric", "new", "nowhere/x.yaml").code == 2

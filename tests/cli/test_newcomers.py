@@ -125,6 +125,7 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
         ("[run]\nlimit = true\n", "'True' is not a valid integer"),
         ("[run]\nseed = {a = 1}\n", "annotate.toml: seed: expected one value"),
         ("[run]\nquiet = 1\n", "annotate.toml: quiet: expected true or false"),
+        ('[run]\nbatch-file = "a\\u0000"\n', "annotate.toml: batch-file: a NUL in it"),
         ("[run]\nall = false\n", "all: false could mean failed-only or neither"),
         ("[run]\nfailed-only = false\n", "false could mean all or neither: set all = true"),
         ("[run]\nmax-cost = nan\n", "is not a number"),
@@ -186,6 +187,21 @@ def test_what_traces_names_is_there_and_can_be_read(
         assert (done.code, kind in done.err) == (2, True), done.err
 
 
+def test_a_map_may_have_a_mark_in_its_name(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "c#.yaml").write_text("messages: said\nsender: who\ntext: what\n")
+    record = {"said": [{"who": "agent-1", "what": "Hello."}]}
+    (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n")
+    args = ("--map", "c#.yaml", "--agent-name", "^[a-z]+", "--json")
+    done = annotate_cli("traces", "t.jsonl", *args)
+    assert (done.code, '"map"' in done.out) == (0, True), done.err
+
+
+def test_explain_says_what_cannot_be_read(annotate_cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_text("[" * 5000)
+    done = annotate_cli("traces", "--explain", TRACES, "half.json")
+    assert "half.json: unreadable: " in done.out
+
+
 @pytest.mark.parametrize("name", ["canaries.jsonl"])
 def test_a_link_to_itself_in_a_run_is_not_passed_over(
     annotate_cli: Cli, tmp_path: Path, name: str
@@ -209,6 +225,14 @@ def test_the_users_file_may_say_where_models_are(
         done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
     assert "sets base-url, model" in done.err
     assert "judge: llm:m" in done.err
+
+
+def test_a_user_without_a_home_has_no_file(
+    annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "~nobody-of-this-name/config")
+    done = annotate_cli(TRACES, "--rubric", "comm_errors", "--limit", "1", "--out", "out")
+    assert done.code == 0, done.err
 
 
 def test_keys_of_a_dotenv_file(annotate_cli: Cli, tmp_path: Path) -> None:

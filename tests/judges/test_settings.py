@@ -224,6 +224,8 @@ class TestTheJudgeFile:
 EXTRA_BODY = (
     ("{", "not valid JSON"),
     ('{"top_p": NaN}', "not valid JSON"),
+    ("[" * 5000, "not valid JSON"),
+    ('{"a":' * 900 + "1" + "}" * 900, "cannot be sent as JSON"),
     ("[1]", "expected a JSON object"),
     ("3", "expected a JSON object"),
     *(

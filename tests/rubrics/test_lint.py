@@ -194,10 +194,12 @@ def test_adamast(tmp_path):
     assert said == [" For example: Sold.", " For example: 7", "", ""]
 
 
-@pytest.mark.parametrize("name", ["oven.yaml", "o" * 80 + ".yaml"])
+@pytest.mark.parametrize("name", ["oven.yaml", "o" * 80 + ".yaml", "\udcff.yaml"])
 def test_mast_lint(tmp_path, name):
     (tmp_path / name).write_text(MAST_LINT)
-    (burnt,) = Rubric.model_validate(read_foreign(tmp_path / name)).codes
+    fields = read_foreign(tmp_path / name)
+    fields["source"].encode()
+    (burnt,) = Rubric.model_validate(fields).codes
     assert (burnt.id, burnt.group) == ("FM-1.1", "Heat")
     assert (burnt.definition, burnt.not_) == ("The bread is black.", "It is rye.")
     assert burnt.evidence == "smoke. a smell. For example: It smokes."

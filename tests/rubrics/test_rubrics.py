@@ -299,6 +299,9 @@ def test_a_link_to_itself_is_no_missing_file(tmp_path):
     (tmp_path / "mine.yaml").symlink_to("mine.yaml")
     with pytest.raises(RubricError, match=r"mine\.yaml: Too many levels"):
         load_rubric(str(tmp_path / "mine.yaml"))
+    (tmp_path / "other.yaml").write_text("extends: mine.yaml\nid: other\nversion: 1\n")
+    with pytest.raises(RubricError, match=r"mine\.yaml: Too many levels"):
+        load_rubric(str(tmp_path / "other.yaml"))
 
 
 def test_folder_is_no_rubric(tmp_path):

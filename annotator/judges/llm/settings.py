@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic_core import from_json
 
 from annotator.errors import AnnotatorError
 from annotator.extras import say_how
@@ -128,8 +129,8 @@ class Options:
             option = named[0].replace("completion", "output")
             raise ValueError(f"extra_body: {named[0]!r} has an option of its own: {option}")
         try:
-            json.dumps(dict(self.extra_body), allow_nan=False)
-        except (TypeError, ValueError) as error:
+            from_json(json.dumps(dict(self.extra_body), allow_nan=False))  # refuses 200 levels
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"extra_body: cannot be sent as JSON: {error}") from error
 
     def _go_native(self, url: str, key: str) -> None:
