@@ -90,7 +90,13 @@ class Panel:
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.open`."""
-        await asyncio.gather(*(member.open(rubrics) for member in self.members))
+        opening = [asyncio.ensure_future(member.open(rubrics)) for member in self.members]
+        try:
+            await asyncio.gather(*opening)
+        finally:  # where one fails, what the others have asked by then is counted
+            for task in opening:
+                task.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
 
     async def close(self) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.close`."""

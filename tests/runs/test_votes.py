@@ -325,6 +325,23 @@ def test_a_key_that_one_model_refuses_stops_the_run(
     assert [len(one.votes) for one in annotations(tmp_path / "out").values()] == [2, 2]
 
 
+def test_what_one_model_was_asked_when_another_refuses_the_key_is_counted(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    def answer(request: Request) -> Reply:
+        if request.body["model"] == "shut":
+            return Reply(status=401, together=2, error={"message": "no such key"})
+        return Reply(text="{}", wait=0.5)
+
+    with OpenAIServer(probe=answer) as server:
+        models = ("--model", "shut", "--model", "slow", "--base-url", server.url)
+        done = annotate_cli(runs(1), "--rubric", "comm_errors", *models, "--out", "out")
+        assert (done.code, "no such key" in done.err) == (2, True), done.err
+        assert server.calls == 2
+    totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
+    assert (totals["calls"], totals["unreported_calls"]) == (2, 1)
+
+
 # Each of the three asked finds another error; the first two are of one group.
 THREE = {"a": "C1b", "b": "C1a", "c": "C3a"}
 DECIDED = {
