@@ -107,6 +107,7 @@ class HostedJudge(FreeJudge):
             usage = getattr(self._judge, "overhead", Usage())
             if not isinstance(usage, Usage):
                 raise JudgeStopped(f"{self._name}: overhead: expected a Usage, found {usage!r}")
+            usage.check()
         return usage
 
     @property
@@ -179,10 +180,13 @@ class HostedJudge(FreeJudge):
             return Verdict(error=f"{self._name} returned {kind}, expected a Verdict")
         try:
             [checked] = _VERDICT.validate_python((verdict,))
+            checked.usage.check()
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"][1:]))
             return Verdict(error=f"{self._name} returned a wrong Verdict: {where}: {first['msg']}")
+        except ValueError as error:  # it could not be read again
+            return Verdict(error=f"{self._name} returned a wrong Verdict: usage.{error}")
         if checked.error is None and (reason := self._stray_code(checked, rubric)):
             return Verdict(error=f"{self._name} {reason}", usage=checked.usage)
         return checked

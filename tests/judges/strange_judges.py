@@ -227,6 +227,11 @@ class NoCost(Good):
         return Verdict(usage=Usage(cost_usd=float("nan")))
 
 
+class CallsBack(Good):
+    def judge(self, trace, rubric):
+        return Verdict(usage=Usage(calls=-1))
+
+
 class UnknownCode(Good):
     def judge(self, trace, rubric):
         return Verdict((echo(trace, "Z9"),))

@@ -1,5 +1,6 @@
 """Runs by the Batch API: what comes back, what does not, and what a stop leaves."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from annotator import aannotate
 from annotator.annotations import Annotation
+from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, Done, annotations
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
@@ -555,6 +558,38 @@ def test_what_another_model_of_a_panel_used_for_nothing_is_counted_when_one_is_r
         done = annotate_cli(*given)
         assert (done.code, "has failed" in done.err) == (2, True), done.err
         as_billed(tmp_path / "out", server)
+
+
+def test_the_batch_of_another_model_is_left_alone_when_the_run_has_stopped(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a notebook, whose event loop goes on, it is there for a resumed run."""
+    runs(2)
+    released = False
+
+    async def notebook(server: OpenAIServer) -> None:
+        nonlocal released
+        settings = {"models": [{"model": "m"}, {"model": "other"}], "base_url": server.url}
+        limits = {"batch": True, "max_wait": 0.1, "mode": "json_schema"}
+        with pytest.raises(AnnotatorError, match="has failed"):
+            await aannotate(
+                tmp_path / "logs", "comm_errors", settings | limits, out=tmp_path / "out"
+            )
+        released = True
+        await asyncio.sleep(0.5)
+
+    with OpenAIServer(lambda _: RIGHT) as server:
+        end = server.batches._end
+
+        def late(batch: dict[str, Any], items: list[tuple[str, Any]], status: str) -> None:
+            of_other = items[0][1]["model"] == "other"
+            if of_other or released:
+                end(batch, items, "failed" if of_other else status)
+
+        monkeypatch.setattr(server.batches, "_end", late)
+        asyncio.run(notebook(server))
+    state = json.loads((tmp_path / "out" / "batch" / "1" / "state.json").read_text())
+    assert [job["done"] for job in state["jobs"]] == [False]
 
 
 ANOTHER = {"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x"}}]}}}

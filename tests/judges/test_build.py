@@ -153,6 +153,7 @@ NO_VERDICTS = {
     "NoVerdict": "the judge 'good' returned set, expected a Verdict",
     "NoRationale": "returned a wrong Verdict: claims.0.rationale: Input should be a valid string",
     "NoCost": "returned a wrong Verdict: usage.cost_usd: Input should be a finite number",
+    "CallsBack": "returned a wrong Verdict: usage.calls: expected a number from 0, found -1",
     "UnknownCode": "the judge 'good' found 'Z9', which the rubric comm_errors does not have",
     "OtherCode": "found 'C1a', which is not among its codes for comm_errors",
     "PrimaryAlone": "calls 'C3a' primary and has no claim of it",

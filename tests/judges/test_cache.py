@@ -121,6 +121,20 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
 }
 
 
+def test_a_view_is_not_taken_into_the_cache(tmp_path: Path) -> None:
+    """It may have rows without end."""
+    with closing(sqlite3.connect(tmp_path / "other")) as base:
+        reply = Kept("hello").to_json().replace("'", "''")
+        base.execute(
+            f"create view answers as select 'k' as key, 'm' as model, '{reply}' as reply,"
+            """ '{"cost_usd": 0.0}' as usage, '' as run, '' as trace, 0 as at"""
+        )
+    cache = AnswerCache(tmp_path / "answers")
+    cache.absorb(tmp_path / "other")
+    assert (cache.get("k", ""), cache.problem) == (None, None)
+    cache.close()
+
+
 class TestAgain:
     @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
     def test_a_second_run_asks_nothing_and_finds_the_same(

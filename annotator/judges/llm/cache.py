@@ -187,6 +187,7 @@ class AnswerCache:
         with suppress(*_DAMAGED):
             self._base.execute("attach database ? as other", (str(file),))
             try:
+                _need_table(self._base, "other.sqlite_master")
                 with self._base:
                     self._base.execute("insert or ignore into answers select * from other.answers")
             finally:
@@ -275,9 +276,10 @@ def _prepare(base: sqlite3.Connection, journal: str) -> None:
     _need_table(base)
 
 
-def _need_table(base: sqlite3.Connection) -> None:
+def _need_table(base: sqlite3.Connection, schema: str = "sqlite_master") -> None:
     """Raise :class:`sqlite3.Error` for a file of another kind: a view may have rows without end."""
-    kind = base.execute("select type from sqlite_master where name = 'answers'").fetchone()
+    asked = f"select type from {schema} where name = 'answers'"  # noqa: S608 - a name of ours
+    kind = base.execute(asked).fetchone()
     if kind != ("table",):
         raise sqlite3.DatabaseError("it has no table of answers")
 
