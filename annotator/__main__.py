@@ -46,7 +46,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     signal of that.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if number != signal.SIGINT and callable(handler) and handler is not _interrupt:
+    ours = _interrupt in (handler, *getattr(handler, "args", ()))  # it calls this, for each kind
+    if number != signal.SIGINT and callable(handler) and not ours:
         handler(signal.SIGINT, frame)
         return
     _heard.append(number)

@@ -171,7 +171,8 @@ class NewFile:
                 self._part.unlink()
         with suppress(OSError):  # what does not fit is not wanted any more
             self._out.close()
-        lock.close()
+        with suppress(OSError):  # what is kept is on the disk
+            lock.close()
         if self._aside:
             self._aside.cleanup()
 
@@ -255,14 +256,16 @@ class LineLog:
 
     def close(self) -> None:
         """Let go of the log."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        if self._lock is not None:
+        fd, self._fd = self._fd, -1
+        lock, self._lock = self._lock, None
+        if fd >= 0:
+            with suppress(OSError):  # what must be on the disk was brought there
+                os.close(fd)
+        if lock is not None:
             with suppress(OSError):
                 self.lock_file.unlink()
-            self._lock.close()
-            self._lock = None
+            with suppress(OSError):
+                lock.close()
 
     def __enter__(self) -> "LineLog":
         return self

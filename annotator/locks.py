@@ -43,15 +43,17 @@ def open_locked(file: Path, *, wait: bool) -> BinaryIO:
     """
     _sweep(file.parent)
     while True:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        held = os.fdopen(fd, "r+b", buffering=0)
+        held: BinaryIO | None = None
         try:
+            fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            held = os.fdopen(fd, "r+b", buffering=0)
             _lock(fd, wait=wait)
             # Who had it before may have taken it away between the two calls.
             if _stands_at(fd, file):
                 return held
-        except BaseException:  # Ctrl-C too: who opened it may have made it
-            held.close()
+        except BaseException:  # Ctrl-C too, whenever it comes: the file may have been made here
+            if held:
+                held.close()
             with suppress(OSError):  # somebody has it
                 _take_away(file)
             raise
@@ -72,7 +74,11 @@ class ScratchFolder(TemporaryDirectory[str]):
         folder = target.parent if target else Path(tempfile.gettempdir())
         _sweep(folder)
         while True:
-            super().__init__(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
+            try:
+                super().__init__(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
+            except KeyboardInterrupt:  # it may be there, and nobody knows its name
+                _sweep.__wrapped__(folder)
+                raise
             with suppress(FileNotFoundError):  # swept before it was locked
                 fd = os.open(self.name, os.O_RDONLY)
                 weakref.finalize(self, os.close, fd)

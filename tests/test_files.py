@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import io
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, replace_folder, write_file
+from annotator.locks import open_locked
 from tests.calibration.build import label, make_rubric, make_run, said, write_labels
 from tests.conftest import ROOT, write_run
 
@@ -166,6 +168,51 @@ def test_who_is_stopped_while_waiting_for_a_lock_leaves_none(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "file", "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def _write_folder(path, text):
+    with replace_folder(path, lambda _: True) as part:
+        part.mkdir()
+        (part / "file").write_text(text)
+
+
+@pytest.mark.parametrize("made", ["open", "mkdir"])
+def test_ctrl_c_just_when_something_was_made_beside_leaves_nothing(tmp_path, monkeypatch, made):
+    """Nobody has its descriptor, or its name, yet."""
+    make = getattr(os, made)
+
+    def stopped(path, *rest, **options):
+        done = make(path, *rest, **options)
+        if ".annotate-" in str(path) and (made == "mkdir" or rest[0] & os.O_CREAT):
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(f"os.{made}", stopped)
+    write = write_file if made == "open" else _write_folder
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "what is made", "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_tells_at_the_end_that_it_was_full_is_no_error(tmp_path, monkeypatch):
+    """A network mount does when a file is closed; by then all is on the disk, or the error told."""
+
+    class Full(io.FileIO):
+        def close(self):
+            if not self.closed:
+                super().close()
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    def opened(file, *, wait):
+        held = open_locked(file, wait=wait)
+        return Full(os.dup(held.fileno()), "r+b")
+
+    monkeypatch.setattr("annotator.files.open_locked", opened)
+    write_file(tmp_path / "file", "new")
+    with LineLog(tmp_path / "log") as log:
+        log.append(b"line\n")
+    assert contents(tmp_path) == {"file": b"new", "log": b"line\n"}
 
 
 def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch):

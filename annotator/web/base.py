@@ -6,6 +6,7 @@ against 5 MB and 48 MB. The arrays count faster (.01 s against .27 s at 100,000)
 """
 
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,15 @@ create table texts (number integer primary key, folded text);
 """
 
 
+def explain_full(error: Exception) -> str:
+    """Return what is said where there is no room for the file, or no folder."""
+    where = tempfile.tempdir or "any folder for temporary files"
+    return (
+        f"no room for a temporary index in {where}; make room there, or name another folder by"
+        f" TMPDIR: {error}"
+    )
+
+
 class Base:
     """The file, removed at the end, with a writer and any number of readers.
 
@@ -41,7 +51,7 @@ class Base:
             self.writer.execute("pragma synchronous = off")
             self.writer.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
-            raise AnnotatorError(f"no room for a temporary index: {error}") from error
+            raise AnnotatorError(explain_full(error)) from error
         self._idle: list[sqlite3.Connection] = []
         self._readers = 0
         self._changed = threading.Condition()

@@ -15,7 +15,7 @@ from annotator.labels import Label
 from annotator.regular import explain_unreadable, lines_of, open_regular
 from annotator.rubrics import NONE, Scheme
 from annotator.runs.run import Check, Run
-from annotator.web.base import Base
+from annotator.web.base import Base, explain_full
 
 _FIRST, _BATCH = 100, 2_000  # annotations written at once: a page soon, then many
 _FIXED = 10  # columns that are no attributes
@@ -63,8 +63,10 @@ class OpenRun:
                 break
             offset -= file.size
         try:
-            return Annotation.from_json(os.pread(file.descriptor, size, offset))
-        except (OSError, ValueError) as error:
+            with explain_unreadable(file.path):
+                line = os.pread(file.descriptor, size, offset)
+            return Annotation.from_json(line)
+        except ValueError as error:
             raise AnnotatorError(f"{file.path}: changed since it was read; start again") from error
 
 
@@ -159,7 +161,7 @@ class Filling:
         except (AnnotatorError, OSError) as problem:
             error = str(problem)
         except sqlite3.Error as problem:
-            error = f"no room for a temporary index: {problem}"
+            error = explain_full(problem)
         except BaseException:
             error = "the annotations were not read to the end"
             raise

@@ -1,5 +1,6 @@
 """What is the process's own: signals, and streams that are closed or take nothing."""
 
+import json
 import os
 import re
 import signal
@@ -94,6 +95,21 @@ def test_other_signals_end_a_run_as_ctrl_c_does(annotate_cli, runs, tmp_path, nu
         assert not [one for one in (tmp_path / "out").iterdir() if one.name.startswith(".")]
         server.responder = lambda _: RIGHT
         assert annotate_cli(*args, "--resume").code == 0
+
+
+def test_a_third_signal_of_another_kind_does_not_kill_a_run(runs, tmp_path):
+    """Its last words and its manifest are those of one that was stopped."""
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.responder = first(3, server)
+        out = ("--rubric", "comm_errors", "--out", "out")
+        process = start(str(runs(9)), *out, *llm(server), cwd=tmp_path)
+        wait_for_lines(tmp_path / "out" / "annotations.jsonl", 2)
+        process.send_signal(signal.SIGSTOP)  # so that all are there before it ends
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["status"] == "interrupted"
 
 
 # When signals come -> what a plug-in without a reader does, which is an error, and the exit code.

@@ -1,8 +1,10 @@
 """The report as one file, in a browser that may load nothing else."""
 
+import errno
 import json
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -408,3 +410,27 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, annotate_cli: C
     assert done.code == 2
     assert "no/such/folder" in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("os.pread", "run/annotations.jsonl: Input/output error"),
+        ("sqlite3.connect", "make room there, or name another folder by TMPDIR: disk I/O error"),
+    ],
+)
+def test_a_disk_that_fails_is_named(
+    tmp_path: Path, annotate_cli: Cli, monkeypatch: pytest.MonkeyPatch, call: str, says: str
+) -> None:
+    write_run(tmp_path / run_name(1))
+    tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
+
+    def fails(*_: object, **__: object) -> None:
+        if call == "os.pread":
+            raise OSError(errno.EIO, "Input/output error")
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(call, fails)
+    done = annotate_cli("report", "run", "--format", "html")
+    assert done.code == 2
+    assert says in done.err
