@@ -1,5 +1,6 @@
 """Traces as a value: named by where they are, or held in memory, and read anew each time."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.text import storable
+from annotator.text import one_line, storable
 from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
@@ -89,7 +90,8 @@ class Traces:
     def _find_in_sources(self) -> Iterator[TraceOrProblem]:
         for source in self.sources:
             if isinstance(source, Trace):
-                trace_id, problem = storable(source.id), check_numbers(source)
+                trace_id = storable(source.id)
+                problem = check_numbers(source) or _check_attributes(source)
                 if trace_id != source.id:
                     problem = "its id holds half a character, which no file can hold"
                 yield Unreadable(trace_id, source.path, problem) if problem else source
@@ -175,3 +177,15 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         else:
             kind = type(source).__name__
             raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")
+
+
+def _check_attributes(trace: Trace) -> str | None:
+    """Return which attribute of a trace of a program no file can hold, None if all can be held."""
+    for name, value in trace.attributes.items():
+        try:
+            json.dumps({name: value}, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):  # nan, as pandas has it, or a date
+            return (
+                f"its attribute {name!r} is {one_line(repr(value), 60)}, which JSON does not have"
+            )
+    return None
