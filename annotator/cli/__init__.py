@@ -91,6 +91,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line; every error is one line and an exit code, never a traceback."""
+    stdout = sys.stdout
     remote.on_fetch = lambda text: click.echo(text, err=True)
     try:
         cli.main(prog_name="annotate", standalone_mode=False)
@@ -107,9 +108,14 @@ def main() -> NoReturn:
         click.echo(f"{label}: {one_line(str(error), 2000)}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:  # of a place that nobody thought of
-        where = f"{error.filename}: " if error.filename else ""
+        gone = "the current folder, which is gone" if isinstance(error, FileNotFoundError) else ""
+        where = f"{place}: " if (place := error.filename or gone) else ""
         click.echo(f"Error: {one_line(f'{where}{error.strerror or error}', 2000)}", err=True)
         sys.exit(2)
+    except SystemExit:
+        if sys.stdout is not stdout:  # click's mark of a help page that nobody reads
+            sys.exit(0)
+        raise
     except (KeyboardInterrupt, click.Abort):
         _end_interrupted()
     except Exception as error:

@@ -167,7 +167,8 @@ def command(
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
-    sheet = draw_sheet(_source(sources), what, out)
+    source = _source(sources)
+    sheet = draw_sheet(source, what, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
         f"{sheet.traces} traces{tasks} from {sheet.design.frame} of the {sheet.design.split} split;"
@@ -179,7 +180,9 @@ def command(
         " keep it from who labels"
     )
     if sheet.left_out:
-        click.echo(f"{sheet.left_out} traces without a judgement are not drawn from", err=True)
+        judged = isinstance(source, api.Run)
+        why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
+        click.echo(f"{sheet.left_out} traces {why} are not drawn from", err=True)
 
 
 def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:

@@ -31,8 +31,8 @@ STREAMS = {
     "all closed": (close(0, 1, 2), {}, (0,)),
     "stdout full": (None, {"stdout": "/dev/full"}, (2,)),
     "stderr full": (None, {"stderr": "/dev/full"}, (0,)),
-    "stdout unread": (None, {"stdout": "unread"}, (0, 1)),  # click's own help: 1
-    "both unread": (None, {"stdout": "unread", "stderr": "unread"}, (0, 1)),
+    "stdout unread": (None, {"stdout": "unread"}, (0,)),
+    "both unread": (None, {"stdout": "unread", "stderr": "unread"}, (0,)),
 }
 
 
@@ -66,6 +66,20 @@ def test_streams_that_take_nothing_stop_no_command(tmp_path, prepare, streams, c
         lines = (tmp_path / out / "annotations.jsonl").read_bytes().count(b"\n")
         assert lines == 17, out
     assert not list(tmp_path.rglob(".*"))
+
+
+def test_a_current_folder_that_is_gone_is_said(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", sys.executable, "-m", "annotator", *RUN],
+        cwd=gone,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "the current folder, which is gone" in done.stderr) == (2, True), done
 
 
 @pytest.mark.parametrize("ignored", [(), (signal.SIGINT,), (signal.SIGHUP,)], ids=str)
