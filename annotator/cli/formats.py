@@ -84,7 +84,11 @@ def _html(asked: Asked, path: Path) -> None:
     from annotator.web.file import COMFORTABLE, write_report
 
     with NewFile(path, private=True) as file, TextIOWrapper(file, "utf-8", newline="") as out:
-        total = write_report(out, asked.shown())
+        total, unread = write_report(out, asked.shown())
+    if unread:
+        click.echo(
+            f"{unread} traces without their texts, which cannot be read (--traces)", err=True
+        )
     if total > COMFORTABLE:
         click.echo(
             f"{total} annotations in one file open slowly; annotate view shows any number", err=True

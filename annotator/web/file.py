@@ -19,8 +19,9 @@ COMFORTABLE = 5_000  # annotations in one file; more open slowly
 _ROWS = 500  # read at once
 
 
-def write_report(out: TextIO, shown: Shown) -> int:
-    """Write the report of runs; return how many annotations are in it.
+def write_report(out: TextIO, shown: Shown) -> tuple[int, int]:
+    """Write the report of runs; return how many annotations are in it, and how many traces whose
+    texts could not be read.
 
     One trace is in memory at a time. Each is compressed and unpacked when it is opened, so that the
     page is there at once.
@@ -37,11 +38,11 @@ def write_report(out: TextIO, shown: Shown) -> int:
         head, tail = _shell(overview["title"])
         out.write(head)
         out.write(_json("overview", overview))
-        total = _write_traces(out, reading)
+        counts = _write_traces(out, reading)
         out.write(tail)
     finally:
         reading.close()
-    return total
+    return counts
 
 
 def _shell(title: str) -> tuple[str, str]:
@@ -72,10 +73,13 @@ def _json(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>\n'
 
 
-def _write_traces(out: TextIO, reading: Reading) -> int:
+def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     """Write every trace once, then the rows of the list."""
+    unread = 0
     for n, trace_id in enumerate(_all_traces(reading)):
-        page = zlib.compress(dump(reading.page(trace_id)).encode(), 6)
+        value = reading.page(trace_id)
+        unread += value["trace"]["format"] == "unreadable"
+        page = zlib.compress(dump(value).encode(), 6)
         out.write(
             f'<script type="text/plain" data-trace="{n}" data-id="{quote(trace_id, safe="")}">'
             f"{base64.b64encode(page).decode()}</script>\n"
@@ -89,13 +93,13 @@ def _write_traces(out: TextIO, reading: Reading) -> int:
             for name, value in row.attributes.items()
             if value is not None
         }
-        value = row.as_dict() | {"text": reading.index.text(row.number), "values": values}
-        rows.append(packed.compress((("," if total else "") + dump(value)).encode()))
+        item = row.as_dict() | {"text": reading.index.text(row.number), "values": values}
+        rows.append(packed.compress((("," if total else "") + dump(item)).encode()))
         total += 1
     rows.append(packed.compress(b"]") + packed.flush())
     data = base64.b64encode(b"".join(rows)).decode()
     out.write(f'<script type="text/plain" id="rows">{data}</script>\n')
-    return total
+    return total, unread
 
 
 def _all_traces(reading: Reading) -> Iterator[str]:

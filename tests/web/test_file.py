@@ -246,7 +246,8 @@ def test_traces_that_are_gone_or_elsewhere(tmp_path: Path, visit: Visit) -> None
     write_run(tmp_path / run_name(1))
     tool("logs", "--rubric", "symptoms", "--out", "run", cwd=tmp_path)
     (tmp_path / "logs").rename(tmp_path / "moved")
-    tool("report", "run", "--format", "html", cwd=tmp_path)
+    done = tool("report", "run", "--format", "html", cwd=tmp_path)
+    assert "1 traces without their texts, which cannot be read (--traces)" in done.err
     page = visit((tmp_path / "run" / "report.html").as_uri() + "#/traces")
     page.click("ol.traces a")
     page.wait_for_selector(".warning")
@@ -254,7 +255,7 @@ def test_traces_that_are_gone_or_elsewhere(tmp_path: Path, visit: Visit) -> None
     (tmp_path / "new").mkdir()
     (tmp_path / "moved").rename(tmp_path / "new" / "logs")
     again = ("report", "run", "--format", "html", "--traces", "new/logs", "--out", "again.html")
-    tool(*again, cwd=tmp_path)
+    assert "texts" not in tool(*again, cwd=tmp_path).err
     page = visit((tmp_path / "again.html").as_uri() + "#/traces")
     page.click("ol.traces a")
     page.wait_for_selector(".message")
