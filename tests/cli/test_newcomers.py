@@ -102,7 +102,9 @@ def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "run.json").read_text())["limit"] == 3
     assert annotate_cli("report", "out").out.startswith("rubric,")
     assert annotate_cli("report", "out", "--format", "json").out.startswith("[")
-    (tmp_path / "annotate.toml").write_text("[run]\nall = true\nno-windows = false\n")
+    (tmp_path / "annotate.toml").write_text(
+        "[run]\nall = true\nno-windows = false\nresume = false\n"
+    )
     assert annotate_cli(TRACES, "--limit", "2", "--rubric", "symptoms", "--out", "two").code == 0
     manifest = json.loads((tmp_path / "two" / "run.json").read_text())
     assert (manifest["limit"], len(manifest["rubrics"]), manifest["only"]) == (2, 1, "all")

@@ -299,6 +299,7 @@ def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
     write("truth.json", AGENTRX)
     (tmp_path / "traces").mkdir()
     write("traces/t1.json", "{")
+    write("traces/notes.json", {})
     args = ("labels", "truth.json", "--rubric", "agentrx", "--traces", "traces", "--out", "l.jsonl")
     done = annotate_cli(*args)
     assert "t1.json: " in done.err
