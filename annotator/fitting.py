@@ -234,7 +234,7 @@ def excerpt(part: PromptPart, breaks: Collection[int] = ()) -> PromptPart:
     starts = [0, *accumulate(map(len, lines))]
     edges = {bisect_left(starts, offset) for offset in (0, *breaks, len(part.text))}
     shown: set[int] = set()
-    for n, line in enumerate(part.text.lower().splitlines()):
+    for n, line in enumerate(part.text.lower().splitlines(keepends=True)):
         begun = line[:_LONGEST_LINE]
         around = _AROUND if _TELLING.search(begun) or _COUNTED.search(begun) else 0
         if around or {n, n + 1} & edges:

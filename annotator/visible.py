@@ -26,7 +26,7 @@ _SAME = "".join(map(chr, _ALIKE))
 _ODD = re.compile(f"[{_HIDDEN}{_DISGUISED}{_SAME}]")  # alone it is looked for many times as fast
 _UNSEEN = re.compile(
     rf"(\x1b\[[0-?]*[ -/]*[@-~]|[{_HIDDEN}]+)|[{_DISGUISED}]"
-    rf"|(?<=[A-Za-z])[{_SAME}]+|(?<![{_SAME}])[{_SAME}]++(?=[A-Za-z])"
+    rf"|(?<=[A-Za-z])[{_SAME}]+|(?<![{_SAME}])[{_SAME}]+(?=[A-Za-z])"
 )
 
 

@@ -90,10 +90,14 @@ def test_sources_are_paths_traces_and_any_number_of_them(tmp_path):
     assert ids == {t.id for t in traces}
     [twice] = an.load_traces(an.Trace("t", "own", "", (an.Message(7, "a", (), "seven"),))).problems
     assert "numbered 1 to 1, found [7]" in twice
-    for value, shown in ((float("nan"), "nan"), (1j, "1j")):
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value, why in ((float("nan"), "Out of range"), (1j, "type complex"), (deep, "recursion")):
         odd = an.Trace("t", "own", "", attributes={"model": "m", "score": value})
         [reason] = an.load_traces(odd).problems
-        assert f"attribute 'score' is {shown}, which JSON does not have" in reason
+        assert "attribute 'score' cannot be written as JSON: " in reason
+        assert why in reason
     for wrong, kind in ((tmp_path / "gone", an.AnnotatorError), (7, TypeError)):
         with pytest.raises(kind):
             an.load_traces(wrong)

@@ -63,7 +63,7 @@ def reader_option(
         ) -> Any:
             if map_file and reader != "auto":
                 raise click.UsageError(f"--map is a format of its own; not with {flag}")
-            chosen = f"{MAP}{map_file.absolute()}".replace("#", "%23") if map_file else reader
+            chosen = f"{MAP}{map_file.absolute()}".replace("#", "\0") if map_file else reader
             pattern = f"#{agent_name}" if agent_name else ""
             return command(*args, **{into: chosen + pattern}, **values)
 

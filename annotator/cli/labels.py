@@ -81,10 +81,14 @@ def command(
 
 
 def _list_ids(traces: Traces) -> Iterator[str]:
-    """Yield the ids of traces, also of those that cannot be read, and say which these are."""
+    """Yield the ids of traces, also of those that cannot be read, and say which these are. The
+    number of a line is no id: it may be that of another trace.
+    """
     for item in traces.find():
         if isinstance(item, Unreadable):
             say_notice(f"{name_place(item.path)}: {item.reason}")
+            if item.id.endswith(":" + item.path.rpartition(":")[2]):
+                continue
         if not isinstance(item, Ignored):
             yield item.id
 

@@ -106,11 +106,12 @@ def _explain(traces: tuple[str, ...], format_: str) -> Iterator[str]:
 
     alike: dict[str, list[str]] = {}
     for path, reader, document in look_into(traces, format_):
-        text = (
-            f"format {reader}" if reader else f"no format; a map that may:\n{suggest_map(document)}"
-        )
         if isinstance(document, UnreadableTrace):
             text = f"unreadable: {document}"
+        elif reader:
+            text = f"format {reader}"
+        else:
+            text = f"no format; a map that may:\n{suggest_map(document)}"
         alike.setdefault(printable(text), []).append(path)
     for text, paths in alike.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

@@ -46,13 +46,13 @@ def read_foreign(file: Path) -> dict[str, Any]:
         )
     source = fields.get("source")
     titled = source.get("title") if isinstance(source, dict) else source
-    stem, name = map(storable, (file.stem, file.name))
+    file = Path(storable(str(file)))
     title = fields.get("display_name") or fields.get("taxonomy") or fields.get("taxonomy_id")
     return {
         "id": id_for(file),
         "version": 1,
-        "title": text_of(title) or stem,
-        "source": f"{text_of(titled) or text_of(title) or stem}; imported from {name}",
+        "title": text_of(title) or file.stem,
+        "source": f"{text_of(titled) or text_of(title) or file.stem}; imported from {file.name}",
         "choice": "many",
         "min_quotes": 1,
         "quote_from": ["messages", "tools", "patches", "outcome"],

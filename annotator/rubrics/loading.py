@@ -36,7 +36,7 @@ def load_rubric(name_or_file: str) -> Rubric:
     """
     # What a rubric extends is never fetched: a stranger's file could name any address.
     path = localize(name_or_file) if find_url(name_or_file) else _find(name_or_file, Path())
-    return _validate(path, *_read(path, ()))
+    return _validate(path, *_read(path))
 
 
 def _validate(path: Path, value: dict[str, Any], digest: str) -> Rubric:
@@ -59,7 +59,7 @@ def _find(name: str, beside: Path) -> Path:
     raise RubricError(f"no rubric {name!r}, and no such file; {hint}")
 
 
-def _read(path: Path, above: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+def _read(path: Path, above: int = 0) -> tuple[dict[str, Any], str]:
     """Return what a file says, with what it extends, and the hash of all of it."""
     try:
         value, data = read_yaml(path)
@@ -77,10 +77,9 @@ def _read(path: Path, above: tuple[str, ...]) -> tuple[dict[str, Any], str]:
         base_path = _find(str(base_name), path.parent)
     except RubricError as error:
         raise RubricError(f"{path}: extends: {error}") from error
-    here = os.path.realpath(path)
-    if os.path.realpath(base_path) in (here, *above) or len(above) > _MOST_BASES:
+    if above > _MOST_BASES:
         raise RubricError(f"{path}: extends: {base_name} extends this one in turn")
-    base, base_digest = _read(base_path, (*above, here))
+    base, base_digest = _read(base_path, above + 1)
     _validate(base_path, base, base_digest)
     whole = hashlib.sha256(f"{digest}{base_digest}".encode()).hexdigest()
     return _extend(base, value, path), whole

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Union
 
-from annotator.text import one_line, storable
+from annotator.text import storable
 from annotator.traces.duplicates import reject_duplicate
 from annotator.traces.model import Trace, check_numbers
 from annotator.traces.places import Ignored, Unreadable
@@ -184,8 +184,6 @@ def _check_attributes(trace: Trace) -> str | None:
     for name, value in trace.attributes.items():
         try:
             json.dumps({name: value}, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):  # nan, as pandas has it, or a date
-            return (
-                f"its attribute {name!r} is {one_line(repr(value), 60)}, which JSON does not have"
-            )
+        except (TypeError, ValueError, RecursionError) as error:  # nan (pandas has it), or a date
+            return f"its attribute {name!r} cannot be written as JSON: {error}"
     return None

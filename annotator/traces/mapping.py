@@ -1,7 +1,6 @@
 """Records that no reader knows, read by a map of their keys that the user writes."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -268,7 +267,7 @@ def _spell(path: str) -> str:
     """Return a path as YAML that says it: a stranger's key may be any text."""
     if re.fullmatch(r"[\w.-]+", path) and yaml.safe_load(path) == path:
         return path
-    return json.dumps(path, ensure_ascii=not path.isprintable())
+    return str(yaml.safe_dump(path, default_style='"', width=float("inf"))).strip()
 
 
 def _find_lists(value: Any, path: str) -> list[tuple[str, list[Any]]]:

@@ -102,7 +102,9 @@ def test_defaults_of_a_project(annotate_cli: Cli, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "run.json").read_text())["limit"] == 3
     assert annotate_cli("report", "out").out.startswith("rubric,")
     assert annotate_cli("report", "out", "--format", "json").out.startswith("[")
-    (tmp_path / "annotate.toml").write_text("[run]\nall = true\nno-windows = false\n")
+    (tmp_path / "annotate.toml").write_text(
+        "[run]\nall = true\nno-windows = false\nresume = false\n"
+    )
     assert annotate_cli(TRACES, "--limit", "2", "--rubric", "symptoms", "--out", "two").code == 0
     manifest = json.loads((tmp_path / "two" / "run.json").read_text())
     assert (manifest["limit"], len(manifest["rubrics"]), manifest["only"]) == (2, 1, "all")
@@ -188,10 +190,10 @@ def test_what_traces_names_is_there_and_can_be_read(
 
 
 def test_a_map_may_have_a_mark_in_its_name(annotate_cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "c#.yaml").write_text("messages: said\nsender: who\ntext: what\n")
+    (tmp_path / "c#%23.yaml").write_text("messages: said\nsender: who\ntext: what\n")
     record = {"said": [{"who": "agent-1", "what": "Hello."}]}
     (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n")
-    args = ("--map", "c#.yaml", "--agent-name", "^[a-z]+", "--json")
+    args = ("--map", "c#%23.yaml", "--agent-name", "^[a-z]+", "--json")
     done = annotate_cli("traces", "t.jsonl", *args)
     assert (done.code, '"map"' in done.out) == (0, True), done.err
 

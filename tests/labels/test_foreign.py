@@ -299,7 +299,14 @@ def test_traces_that_cannot_be_read_are_said_and_have_their_ids(
     write("truth.json", AGENTRX)
     (tmp_path / "traces").mkdir()
     write("traces/t1.json", "{")
+    write("traces/notes.json", {})
     args = ("labels", "truth.json", "--rubric", "agentrx", "--traces", "traces", "--out", "l.jsonl")
     done = annotate_cli(*args)
     assert "t1.json: " in done.err
     assert "l.jsonl: 1 of 5 labels written" in done.out
+    talk = [{"role": "a", "content": "I write it."}, {"role": "b", "content": "I test it."}]
+    write("traces/t1.jsonl", "{\n" + json.dumps({"id": "1", "messages": talk}))
+    write("truth.json", [agentrx("1", 1, "System Failure")])
+    done = annotate_cli(*args)
+    assert "t1.jsonl:1: " in done.err
+    assert json.loads((tmp_path / "l.jsonl").read_text())["trace_id"] == "1"

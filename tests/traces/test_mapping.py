@@ -168,6 +168,8 @@ def test_the_suggested_map_reads_the_records(mapped):
         "\u200b",
         "h.i",
         "é",
+        "\U0001f469\u200d\U0001f4bb",
+        "long " * 30,
     ],
 )
 def test_a_map_is_suggested_for_any_key(mapped, key):
@@ -175,6 +177,10 @@ def test_a_map_is_suggested_for_any_key(mapped, key):
     assert text.count("\n") == 4
     (trace,) = mapped([{key: [{"speaker": "a", "utterance": "hi"}], f"{key}_id": "k"}], text)
     assert (trace.id, trace.messages[0].text) == ("k", "hi")
+
+
+def test_a_map_of_single_messages_is_suggested_for_any_key():
+    assert 'group_by: "#_id"' in suggest_map({"#_id": "k", "speaker": "a", "utterance": "hi"})
 
 
 @pytest.mark.parametrize("half", ["\ud83d", "\\ud83d"])

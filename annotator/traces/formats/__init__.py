@@ -62,7 +62,7 @@ FORMATS = tuple(module.name for module in (*FOLDER_FORMATS, *DOCUMENT_FORMATS))
 
 MAP = "map:"
 """Before the name of a file that maps the keys of records: a format of the user's own. A # in it is
-written %23, since a pattern follows one."""
+written NUL, which no name has, since a pattern follows one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _choose(format: str) -> Readers:
     if format.startswith(MAP):
         from annotator.traces.mapping import load_map
 
-        mapped = load_map(format.removeprefix(MAP).replace("%23", "#"))
+        mapped = load_map(format.removeprefix(MAP).replace("\0", "#"))
         return Readers(documents=(mapped,), origin=mapped.origin)
     if not is_plugin("readers", format):
         names = ", ".join((*FORMATS, *plugin_names("readers")))
