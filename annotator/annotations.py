@@ -116,7 +116,7 @@ class Usage:
         """
         if unknown := {**fields}.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{min(unknown)!r} is not known")
-        usage: Usage = _adapter(cls).validate_json(json.dumps(dict(fields)), strict=True)
+        usage: Usage = _adapter(Usage).validate_json(json.dumps(dict(fields)), strict=True)
         usage.check()
         return usage
 
@@ -308,7 +308,7 @@ class Annotation:
         from pydantic import ValidationError
 
         try:
-            annotation: Annotation = _adapter(cls).validate_json(line)
+            annotation: Annotation = _adapter(Annotation).validate_json(line)
             annotation.usage.check()
             json.dumps(dict(annotation.attributes), allow_nan=False)
         except ValidationError as error:
