@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -111,13 +112,11 @@ class Usage:
         """Return the usage whose fields, JSON values, were recorded.
 
         Raises:
-            ValueError: they are not what this version of the tool writes.
+            ValueError, TypeError: they are not what this version of the tool writes.
         """
-        from pydantic import TypeAdapter
-
-        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
+        if unknown := {**fields}.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{min(unknown)!r} is not known")
-        usage: Usage = TypeAdapter(cls).validate_json(json.dumps(dict(fields)), strict=True)
+        usage: Usage = _adapter(Usage).validate_json(json.dumps(dict(fields)), strict=True)
         usage.check()
         return usage
 
@@ -306,13 +305,12 @@ class Annotation:
         Raises:
             ValueError: the line is no annotation; the message says what is missing or wrong.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
-        global _adapter
-        _adapter = _adapter or TypeAdapter(cls)
         try:
-            annotation: Annotation = _adapter.validate_json(line)
+            annotation: Annotation = _adapter(Annotation).validate_json(line)
             annotation.usage.check()
+            json.dumps(dict(annotation.attributes), allow_nan=False)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
@@ -336,7 +334,11 @@ def value_of(attributes: Mapping[str, Any], attribute: str) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_adapter: Any = None  # built when the first line is read
+@cache
+def _adapter(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def read_annotations(path: Path | str) -> Iterator[Annotation]:

@@ -357,7 +357,8 @@ class LineLog:
             self._check()
             with NewFile(self.file, advice=self._advice) as out:
                 out.writelines(lines)
-            os.close(self._fd)
+            with suppress(OSError):
+                os.close(self._fd)
             self._open()
 
     def sync(self) -> None:

@@ -208,10 +208,16 @@ def test_a_disk_that_tells_at_the_end_that_it_was_full_is_no_error(tmp_path, mon
         held = open_locked(file, wait=wait)
         return Full(os.dup(held.fileno()), "r+b")
 
+    def closed(fd, close=os.close):
+        close(fd)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     monkeypatch.setattr("annotator.files.open_locked", opened)
     write_file(tmp_path / "file", "new")
     with LineLog(tmp_path / "log") as log:
-        log.append(b"line\n")
+        monkeypatch.setattr("os.close", closed)
+        log.append(b"old\n")
+        log.rewrite([b"line\n"])
     assert contents(tmp_path) == {"file": b"new", "log": b"line\n"}
 
 

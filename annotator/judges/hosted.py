@@ -107,8 +107,9 @@ class HostedJudge(FreeJudge):
             usage = getattr(self._judge, "overhead", Usage())
             if not isinstance(usage, Usage):
                 raise JudgeStopped(f"{self._name}: overhead: expected a Usage, found {usage!r}")
-            usage.check()
-        return usage
+            [checked] = _VERDICT.validate_python((Verdict(usage=usage),))
+            checked.usage.check()
+        return checked.usage
 
     @property
     def learned(self) -> Mapping[str, Any]:  # type: ignore[override]

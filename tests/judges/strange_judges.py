@@ -44,7 +44,7 @@ ready = Good()
 class Full(Good):
     """All that a run asks, some of it as ``async def`` and some not."""
 
-    overhead = Usage(input_tokens=7, calls=1, cost_usd=0.5)
+    overhead = Usage(input_tokens=7, calls=1.0, cost_usd=0.5)  # as pandas has whole numbers
     state = "half full"
     assumption = "ten tokens a trace"
     calls: list[object] = []
@@ -154,6 +154,10 @@ class OpenRaises(Good):
 class StrayScreen(Good):
     def screens(self, rubric):
         return {"Z9"}
+
+
+class OwesCalls(Good):
+    overhead = Usage(calls=-1)
 
 
 class LearnedNoJson(Good):

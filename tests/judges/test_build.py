@@ -110,6 +110,7 @@ NO_JUDGES = {
     "Unmade": "it cannot be made: RuntimeError: no licence",
     "OpenRaises": "the judge 'good': open: it raised SystemExit: no server",
     "StrayScreen": "screens: the rubric comm_errors has no code 'Z9'",
+    "OwesCalls": "overhead: it raised ValueError: calls: expected a number from 0, found -1",
     "LearnedNoJson": "learned: it cannot be stored as JSON",
     "Stops": "the key was refused",
     "nothing_like_it": "expected an object with id, settings, codes, judge",

@@ -168,6 +168,10 @@ def test_findings_all_rejected_are_said(tmp_path: Path) -> None:
         (lambda lines: [lines[0].replace('_sha256": "', '_sha256": "0'), *lines[1:]], "version"),
         (lambda lines: [lines[0].replace('"passed": false', '"passed": [1]')[:-9]], "line 1"),
         (lambda lines: [lines[0].replace('"labelled"', '"failed"'), *lines[1:]], "failed, and it"),
+        (
+            lambda lines: [lines[0].replace('ry": "work_overlap"', 'ry": null'), *lines[1:]],
+            "no code",
+        ),
         (lambda lines: [lines[0].replace('_usd": 0.0', '_usd": -0.1'), *lines[1:]], "line 1"),
         (lambda lines: [lines[0].replace('_usd": 0.0', '_usd": 1e999'), *lines[1:]], "line 1"),
     ],

@@ -226,8 +226,8 @@ class TestResume:
 
     @pytest.mark.parametrize(
         "overhead",
-        [{"calls": "x"}, {"coins": 1}, {"cost_usd": -1.0}, {"cost_usd": math.nan}],
-        ids=["text", "newer", "negative", "nan"],
+        [{"calls": "x"}, {"coins": 1}, {"cost_usd": -1.0}, {"cost_usd": math.inf}],
+        ids=["text", "newer", "negative", "infinite"],
     )
     def test_what_was_used_before_is_read_or_refused_in_words(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path, overhead: dict[str, object]

@@ -367,6 +367,7 @@ def damage(lines, what):
         "version": lambda: json.dumps(values[1] | {"trace_id": "x", "rubric_sha256": "0" * 64}),
         "rubric": lambda: json.dumps(values[1] | {"trace_id": "x", "rubric": "others"}),
         "no number": lambda: json.dumps(values[1] | {"usage": {"cost_usd": math.nan}}),
+        "no attribute": lambda: json.dumps(values[1] | {"attributes": {"model": math.nan}}),
     }
     return [*lines[:3], changes[what](), *lines[4:]]
 
@@ -377,6 +378,7 @@ def damage(lines, what):
         ("not JSON", "not an annotation"),
         ("no annotation", "not an annotation: rubric"),
         ("no number", "not an annotation: usage.cost_usd"),
+        ("no attribute", "Out of range float"),
         ("twice", "'t1' stands twice for faults"),
         ("code", "x: 'omega' is no code of faults"),
         ("version", "x was judged by another version of faults"),

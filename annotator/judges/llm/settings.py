@@ -325,11 +325,9 @@ def need_sdk(api: str) -> None:
         raise AnnotatorError(f"--api {api} needs the extra {api}: {say_how(api)}")
 
 
-def check_url(url: str) -> str:
-    """Return ``url`` if it can be called.
-
-    Raises:
-        AnnotatorError: no http(s) URL with a host and, if any, a port that is a number.
+def check_url(url: str) -> None:
+    """Raise :class:`AnnotatorError` for what is no http(s) URL with a host and, if any, a port that
+    is a number.
     """
     try:
         parts = urlsplit(url)
@@ -339,7 +337,6 @@ def check_url(url: str) -> str:
     if not fine:
         shown = one_line(without_url_secrets(url), 200)
         raise AnnotatorError(f"--base-url {shown!r} is no URL such as http://localhost:8000/v1")
-    return url
 
 
 def without_secrets(url: str) -> str:
