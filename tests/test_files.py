@@ -215,6 +215,22 @@ def test_a_disk_that_tells_at_the_end_that_it_was_full_is_no_error(tmp_path, mon
     assert contents(tmp_path) == {"file": b"new", "log": b"line\n"}
 
 
+def test_ctrl_c_while_a_scratch_folder_is_removed_leaves_nothing_of_it(tmp_path, monkeypatch):
+    rmdir, heard = os.rmdir, []
+
+    def interrupted(*args, **options):
+        heard.append(args)
+        if len(heard) == 1:
+            raise KeyboardInterrupt
+        rmdir(*args, **options)
+
+    monkeypatch.setattr(os, "rmdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), replace_folder(tmp_path / "data", bool) as part:
+        part.mkdir()
+    assert heard
+    assert os.listdir(tmp_path) == ["data"]
+
+
 def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch):
     """A network mount keeps names of open files in it."""
 
