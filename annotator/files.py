@@ -6,6 +6,7 @@ it is open).
 """
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -355,11 +356,19 @@ class LineLog:
         """
         with explain_errors(self.file, self._advice):
             self._check()
-            with NewFile(self.file, advice=self._advice) as out:
-                out.writelines(lines)
-            with suppress(OSError):
-                os.close(self._fd)
-            self._open()
+            new = -1
+            try:
+                with NewFile(self.file, advice=self._advice) as out:
+                    out.writelines(lines)
+                    new = os.dup(out.fileno())  # now: once it is in its place, nothing may fail
+                    fcntl.fcntl(new, fcntl.F_SETFL, os.O_APPEND)
+                self._fd, new = new, self._fd
+                self.size = os.fstat(self._fd).st_size
+                self._note()
+            finally:
+                if new >= 0:
+                    with suppress(OSError):
+                        os.close(new)
 
     def sync(self) -> None:
         """Bring the log to the disk. Raises :class:`AnnotatorError` if that cannot be done."""

@@ -86,6 +86,14 @@ class ScratchFolder(TemporaryDirectory[str]):
                 if _stands_at(fd, Path(self.name)):
                     return
 
+    def cleanup(self) -> None:
+        """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
+        try:
+            super().cleanup()
+        except KeyboardInterrupt:
+            super().cleanup()
+            raise
+
 
 def _lock(fd: int, *, wait: bool) -> None:
     """Lock an open file; where the file system knows no locks nothing happens.

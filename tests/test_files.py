@@ -221,6 +221,22 @@ def test_a_disk_that_tells_at_the_end_that_it_was_full_is_no_error(tmp_path, mon
     assert contents(tmp_path) == {"file": b"new", "log": b"line\n"}
 
 
+def test_ctrl_c_while_a_scratch_folder_is_removed_leaves_nothing_of_it(tmp_path, monkeypatch):
+    rmdir, heard = os.rmdir, []
+
+    def interrupted(*args, **options):
+        heard.append(args)
+        if len(heard) == 1:
+            raise KeyboardInterrupt
+        rmdir(*args, **options)
+
+    monkeypatch.setattr(os, "rmdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), replace_folder(tmp_path / "data", bool) as part:
+        part.mkdir()
+    assert heard
+    assert list(tmp_path.iterdir()) == [tmp_path / "data"]
+
+
 def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch):
     """A network mount keeps names of open files in it."""
 
@@ -364,6 +380,31 @@ def test_a_torn_end_is_cut_off(tmp_path, lines, torn):
         log.append(b"next\n")
     assert file.read_bytes() == lines + b"next\n"
     assert [one.name for one in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_log_that_is_written_anew_is_not_said_to_be_as_before(tmp_path, monkeypatch):
+    """Once the new one is in its place, no lack of descriptors is an error: a decision that was
+    refused would have been kept.
+    """
+    replace = Path.replace
+
+    def replaced(part, target):
+        monkeypatch.setattr(os, "open", failing)
+        monkeypatch.setattr(os, "close", failing)
+        return replace(part, target)
+
+    def failing(*_, **__):
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    file = tmp_path / "log"
+    with LineLog(file) as log:
+        log.append(b"one\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", replaced)
+            log.replace(0, b"two\n")
+            monkeypatch.undo()
+        log.append(b"three\n")
+    assert file.read_bytes() == b"two\nthree\n"
 
 
 @pytest.mark.parametrize("durable", [True, False])

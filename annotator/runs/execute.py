@@ -200,8 +200,10 @@ async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], N
     except BaseExceptionGroup as group:
         raise first_error(group, AnnotatorError) from group
     finally:
-        run.spent(plan.judge.overhead, plan.judge.learned)
-        await plan.judge.close()
+        try:
+            run.spent(plan.judge.overhead, plan.judge.learned)
+        finally:  # where nothing can be written, too
+            await plan.judge.close()
     if spent:
         raise spent[0]
     need_traces(plan, seen)

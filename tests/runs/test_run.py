@@ -6,6 +6,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -353,6 +354,27 @@ def test_a_full_disk_is_one_line_and_the_run_can_go_on(
     assert 0 < kept < 30
     assert annotate_cli(*args, "--resume").code == 0
     assert len(annotations(tmp_path / "out")) == 30
+
+
+def test_a_run_whose_folder_is_gone_ends_in_words_and_closes_its_judge(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    async def close(judge: LLMJudge) -> None:
+        closed.append(judge)
+        await closing(judge)
+
+    def responder(_: Request) -> Reply:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        return NOTHING
+
+    closing = LLMJudge.close
+    monkeypatch.setattr(LLMJudge, "close", close)
+    with OpenAIServer(responder) as server:
+        done = annotate_cli(runs(1), "--rubric", "comm_errors", "--out", "out", *llm(server))
+    assert (done.code, len(closed)) == (2, 1)
+    assert done.err.endswith("cannot write out/run.json: No such file or directory\n")
 
 
 def test_a_run_that_the_judge_stops_keeps_what_is_done(
