@@ -86,7 +86,7 @@ def _list_ids(traces: Traces) -> Iterator[str]:
     """
     for item in traces.find():
         if isinstance(item, Unreadable):
-            say_notice(f"{name_place(item.path)}: {item.reason}")
+            say_notice(f"{item.path}: {item.reason}")
             if item.id.endswith(":" + item.path.rpartition(":")[2]):
                 continue
         if not isinstance(item, Ignored):

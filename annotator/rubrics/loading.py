@@ -52,7 +52,8 @@ def _find(name: str, beside: Path) -> Path:
     if name in names:
         return names[name]
     path = beside / name
-    if os.path.lexists(path) and not path.is_dir():  # a pipe is refused where it is read
+    # A pipe, or a link that leads nowhere, is refused where it is read.
+    if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112 - is_dir() may raise
         return path
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"built-in: {', '.join(names)}"

@@ -302,6 +302,9 @@ def test_a_link_to_itself_is_no_missing_file(tmp_path):
     (tmp_path / "other.yaml").write_text("extends: mine.yaml\nid: other\nversion: 1\n")
     with pytest.raises(RubricError, match=r"mine\.yaml: Too many levels"):
         load_rubric(str(tmp_path / "other.yaml"))
+    (tmp_path / "long.yaml").symlink_to("x" * 300)
+    with pytest.raises(RubricError, match=r"long\.yaml: File name too long"):
+        load_rubric(str(tmp_path / "long.yaml"))
 
 
 def test_folder_is_no_rubric(tmp_path):

@@ -53,6 +53,8 @@ def test_the_tables_are_those_of_the_terminal(report: str, judged: Path, visit: 
     for cells in shown:
         pattern = r"\s+".join(map(re.escape, cells))
         assert re.search(f"^{pattern}$", table, re.MULTILINE), cells
+    notes = page.locator("details.together .notes li").all_text_contents()
+    assert any(re.fullmatch(r"\d+ undecided traces are not counted\.", note) for note in notes)
 
 
 def test_filter_deep_link_and_a_highlighted_quote_on_screen(
