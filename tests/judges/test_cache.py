@@ -150,6 +150,13 @@ def test_a_schema_in_no_encoding_is_damage_whenever_it_is_met(tmp_path: Path) ->
     assert "cannot be used" in (cache.problem or "")
 
 
+def test_a_lock_on_answers_that_are_vital_is_no_damage(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "answers")) as base:
+        base.execute("begin exclusive")
+        with pytest.raises(AnnotatorError, match=r"cannot be used: database is locked$"):
+            AnswerCache(tmp_path / "answers", "r", vital=True)
+
+
 class TestAgain:
     @pytest.mark.parametrize("more", [(), ("--samples", "3")], ids=["one", "votes"])
     def test_a_second_run_asks_nothing_and_finds_the_same(
