@@ -754,6 +754,9 @@ def test_a_batch_that_is_gone_is_asked_again_when_its_folder_is_deleted(
         shutil.rmtree(tmp_path / "out" / "batch" / "1")
         again = annotate_cli(*given, "--resume")
         assert (again.code, len(server.batches.created)) == (0, 2), again.err
+        server.batches.uploaded = {"status": 404}  # a server that takes none
+        done = annotate_cli(*args(server, "--batch", "--no-cache", "--out", "other"))
+        assert (done.code, "delete" in done.err) == (2, False), done.err
 
 
 def test_a_download_is_not_followed_elsewhere(annotate_cli: Cli, runs: Runs) -> None:

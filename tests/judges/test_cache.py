@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from annotator.annotations import Usage
-from annotator.judges.llm.cache import AnswerCache, contents
+from annotator.errors import AnnotatorError
+from annotator.judges.llm.cache import AnswerCache, clear, contents
 from annotator.judges.llm.reply import Reply as Kept
 from annotator.rubrics import list_built_in
 from tests.conftest import TALK, Done, annotations, run_name, write_run
@@ -133,6 +134,27 @@ def test_a_view_is_not_taken_into_the_cache(tmp_path: Path) -> None:
     cache.absorb(tmp_path / "other")
     assert (cache.get("k", ""), cache.problem) == (None, None)
     cache.close()
+
+
+def test_a_schema_in_no_encoding_is_damage_whenever_it_is_met(tmp_path: Path) -> None:
+    spoil = DAMAGED["a schema in no encoding"]
+    AnswerCache(tmp_path / "other").close()
+    spoil(tmp_path / "other")
+    with pytest.raises(AnnotatorError, match="other: cannot be cleared: "):
+        clear(tmp_path / "other")
+    cache = AnswerCache(tmp_path / "answers")
+    cache.absorb(tmp_path / "other")
+    assert cache.problem is None
+    spoil(tmp_path / "answers")
+    cache.put("k", "m", Kept("hello"), Usage(), "")
+    assert "cannot be used" in (cache.problem or "")
+
+
+def test_a_lock_on_answers_that_are_vital_is_no_damage(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "answers")) as base:
+        base.execute("begin exclusive")
+        with pytest.raises(AnnotatorError, match=r"cannot be used: database is locked$"):
+            AnswerCache(tmp_path / "answers", "r", vital=True)
 
 
 class TestAgain:

@@ -193,12 +193,17 @@ def test_a_key_does_not_go_where_a_redirect_leads(
         assert (server.calls, other.calls) == (1, 0)
 
 
-def test_no_cookie_is_kept(trace: Trace, rubric: Rubric) -> None:
+def test_no_cookie_is_kept(trace: Trace, rubric: Rubric, monkeypatch: pytest.MonkeyPatch) -> None:
     again = Reply(status=429, headers={"Set-Cookie": "a=b", "Retry-After": "0"})
     with OpenAIServer(scripted(again, RIGHT)) as server:
         named = server.url.replace("127.0.0.1", "localhost")  # of an address nobody keeps any
         judged(server, trace, rubric, mode="tools", base_url=named)
         assert ["Cookie" in request.headers for request in server.seen] == [False, False]
+    with OpenAIServer(scripted(again, RIGHT)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        judged(proxy, trace, rubric, mode="tools", base_url="http://judge.example/v1")
+        assert ["Cookie" in request.headers for request in proxy.seen] == [False, False]
 
 
 @pytest.mark.parametrize("key", ["sk-1\nX-Evil: 1", "sk-\x07", "sk-\u00e9"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from annotator.judges.llm.settings import Options
 from tests.conftest import Done, annotations
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import OpenAIServer, Reply, Request
@@ -219,6 +220,14 @@ class TestTheJudgeFile:
         words = " ".join(done.err.split())
         assert said in words
         assert "judge.yaml" in words or "judge file" in words
+
+
+def test_an_extra_body_without_end_is_refused() -> None:
+    body: dict[str, object] = {}
+    for _ in range(9_999):
+        body = {"a": body}
+    with pytest.raises(ValueError, match="cannot be sent as JSON"):
+        Options("m", extra_body=body)
 
 
 EXTRA_BODY = (
