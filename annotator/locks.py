@@ -88,11 +88,12 @@ class ScratchFolder(TemporaryDirectory[str]):
 
     def cleanup(self) -> None:
         """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
-        try:
-            super().cleanup()
-        except KeyboardInterrupt:
-            super().cleanup()
-            raise
+        with suppress(OSError):  # Python's removal can raise one, whatever it is told to ignore
+            try:
+                super().cleanup()
+            except KeyboardInterrupt:
+                super().cleanup()
+                raise
 
 
 def _lock(fd: int, *, wait: bool) -> None:
