@@ -81,7 +81,7 @@ class ScratchFolder(TemporaryDirectory[str]):
                 raise
             with suppress(FileNotFoundError):  # swept before it was locked
                 fd = os.open(self.name, os.O_RDONLY)
-                weakref.finalize(self, os.close, fd)
+                weakref.finalize(self, _close, fd)
                 _lock(fd, wait=True)
                 if _stands_at(fd, Path(self.name)):
                     return
@@ -113,6 +113,11 @@ def _lock(fd: int, *, wait: bool) -> None:
             return
         else:
             return
+
+
+def _close(fd: int) -> None:
+    with suppress(OSError):  # a network mount tells of its own
+        os.close(fd)
 
 
 def _stands_at(fd: int, path: Path) -> bool:
