@@ -81,18 +81,19 @@ class ScratchFolder(TemporaryDirectory[str]):
                 raise
             with suppress(FileNotFoundError):  # swept before it was locked
                 fd = os.open(self.name, os.O_RDONLY)
-                weakref.finalize(self, os.close, fd)
+                weakref.finalize(self, _close, fd)
                 _lock(fd, wait=True)
                 if _stands_at(fd, Path(self.name)):
                     return
 
     def cleanup(self) -> None:
         """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
-        try:
-            super().cleanup()
-        except KeyboardInterrupt:
-            super().cleanup()
-            raise
+        with suppress(OSError):  # Python's removal can raise one, whatever it is told to ignore
+            try:
+                super().cleanup()
+            except KeyboardInterrupt:
+                super().cleanup()
+                raise
 
 
 def _lock(fd: int, *, wait: bool) -> None:
@@ -112,6 +113,11 @@ def _lock(fd: int, *, wait: bool) -> None:
             return
         else:
             return
+
+
+def _close(fd: int) -> None:
+    with suppress(OSError):  # a network mount tells of its own
+        os.close(fd)
 
 
 def _stands_at(fd: int, path: Path) -> bool:

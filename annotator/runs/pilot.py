@@ -100,7 +100,8 @@ async def run_pilot(
     """Judge ``most`` of the traces named ``asked`` as a run would, and record nothing.
 
     Raises:
-        AnnotatorError: nothing would be asked, the judge had to stop, or there is not enough money.
+        AnnotatorError: nothing would be asked, no trace drawn can be read any more, the judge had
+            to stop, or there is not enough money.
     """
     if not asked:
         raise AnnotatorError("--pilot: nothing would be asked, so that there is nothing to try")
@@ -145,4 +146,6 @@ async def run_pilot(
         await plan.judge.close()
     if spent:
         raise spent[0]
+    if not pilot.usages:
+        raise AnnotatorError("--pilot: none of the traces drawn can be read now; try again")
     return pilot

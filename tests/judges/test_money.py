@@ -11,6 +11,7 @@ import pytest
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError
+from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.answer import answer_model
 from annotator.judges.llm.prices import find_listing
 from annotator.prompts import render
@@ -528,6 +529,20 @@ class TestTheForecast:
         assert "no interval: n = 1" in text
         assert totals(Path("out"))["calls"] == 6
         assert "nothing would be asked" in nothing.err
+
+    def test_a_pilot_whose_traces_cannot_be_read_any_more_ends_in_words(
+        self, annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def opened(*_: object) -> None:
+            for file in Path("logs").rglob("conversation.json"):
+                file.write_text("[")
+
+        runs(3)
+        monkeypatch.setattr(LLMJudge, "open", opened)
+        with OpenAIServer() as server:
+            done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
+        assert (done.code, done.out) == (2, "")
+        assert "none of the traces drawn can be read" in done.err
 
     def test_a_pilot_of_a_panel_and_one_that_has_no_money(
         self, annotate_cli: Cli, runs: Runs
