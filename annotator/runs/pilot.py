@@ -125,10 +125,13 @@ async def run_pilot(
             room.release()
         pilot.usages.append(usage)
 
+    unread = ""
     try:
         await plan.judge.open(plan.rubrics)
         async with asyncio.TaskGroup() as tasks:
             for item in plan.traces.find():
+                if isinstance(item, Unreadable):
+                    unread = unread or f" ({item.id}: {item.reason})"
                 if isinstance(item, Ignored | Unreadable) or item.id not in drawn or spent:
                     continue
                 drawn.discard(item.id)
@@ -147,5 +150,5 @@ async def run_pilot(
     if spent:
         raise spent[0]
     if not pilot.usages:
-        raise AnnotatorError("--pilot: none of the traces drawn can be read now; try again")
+        raise AnnotatorError(f"--pilot: no trace drawn can be read now{unread}; try again")
     return pilot

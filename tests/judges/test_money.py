@@ -542,7 +542,8 @@ class TestTheForecast:
         with OpenAIServer() as server:
             done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
         assert (done.code, done.out) == (2, "")
-        assert "none of the traces drawn can be read" in done.err
+        assert "no trace drawn can be read now (" in done.err
+        assert "not valid JSON" in done.err
 
     def test_a_pilot_of_a_panel_and_one_that_has_no_money(
         self, annotate_cli: Cli, runs: Runs
