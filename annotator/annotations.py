@@ -315,6 +315,8 @@ class Annotation:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"not an annotation: {where or 'line'}: {first['msg']}") from error
+        except ValueError as error:  # a number of its usage or attributes that is none
+            raise ValueError(f"not an annotation: {error}") from error
         return annotation
 
 
