@@ -24,21 +24,23 @@ def main() -> NoReturn:
     """
     global _ended
     try:
-        for number in _SIGNALS:
-            if signal.getsignal(number) in _DEFAULTS:
-                signal.signal(number, _interrupt)
-        sys.unraisablehook = _report
-        atexit.register(_ignore)  # registered first, called last
-        _open_closed_streams()
-        from annotator.cli import main as run
+        try:
+            for number in _SIGNALS:
+                if signal.getsignal(number) in _DEFAULTS:
+                    signal.signal(number, _interrupt)
+            sys.unraisablehook = _report
+            atexit.register(_ignore)  # registered first, called last
+            _open_closed_streams()
+            from annotator.cli import main as run
 
-        run()
+            run()
+        finally:
+            _ended = True
+            exec("")  # noqa: S102 - else Python dies of a KeyboardInterrupt within some exec() before
+            _flush_stdout()
     except KeyboardInterrupt:  # before or after all that the command line does
-        sys.exit(130)
-    finally:
         _ended = True
-        exec("")  # noqa: S102 - else Python dies of a KeyboardInterrupt within some exec() before
-        _flush_stdout()
+        sys.exit(130)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

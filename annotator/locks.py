@@ -88,7 +88,8 @@ class ScratchFolder(TemporaryDirectory[str]):
 
     def cleanup(self) -> None:
         """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
-        with suppress(OSError):  # Python's removal can raise one, whatever it is told to ignore
+        # Python's removal can raise these, whatever it is told to ignore.
+        with suppress(OSError, RecursionError):
             try:
                 super().cleanup()
             except KeyboardInterrupt:

@@ -237,12 +237,20 @@ def test_ctrl_c_while_a_scratch_folder_is_removed_leaves_nothing_of_it(tmp_path,
     assert list(tmp_path.iterdir()) == [tmp_path / "data"]
 
 
-@pytest.mark.parametrize("step", ["os.rmdir", "shutil.rmtree", "os.close"])
-def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch, step):
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("os.rmdir", OSError(errno.ENOTEMPTY, "Directory not empty")),
+        ("shutil.rmtree", OSError(errno.ENOTEMPTY, "Directory not empty")),
+        ("shutil.rmtree", RecursionError()),  # CPython's, where a folder in it cannot be opened
+        ("os.close", OSError(errno.EDQUOT, "Disk quota exceeded")),
+    ],
+)
+def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypatch, step, error):
     """A network mount keeps names of open files in it, or tells of a quota when they are closed."""
 
     def busy(*_, **__):
-        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(step, busy)

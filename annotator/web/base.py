@@ -91,7 +91,7 @@ class Base:
             base.execute("begin")
             yield base
         except (sqlite3.Error, OverflowError) as error:  # a number of more than 64 bits
-            raise AnnotatorError(f"the temporary index cannot be read: {error}") from error
+            raise AnnotatorError(f"{self._file}: cannot be read: {error}") from error
         finally:
             self._given_back(base)
 

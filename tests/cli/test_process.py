@@ -180,3 +180,38 @@ def test_a_server_ends_quietly(tmp_path: Path):
     assert process.returncode in (0, 130), err
     assert "Traceback" not in err
     assert [one.name for one in tmp_path.iterdir()] == ["l.jsonl"]
+
+
+_LAST_LINES = """
+import os, signal, sys
+import annotator.__main__ as process
+
+left = [int(sys.argv.pop(1))]
+
+def watch(frame, event, _):
+    return step if frame.f_code is process.main.__code__ else None
+
+def step(frame, event, _):
+    if event == "line" and sys.exc_info()[0] is SystemExit:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+    return step
+
+sys.settrace(watch)
+process.main()
+"""
+
+
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_ctrl_c_at_one_of_the_last_lines_is_no_traceback(tmp_path: Path, line: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LAST_LINES, str(line), "rubric", "list"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 130)
+    assert (done.stderr, "symptoms" in done.stdout) == ("", True)
