@@ -323,7 +323,8 @@ def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Popula
         population = find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
     if not population.candidates:
         where = source if isinstance(source, Run) else source[0]
+        none = "judged trace" if isinstance(source, Run) else "trace to label (annotate traces)"
         raise AnnotatorError(
-            f"nothing to draw from: no judged trace in the {split.name} split of {where}"
+            f"nothing to draw from: no {none} in the {split.name} split of {where}"
         )
     return population

@@ -584,7 +584,7 @@ def test_passed_traces_are_not_drawn_where_the_rubric_is_not_for_them(annotate_c
         *("--out", "s.csv"),
     )
     said_in_words(done)
-    assert "nothing to draw from" in done.err
+    assert "nothing to draw from: no trace to label (annotate traces) in the all split" in done.err
 
 
 @pytest.mark.parametrize(
