@@ -88,13 +88,17 @@ class ScratchFolder(TemporaryDirectory[str]):
 
     def cleanup(self) -> None:
         """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
-        # Python's removal can raise these, whatever it is told to ignore.
-        with suppress(OSError, RecursionError):
-            try:
+        try:
+            super().cleanup()
+        except (KeyboardInterrupt, OSError, RecursionError) as error:
+            # Python's removal can raise the others, whatever it is told to ignore; one of them in
+            # the place of Ctrl-C, after which it closes a descriptor twice.
+            with suppress(OSError, RecursionError):
                 super().cleanup()
-            except KeyboardInterrupt:
-                super().cleanup()
+            if isinstance(error, KeyboardInterrupt):
                 raise
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
 
 
 def _lock(fd: int, *, wait: bool) -> None:

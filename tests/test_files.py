@@ -221,16 +221,20 @@ def test_a_disk_that_tells_at_the_end_that_it_was_full_is_no_error(tmp_path, mon
     assert contents(tmp_path) == {"file": b"new", "log": b"line\n"}
 
 
-def test_ctrl_c_while_a_scratch_folder_is_removed_leaves_nothing_of_it(tmp_path, monkeypatch):
-    rmdir, heard = os.rmdir, []
+@pytest.mark.parametrize("step", ["rmdir", "close"])
+def test_ctrl_c_while_a_scratch_folder_is_removed_leaves_nothing_of_it(tmp_path, monkeypatch, step):
+    """Python's removal closes a descriptor once more after Ctrl-C, whose place that error takes."""
+    before, heard = getattr(os, step), []
 
     def interrupted(*args, **options):
+        if heard or not sys._getframe(1).f_code.co_filename.endswith("shutil.py"):
+            return before(*args, **options)
         heard.append(args)
-        if len(heard) == 1:
-            raise KeyboardInterrupt
-        rmdir(*args, **options)
+        if step == "close":
+            before(*args)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "rmdir", interrupted)
+    monkeypatch.setattr(os, step, interrupted)
     with pytest.raises(KeyboardInterrupt), replace_folder(tmp_path / "data", bool) as part:
         part.mkdir()
     assert heard
