@@ -114,9 +114,10 @@ class Usage:
         Raises:
             ValueError, TypeError: they are not what this version of the tool writes.
         """
-        if unknown := {**fields}.keys() - cls.__dataclass_fields__.keys():
+        given = {**fields}
+        if unknown := given.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{min(unknown)!r} is not known")
-        usage: Usage = _adapter(Usage).validate_json(json.dumps(dict(fields)), strict=True)
+        usage: Usage = _adapter(Usage).validate_json(json.dumps(given), strict=True)
         usage.check()
         return usage
 
