@@ -345,7 +345,13 @@ def _adapter(kind: type) -> Any:
 
 
 def read_annotations(path: Path | str) -> Iterator[Annotation]:
-    """Yield the annotations of a run directory or of one file, one in memory at a time.
+    """Yield the annotations as :func:`read_placed` does, without their places."""
+    return (annotation for _, annotation in read_placed(path))
+
+
+def read_placed(path: Path | str) -> Iterator[tuple[str, Annotation]]:
+    """Yield the place (file and line) and the annotation of every line of a run directory or of
+    one file, one in memory at a time.
 
     A last line without an end is what a killed run leaves; it is not an annotation yet and is left
     out.
@@ -354,9 +360,10 @@ def read_annotations(path: Path | str) -> Iterator[Annotation]:
         AnnotatorError: the file is missing, or a line is no annotation (with its number).
     """
     file = annotations_file(path)
+    name = name_place(file)
     with explain_unreadable(file), open_regular(file) as lines:
-        for _, _, annotation in read_lines(lines_of(lines), file):
-            yield annotation
+        for n, _, annotation in read_lines(lines_of(lines), file):
+            yield f"{name}, line {n}", annotation
 
 
 def annotations_file(path: Path | str) -> Path:

@@ -312,7 +312,7 @@ def pilot(
     try:
         expected = forecast_plan(plan, is_done)
         seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-        tried = partial(run_pilot, plan, expected.asked, most, seed, is_done)
+        tried = partial(run_pilot, plan, expected, most, seed, is_done)
         expected.pilot = _finish(tried)
     except KeyboardInterrupt:
         raise Interrupted("the answers that came are in the cache of answers") from None

@@ -305,26 +305,14 @@ def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Popula
             names = ", ".join(rubrics)
             raise AnnotatorError(f"the run has several rubrics: {names}; say --rubric")
         rubric = what.rubric or rubrics[0]
-        population = find_judged(
-            source,
-            rubric,
-            split,
-            what.cluster,
-            strata=what.strata,
-            undecided=what.undecided or what.strata == "votes",
+        undecided = what.undecided or what.strata == "votes"
+        return find_judged(
+            source, rubric, split, what.cluster, strata=what.strata, undecided=undecided
         )
-    else:
-        if what.rubric is None:
-            raise AnnotatorError("--rubric is missing: what is to be labelled?")
-        if what.before:
-            raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-        if what.undecided or what.strata == "votes":
-            raise AnnotatorError("--strata votes and --undecided need a RUN: nobody judged these")
-        population = find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)
-    if not population.candidates:
-        where = source if isinstance(source, Run) else source[0]
-        none = "judged trace" if isinstance(source, Run) else "trace to label (annotate traces)"
-        raise AnnotatorError(
-            f"nothing to draw from: no {none} in the {split.name} split of {where}"
-        )
-    return population
+    if what.rubric is None:
+        raise AnnotatorError("--rubric is missing: what is to be labelled?")
+    if what.before:
+        raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
+    if what.undecided or what.strata == "votes":
+        raise AnnotatorError("--strata votes and --undecided need a RUN: nobody judged these")
+    return find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)

@@ -83,7 +83,7 @@ def find_judged(
     Where a rubric allows many codes, a trace's stratum is the rarest of its codes in the run.
 
     Raises:
-        AnnotatorError: there are no votes to stratify by, or as
+        AnnotatorError: there is none, there are no votes to stratify by, or as
             :func:`annotator.calibration.frame.read_frame`.
     """
     wanted = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
@@ -107,6 +107,10 @@ def find_judged(
             candidates.append(Candidate(trace_id, task or trace_id, stratum))
             for code in labels if stratum != UNDECIDED else ():
                 with_code.setdefault(code, Counter())[stratum] += 1
+    if not candidates:
+        raise AnnotatorError(
+            f"nothing to draw from: no judged trace in the {split.name} split of {run}"
+        )
     left_out = frame.statuses.total() - sum(frame.statuses[status] for status in wanted)
     return Population(
         rubric,
@@ -139,19 +143,25 @@ def find_traces(
     """Return the traces below ``sources`` that a rubric is for, in one stratum.
 
     Raises:
-        AnnotatorError: as :func:`annotator.traces.read_traces`.
+        AnnotatorError: as :func:`annotator.traces.read_traces`; or there is none.
     """
-    candidates, left_out, tasks_known = [], 0, False
+    candidates, left_out, tasks_known, unread = [], 0, False, ""
     for trace in read_traces(sources, format):
-        if isinstance(trace, Unreadable) or (
-            isinstance(trace, Trace) and rubric.excludes(trace) is not None
-        ):
+        if isinstance(trace, Unreadable):
+            left_out += 1
+            unread = unread or f": {trace.path or trace.id}: {trace.reason}"
+        elif isinstance(trace, Trace) and rubric.excludes(trace) is not None:
             left_out += 1
         elif isinstance(trace, Trace):
             task = cluster_of(trace.attributes, cluster)
             tasks_known = tasks_known or task is not None
             if split.holds(task or trace.id):
                 candidates.append(Candidate(trace.id, task or trace.id))
+    if not candidates:
+        raise AnnotatorError(
+            f"nothing to draw from: no trace to label in the {split.name} split of"
+            f" {', '.join(sources)}{unread or ' (see annotate traces)'}"
+        )
     return Population(rubric.id, rubric.sha256, None, tuple(candidates), tasks_known, left_out)
 
 

@@ -299,6 +299,8 @@ def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
     if as_json:
         say(json.dumps(forecast | ({"pilot": tried} if tried else {}), indent=2))
         return
+    if expected.unreadable:
+        say_notice(f"{expected.unreadable} cannot be read; the first: {one_line(expected.unread)}")
     if expected.failing:
         say_notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"

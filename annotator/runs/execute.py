@@ -326,7 +326,8 @@ async def carry_out(
 @dataclass(slots=True)
 class Forecast:
     """What a run is expected to use. ``judged``: judgements to make, of which ``failing`` cannot be
-    made (``reason`` is that of the first); ``done``: made already.
+    made (``reason`` is that of the first); ``unread``: the first of the ``unreadable`` traces, and
+    why; ``done``: made already.
     """
 
     traces: int = 0
@@ -334,6 +335,7 @@ class Forecast:
     skipped: int = 0
     done: int = 0
     unreadable: int = 0
+    unread: str = ""
     failing: int = 0
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -357,6 +359,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
         expected.traces += 1
         if isinstance(item, Unreadable):
             expected.unreadable += 1
+            expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
             continue
         before = expected.usage.calls
         for rubric in plan.rubrics:

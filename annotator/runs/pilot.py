@@ -12,7 +12,7 @@ from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, BudgetReached
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate
-from annotator.runs.execute import Plan, first_error, not_for
+from annotator.runs.execute import Forecast, Plan, first_error, not_for
 from annotator.traces import Ignored, Trace, Unreadable
 from validation.intervals import quantile
 
@@ -92,20 +92,22 @@ class NoRun:
 
 async def run_pilot(
     plan: Plan,
-    asked: Sequence[str],
+    expected: Forecast,
     most: int,
     seed: int,
     is_done: Callable[[str, str], bool],
 ) -> Pilot:
-    """Judge ``most`` of the traces named ``asked`` as a run would, and record nothing.
+    """Judge ``most`` of the traces about which a model is ``expected`` to be asked, as a run would,
+    and record nothing.
 
     Raises:
         AnnotatorError: nothing would be asked, no trace drawn can be read any more, the judge had
             to stop, or there is not enough money.
     """
-    if not asked:
-        raise AnnotatorError("--pilot: nothing would be asked, so that there is nothing to try")
-    names = sorted(asked)
+    if not expected.asked:
+        why = expected.unread or expected.reason
+        raise AnnotatorError(f"--pilot: nothing would be asked{f' ({why})' if why else ''}")
+    names = sorted(expected.asked)
     drawn = set(random.Random(seed).sample(names, min(most, len(names))))  # noqa: S311
     pilot = Pilot(seed, len(names))
     spent: list[BudgetReached] = []
@@ -131,7 +133,7 @@ async def run_pilot(
         async with asyncio.TaskGroup() as tasks:
             for item in plan.traces.find():
                 if isinstance(item, Unreadable):
-                    unread = unread or f" ({item.id}: {item.reason})"
+                    unread = unread or f" ({item.path or item.id}: {item.reason})"
                 if isinstance(item, Ignored | Unreadable) or item.id not in drawn or spent:
                     continue
                 drawn.discard(item.id)

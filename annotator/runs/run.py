@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotator.annotations import Annotation, annotations_file, read_annotations
+from annotator.annotations import Annotation, annotations_file, read_placed
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, replace_folder, write_file
 from annotator.remote import localize, name_place, refuse_url
@@ -77,8 +77,8 @@ class Run:
                 twice; or lines of a finished run are lost.
         """
         check = Check(self)
-        for annotation in self._read():
-            check.hold(annotation, str(self))
+        for place, annotation in self._read():
+            check.hold(annotation, place)
             if rubric is None or annotation.rubric == rubric:
                 yield annotation
         check.end()
@@ -117,12 +117,11 @@ class Run:
             write_file(part / "run.json", f"{manifest}\n", private=True)
         return open_run(folder)
 
-    def _read(self) -> Iterator[Annotation]:
+    def _read(self) -> Iterator[tuple[str, Annotation]]:
         if self.folder is None:
-            yield from self.held
-            return
+            yield from ((str(self), annotation) for annotation in self.held)
         for file in self.files:
-            yield from read_annotations(file)
+            yield from read_placed(file)
 
     @property
     def files(self) -> tuple[Path, ...]:

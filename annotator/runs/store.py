@@ -18,7 +18,7 @@ from annotator.errors import AnnotatorError
 from annotator.files import LineLog, NewFile, explain_errors
 from annotator.runs.manifest import Manifest, now, read_manifest
 from annotator.runs.parts import PART, list_parts, read_part
-from annotator.runs.run import Check, Run
+from annotator.runs.run import Run
 from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
@@ -117,9 +117,7 @@ class RunDirectory:
                 for annotation in read_annotations(folder / _ASIDE):
                     run._aside += annotation.usage
                     run._learn(annotation.usage)
-            check = Check(Run(merged, folder))
-            for annotation in read_annotations(folder):
-                check.hold(annotation, str(folder / _ANNOTATIONS))
+            for annotation in Run(merged, folder).annotations():
                 run._remember(annotation)
             for annotation in run.canaries():
                 run._remember_canary(annotation)

@@ -584,7 +584,19 @@ def test_passed_traces_are_not_drawn_where_the_rubric_is_not_for_them(annotate_c
         *("--out", "s.csv"),
     )
     said_in_words(done)
-    assert "nothing to draw from: no trace to label (annotate traces) in the all split" in done.err
+    assert "nothing to draw from: no trace to label in the all split of" in done.err
+    assert "logs (see annotate traces)" in done.err
+
+
+def test_where_nothing_can_be_drawn_the_first_unreadable_trace_is_named(annotate_cli, runs):
+    for file in runs(2).rglob("conversation.json"):
+        file.write_text("[")
+    done = annotate_cli(
+        "sample", "logs", "--rubric", "symptoms", "--split", "all", "--out", "s.csv"
+    )
+    said_in_words(done)
+    assert "no trace to label in the all split of logs: /" in done.err
+    assert "conversation.json: not valid JSON" in done.err
 
 
 @pytest.mark.parametrize(

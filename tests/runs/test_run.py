@@ -219,7 +219,7 @@ class TestResume:
         lines, before = file.read_bytes().splitlines(keepends=True), manifest.read_bytes()
         file.write_bytes(b"".join([*lines[:2], lines[0]]))
         done = annotate_cli(*args, "--resume")
-        assert (done.code, "annotations.jsonl: " in done.err) == (2, True)
+        assert (done.code, "annotations.jsonl, line 3: " in done.err) == (2, True)
         assert "stands twice for symptoms" in done.err
         assert manifest.read_bytes() == before
         file.write_bytes(b"".join(lines[:2]))
