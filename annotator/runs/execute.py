@@ -292,6 +292,7 @@ async def carry_out(
             seen = await elsewhere()
         else:
             seen = await execute_in_batches(plan, run, recorded, built.settle)
+        run.sync()  # before it is said to be finished
         sweep_parts(run.folder)
         if built.outbox:
             built.outbox.keep()
