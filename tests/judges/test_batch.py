@@ -340,6 +340,7 @@ def test_a_first_batch_that_all_expires_does_not_stop_the_run(
 NOISE = {
     "no result": [b'{"custom_id": 7, "response": [1]}'],
     "too long": [b"a" * (LONGEST_RESPONSE + 9)],
+    "zeros, as of a lost block": [b'{"custom_id": "a\0\0", "response": {"body": {}}}'],
     "several": [b"{", b"", b"7"],
 }
 

@@ -308,6 +308,7 @@ MALFORMED = {
     "nested too deeply": b"[" * 200_000,
     "a status that is no number": b'{"custom_id": "k", "response": {"status_code": 1e400}}',
     "too long": b"{" * (LONGEST_RESPONSE + 9),
+    "zeros, as of a lost block": b'{"custom_id": "a\0\0", "response": {"body": {}}}',
 }
 
 

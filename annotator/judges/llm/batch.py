@@ -27,6 +27,7 @@ from annotator.judges.llm.results import (
     NoAnswer,
     SentRequest,
     find_alike,
+    is_damaged,
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
@@ -478,8 +479,8 @@ class BatchOutbox:
                 out.write(self._clean(rest))
 
     def _clean(self, line: bytes) -> bytes:
-        """Return a line of results without what is secret; of one that is too long, that it was."""
-        return self._secrets.clean(line) if len(line) <= LONGEST_RESPONSE else b"too long"
+        """Return a line of results without what is secret; of one that is damaged, that it was."""
+        return b"damaged" if is_damaged(line) else self._secrets.clean(line)
 
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:
         """Return what the questions of a batch were expected to use."""
