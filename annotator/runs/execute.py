@@ -316,8 +316,10 @@ async def carry_out(
         raise
     finally:
         try:
-            run.unrecorded = built.count_unrecorded(run)
-            built.end(notice)
+            try:
+                run.unrecorded = built.count_unrecorded(run)
+            finally:
+                built.end(notice)
             if used := run.describe_usage():
                 notice(used)
         finally:  # whatever a notice runs into

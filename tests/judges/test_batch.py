@@ -16,6 +16,7 @@ import pytest
 from annotator import aannotate
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, Done, annotations
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
@@ -740,6 +741,20 @@ def test_answers_that_are_damaged_are_asked_again_when_they_are_moved_away(
         (tmp_path / "out" / "answers.sqlite").unlink()
         again = annotate_cli(*given, "--resume")
         assert (again.code, len(server.batches.created)) == (1, 2), again.err
+
+
+def test_where_what_was_spent_cannot_be_read_the_judge_is_let_go_all_the_same(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unrecorded(*_: object) -> None:
+        raise AnnotatorError("the answers cannot be read")
+
+    monkeypatch.setattr(AnswerCache, "unrecorded", unrecorded)
+    runs(1)
+    with OpenAIServer(lambda _: replace(RIGHT, more={"model": "another"})) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+    assert (done.code, done.err.splitlines()[-1]) == (2, "Error: the answers cannot be read")
+    assert "it was answered by 'another' (1 answers)" in done.err
 
 
 def test_a_batch_that_is_gone_is_asked_again_when_its_folder_is_deleted(
