@@ -18,7 +18,7 @@ from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.reply import LONGEST_RESPONSE
-from tests.conftest import TALK, Done, annotations
+from tests.conftest import TALK, Done, annotations, run_name, write_run
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import start
@@ -534,6 +534,22 @@ def test_what_was_answered_and_is_not_in_the_results_may_have_been_paid(
         done = annotate_cli(*args(server, "--batch", "--out", "out"))
     assert done.code == 0, done.err
     assert manifest(tmp_path / "out")["totals"]["unreported_calls"] == (2 if counted else 3)
+
+
+def test_of_what_has_no_result_the_dearest_may_have_been_paid(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Two have none, a short one and one of ten times its length, and one of them was answered."""
+    runs(2)
+    write_run(tmp_path / run_name(3), [*TALK, ("agent1", "This was run 3. " * 4_000)])
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.lost = lambda body: "This was run 1." not in json.dumps(body)
+        server.batches.fields = {"request_counts": {"total": 3, "completed": 2, "failed": 0}}
+        more = ("--price-in", "20", "--price-out", "0", "--batch", "--max-cost", "1")
+        done = annotate_cli(*args(server, *more, "--out", "out"))
+    assert (done.code, len(server.batches.created)) == (3, 1), done.err
+    both, spent = re.findall(r"cost ([\d.]+) USD, and ([\d.]+) of 1.0000 USD", done.err)[0]
+    assert 0.5 < float(spent) / float(both) < 1
 
 
 def test_a_failure_that_stands_twice_is_counted_once(
