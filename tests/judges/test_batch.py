@@ -433,6 +433,32 @@ def test_a_stopped_run_picks_its_batch_up_again(
     assert found(tmp_path / "out") == found(tmp_path / "whole")
 
 
+def test_a_killed_panel_remembers_what_was_not_answered_in_a_batch_that_ended(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the other model goes on, for hours."""
+    runs(2)
+    with OpenAIServer(lambda _: DOWN if server.calls == 1 else RIGHT) as server:
+        end = server.batches._end
+
+        def end_first(batch: dict[str, Any], items: list[tuple[str, Any]], status: str) -> None:
+            if items[0][1]["model"] == "m" or process.poll() is not None:
+                end(batch, items, status)
+
+        monkeypatch.setattr(server.batches, "_end", end_first)
+        given = args(server, "--model", "other", "--batch", "--out", "out")
+        process = start(*map(str, given), cwd=tmp_path)
+        state = tmp_path / "out" / "batch" / "1" / "state.json"
+        while not (state.exists() and '"done":true' in state.read_text()):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.kill()
+        process.communicate(timeout=30)
+        done = annotate_cli(*given, "--resume")
+        assert done.code == 0, done.err
+        as_billed(tmp_path / "out", server)
+
+
 # Money
 
 PRICES = "as_of: 2026-01\nmodels:\n- {model: m, input: 2.0, output: 8.0, batch: 0.5}\n"

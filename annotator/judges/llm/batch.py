@@ -176,7 +176,7 @@ class BatchOutbox:
 
     The process may be killed at any moment. A batch is sent with the run's id and a mark of its
     own, and one whose creation was not noted is found again by them. ``spent``: calls that were not
-    answered.
+    answered; ``note`` keeps it.
     """
 
     asks_again = True
@@ -190,6 +190,7 @@ class BatchOutbox:
         price: Price | None,
         budget: Budget | None,
         notice: Callable[[str], None],
+        note: Callable[[], None],
         hours: float,
     ) -> None:
         self.folder = folder
@@ -200,6 +201,7 @@ class BatchOutbox:
         self._cache = cache
         self._price = price
         self._notice = notice
+        self._note = note
         self.spent = Usage()
         self._always = ""  # how all questions failed, where none was answered yet
         self._out: NewFile | None = None
@@ -426,6 +428,7 @@ class BatchOutbox:
         job.answers = len(asked) - len(missed)
         answered = any(job.answers for job in self._jobs)
         self._always = "" if answered else find_alike(missed.values())
+        self._note()  # before the batch is done: those of other models may go on for hours
         job.done = True
         self._save()
 
