@@ -20,7 +20,7 @@ from annotator.regular import check_size, read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
-_Stamp = tuple[int, int, int]
+_READ_AGAIN = "start again (a run: with --resume) to go on with what is in it now"
 
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
@@ -217,11 +217,11 @@ class LineLog:
     most one torn end (:attr:`torn`), for who opens the log again to cut off. A write that fails is
     taken back. Lines are taken out or changed by writing the file anew (:class:`NewFile`).
 
-    ``durable``: what returned is on the disk, and a log that another program has changed meanwhile
-    is refused; else lines are on the disk after :meth:`sync`, and only a crash of the machine, not
-    one of the process, loses those since. ``busy``: what is said where another process has the log;
-    without it, this one waits for its turn. ``private``: as of :class:`NewFile`. ``size``: of the
-    log, in bytes.
+    ``durable``: what returned is on the disk; else lines are on the disk after :meth:`sync`, and
+    only a crash of the machine, not one of the process, loses those since. A log that another
+    program has changed meanwhile is refused; one that is not durable if its size says so.
+    ``busy``: what is said where another process has the log; without it, this one waits for its
+    turn. ``private``: as of :class:`NewFile`. ``size``: of the log, in bytes.
 
     Raises:
         AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
@@ -295,8 +295,8 @@ class LineLog:
         """Write a line, with its end, after the last one.
 
         Raises:
-            AnnotatorError: it cannot be written (a full disk, say): the log is as before; or
-                another program has changed a durable log.
+            AnnotatorError: it cannot be written (a full disk, say): the log is as before, or the
+                error says that it may not be; or another program has changed the log.
         """
         try:
             self._check()
@@ -307,8 +307,10 @@ class LineLog:
                 if self._durable:
                     os.fsync(self._fd)
             except BaseException:
-                with suppress(OSError):
+                try:
                     self._cut(self.size)
+                except OSError:  # the next write is refused: the log is not as it was left
+                    self._advice = f"the line may be in it all the same; {_READ_AGAIN}"
                 raise
             self.size += len(line)
             self._note()
@@ -371,8 +373,13 @@ class LineLog:
                         os.close(new)
 
     def sync(self) -> None:
-        """Bring the log to the disk. Raises :class:`AnnotatorError` if that cannot be done."""
+        """Bring the log to the disk.
+
+        Raises:
+            AnnotatorError: that cannot be done, or another program has changed the log.
+        """
         with explain_errors(self.file, self._advice):
+            self._check()
             os.fsync(self._fd)
 
     def _open(self) -> None:
@@ -391,18 +398,20 @@ class LineLog:
 
     def _note(self) -> None:
         """Take note of how the file was left."""
-        if self._durable:
-            self._stamp = _read_stamp(os.fstat(self._fd))
+        self._stamp = self._read_stamp(os.fstat(self._fd))
 
     def _check(self) -> None:
-        """Raise an error where the log is closed or, if it is durable, not as it was left."""
+        """Raise an error where the log is closed or not as it was left."""
         if self._fd < 0:
             raise AnnotatorError(f"{self.file}: closed")
-        if self._durable and _read_stamp(self._target.stat()) != self._stamp:
-            raise AnnotatorError(
-                f"{one_line(str(self.file))} was changed by another program; start again to go on"
-                " with what is in it now"
-            )
+        if self._read_stamp(self._target.stat()) != self._stamp:
+            name = one_line(str(self.file))
+            raise AnnotatorError(f"{name} was changed by another program; {_READ_AGAIN}")
+
+    def _read_stamp(self, info: os.stat_result) -> tuple[int, ...]:
+        if not self._durable:  # what is not on the disk yet may get its time later
+            return (info.st_size,)
+        return info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def _explain_taken(path: Path) -> AnnotatorError:
@@ -429,10 +438,6 @@ def _make_like(old: Path, new: int) -> None:
     with suppress(OSError):
         os.fchown(new, info.st_uid, info.st_gid)
     os.fchmod(new, stat.S_IMODE(info.st_mode))
-
-
-def _read_stamp(info: os.stat_result) -> _Stamp:
-    return info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def _sync_folder(folder: Path) -> None:

@@ -420,6 +420,24 @@ def test_a_log_that_is_written_anew_is_not_said_to_be_as_before(tmp_path, monkey
     assert file.read_bytes() == b"two\nthree\n"
 
 
+def test_a_log_says_where_a_line_that_was_refused_may_be_in_it(tmp_path, monkeypatch):
+    def failing(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with LineLog(tmp_path / "log") as log:
+        log.append(b"one\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            with pytest.raises(AnnotatorError, match=r"/log: Input/output error$"):
+                log.append(b"two\n")  # taken back
+            patch.setattr(os, "ftruncate", failing)
+            with pytest.raises(AnnotatorError, match="the line may be in it all the same; start"):
+                log.append(b"three\n")
+        with pytest.raises(AnnotatorError, match="start again"):
+            log.append(b"four\n")
+    assert contents(tmp_path) == {"log": b"one\nthree\n"}
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_log_is_written_by_one_process_at_a_time(tmp_path, durable):
     file = tmp_path / "log"

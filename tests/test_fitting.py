@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from annotator.fitting import AROUND_QUOTES, PromptPart, fit, focus
+from annotator.fitting import AROUND_QUOTES, PromptPart, excerpt, fit, focus
 from annotator.prompts import Prompt, render, render_windows
 from annotator.rubrics import Rubric, load_rubric
 from annotator.text import storable
@@ -335,6 +335,16 @@ def test_a_share_is_no_limit_where_others_leave_room() -> None:
     shown, missing = fit(parts, 10_000, AROUND_QUOTES)
     assert missing.keys() == {"outcome"}
     assert sum(part.size for part in shown) > 9_900
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [("error " + "x" * 3_000, 1_000), ("x" * 994 + " error", 1_001), ("x" * 995 + " error", 0)],
+)
+def test_of_a_long_line_of_a_report_the_beginning_tells_and_is_shown(line: str, shown: int) -> None:
+    well = "all is well with this\n" * 200
+    part = excerpt(PromptPart("outcome", "outcome", f"{well}{line}\n{well}"))
+    assert sum(len(piece.replace(well[:22], "")) for piece, _ in part.pieces) == shown
 
 
 @pytest.mark.parametrize(

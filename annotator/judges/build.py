@@ -50,6 +50,9 @@ class RunSoFar(Protocol):
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether a trace has its line for a rubric."""
 
+    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+        """Note what was spent on no trace in particular, and what was learned."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
@@ -203,11 +206,15 @@ class BuiltJudge:
 
         budget = self.session.budget if self.session else None
         hours = self.settings.batch_wait if self.settings else BATCH_WAIT
+
+        def note() -> None:
+            run.spent(self.judge.overhead, self.judge.learned)
+
         self.settle = []
         for n, member in enumerate(self.members, 1):
             folder = run.folder / "batch" / str(n)
             outbox = BatchOutbox(
-                folder, run.id, member.options, cache, member.price, budget, notice, hours
+                folder, run.id, member.options, cache, member.price, budget, notice, note, hours
             )
             member.outbox = outbox
             self.settle.append(outbox.settle)

@@ -122,7 +122,8 @@ class LabelStore:
 
         Raises:
             AnnotatorError: it is no decision by this rubric, it cannot be written (a full disk,
-                say), or another program has changed the file. The file is as before.
+                say), or another program has changed the file. The file is as before, or the error
+                says that it may not be.
         """
         drawn = {**self._drawn.get(storable(decision.trace_id), {}), **read_drawing(extra)}
         line, written = self._line(decision, drawn)

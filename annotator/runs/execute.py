@@ -292,6 +292,7 @@ async def carry_out(
             seen = await elsewhere()
         else:
             seen = await execute_in_batches(plan, run, recorded, built.settle)
+        run.sync()  # before it is said to be finished
         sweep_parts(run.folder)
         if built.outbox:
             built.outbox.keep()
@@ -315,8 +316,10 @@ async def carry_out(
         raise
     finally:
         try:
-            run.unrecorded = built.count_unrecorded(run)
-            built.end(notice)
+            try:
+                run.unrecorded = built.count_unrecorded(run)
+            finally:
+                built.end(notice)
             if used := run.describe_usage():
                 notice(used)
         finally:  # whatever a notice runs into

@@ -4,9 +4,10 @@ import asyncio
 import math
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from annotator.annotations import Usage
 from annotator.errors import AnnotatorError, BudgetReached
@@ -88,6 +89,9 @@ class NoRun:
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Nothing is."""
         return False
+
+    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
+        """Nothing is kept."""
 
 
 async def run_pilot(

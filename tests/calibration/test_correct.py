@@ -102,6 +102,8 @@ def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
     # No label has beta: its sensitivity is not known, and nothing is made up.
     assert rows["beta"]["corrected"]["value"] is None
     assert rows["beta"]["corrected_percent"] == "-"
+    why = "no labelled trace has the code: sensitivity is unknown"
+    assert rows["beta"]["corrected"]["reason"] == why
     assert any("TRANSFERRED" in note for note in table["notes"])
 
 

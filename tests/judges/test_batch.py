@@ -16,8 +16,9 @@ import pytest
 from annotator import aannotate
 from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
+from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.reply import LONGEST_RESPONSE
-from tests.conftest import TALK, Done, annotations
+from tests.conftest import TALK, Done, annotations, run_name, write_run
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import start
@@ -340,6 +341,7 @@ def test_a_first_batch_that_all_expires_does_not_stop_the_run(
 NOISE = {
     "no result": [b'{"custom_id": 7, "response": [1]}'],
     "too long": [b"a" * (LONGEST_RESPONSE + 9)],
+    "zeros, as of a lost block": [b'{"custom_id": "a\0\0", "response": {"body": {}}}'],
     "several": [b"{", b"", b"7"],
 }
 
@@ -429,6 +431,32 @@ def test_a_stopped_run_picks_its_batch_up_again(
         assert manifest(tmp_path / "out")["totals"]["calls"] == server.calls - before == before
     assert done.code == 1, done.err
     assert found(tmp_path / "out") == found(tmp_path / "whole")
+
+
+def test_a_killed_panel_remembers_what_was_not_answered_in_a_batch_that_ended(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the other model goes on, for hours."""
+    runs(2)
+    with OpenAIServer(lambda _: DOWN if server.calls == 1 else RIGHT) as server:
+        end = server.batches._end
+
+        def end_first(batch: dict[str, Any], items: list[tuple[str, Any]], status: str) -> None:
+            if items[0][1]["model"] == "m" or process.poll() is not None:
+                end(batch, items, status)
+
+        monkeypatch.setattr(server.batches, "_end", end_first)
+        given = args(server, "--model", "other", "--batch", "--out", "out")
+        process = start(*map(str, given), cwd=tmp_path)
+        state = tmp_path / "out" / "batch" / "1" / "state.json"
+        while not (state.exists() and '"done":true' in state.read_text()):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.kill()
+        process.communicate(timeout=30)
+        done = annotate_cli(*given, "--resume")
+        assert done.code == 0, done.err
+        as_billed(tmp_path / "out", server)
 
 
 # Money
@@ -532,6 +560,22 @@ def test_what_was_answered_and_is_not_in_the_results_may_have_been_paid(
         done = annotate_cli(*args(server, "--batch", "--out", "out"))
     assert done.code == 0, done.err
     assert manifest(tmp_path / "out")["totals"]["unreported_calls"] == (2 if counted else 3)
+
+
+def test_of_what_has_no_result_the_dearest_may_have_been_paid(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Two have none, a short one and one of ten times its length, and one of them was answered."""
+    runs(2)
+    write_run(tmp_path / run_name(3), [*TALK, ("agent1", "This was run 3. " * 4_000)])
+    with OpenAIServer(lambda _: RIGHT) as server:
+        server.batches.lost = lambda body: "This was run 1." not in json.dumps(body)
+        server.batches.fields = {"request_counts": {"total": 3, "completed": 2, "failed": 0}}
+        more = ("--price-in", "20", "--price-out", "0", "--batch", "--max-cost", "1")
+        done = annotate_cli(*args(server, *more, "--out", "out"))
+    assert (done.code, len(server.batches.created)) == (3, 1), done.err
+    both, spent = re.findall(r"cost ([\d.]+) USD, and ([\d.]+) of 1.0000 USD", done.err)[0]
+    assert 0.5 < float(spent) / float(both) < 1
 
 
 def test_a_failure_that_stands_twice_is_counted_once(
@@ -739,6 +783,20 @@ def test_answers_that_are_damaged_are_asked_again_when_they_are_moved_away(
         (tmp_path / "out" / "answers.sqlite").unlink()
         again = annotate_cli(*given, "--resume")
         assert (again.code, len(server.batches.created)) == (1, 2), again.err
+
+
+def test_where_what_was_spent_cannot_be_read_the_judge_is_let_go_all_the_same(
+    annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unrecorded(*_: object) -> None:
+        raise AnnotatorError("the answers cannot be read")
+
+    monkeypatch.setattr(AnswerCache, "unrecorded", unrecorded)
+    runs(1)
+    with OpenAIServer(lambda _: replace(RIGHT, more={"model": "another"})) as server:
+        done = annotate_cli(*args(server, "--batch", "--out", "out"))
+    assert (done.code, done.err.splitlines()[-1]) == (2, "Error: the answers cannot be read")
+    assert "it was answered by 'another' (1 answers)" in done.err
 
 
 def test_a_batch_that_is_gone_is_asked_again_when_its_folder_is_deleted(

@@ -11,6 +11,7 @@ from annotator.files import NewFile
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from tests.conftest import TALK, annotations
 from tests.judges.test_batch import (
+    ANOTHER,
     DOWN,
     REFUSED,
     Cli,
@@ -178,6 +179,8 @@ def test_results_that_are_read_again_are_not_paid_again(annotate_cli: Cli, runs:
         base = args(server, "--out", "out")
         annotate_cli(*base, "--batch-file", "1.jsonl")
         answer(server, "1.jsonl", "done.jsonl")
+        with Path("done.jsonl").open("a") as results:  # what another run has paid for
+            results.write(json.dumps({"custom_id": "other", **ANOTHER}) + "\n")
         for _ in range(2):  # one refusal, which is looked at again
             done = annotate_cli(*base, "--resume", "--batch-results", "done.jsonl")
             assert (done.code, "failed 1" in done.out) == (1, True)
@@ -308,6 +311,7 @@ MALFORMED = {
     "nested too deeply": b"[" * 200_000,
     "a status that is no number": b'{"custom_id": "k", "response": {"status_code": 1e400}}',
     "too long": b"{" * (LONGEST_RESPONSE + 9),
+    "zeros, as of a lost block": b'{"custom_id": "a\0\0", "response": {"body": {}}}',
 }
 
 

@@ -179,6 +179,10 @@ FAILURES = {
         "refuses the content",
     ),
     "always 500": (Reply(status=500, error={"message": "boom"}), "HTTP 500: boom"),
+    "a worker that is too small": (
+        Reply(status=503, error={"message": "Request too large for this worker"}),
+        "503: Request too large for this worker (the last of 2 attempts)",
+    ),
     "always 429": (
         Reply(status=429, error={"message": "slow down"}, headers={"Retry-After": "0"}),
         "HTTP 429: slow down",

@@ -53,6 +53,11 @@ ECHOES = {
     "a name": replace(RIGHT, more={"model": KEY}),
     "no JSON": Reply(text=f"no JSON but {KEY}"),
     "two parts": Reply(more={"choices": [{"message": {"content": PARTS}}]}),
+    "a refusal in two parts": Reply(
+        more={
+            "output": [{"type": "message", "content": [{"refusal": KEY[:9]}, {"refusal": KEY[9:]}]}]
+        }
+    ),
 }
 
 

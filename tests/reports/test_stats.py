@@ -14,7 +14,7 @@ from annotator.reports.formats import FORMATS, render
 from annotator.reports.stats import Stats, StatsCounts, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
-from annotator.traces import read_traces
+from annotator.traces import Message, Outcome, Trace, read_traces
 from tests.conftest import write_run
 from validation import auc, paired_difference, wilson
 
@@ -277,9 +277,16 @@ def test_success_by_number_of_agents(tmp_path):
         result["agents"] |= {f"agent{n}": {"feature_id": n} for n in range(3, agents + 1)}
         (folder / "result.json").write_text(json.dumps(result))
     run(tmp_path, 9, setting="solo")
-    sizes = stats(tmp_path).groups[0].sizes
+    counted = StatsCounts()
+    talk = (Message(1, "a", (), "Hello."), Message(2, "b", (), "Hi."))
+    for setting, messages in (("solo", talk), ("coop", ())):  # of no number that is compared
+        at, passed = {"setting": setting}, Outcome(passed=True)
+        counted.add(Trace(setting, "generic", "", messages, attributes=at, outcome=passed))
+    for found in read_traces([str(tmp_path / "logs")]):
+        counted.add(found)
+    sizes = statistics(counted).groups[0].sizes
     counts = [(size, share.inputs["k"], share.n) for size, share in sizes.shares]
-    assert counts[1:] == [(2, 2, 3), (3, 0, 1)]
+    assert counts == [(1, 1, 1), (2, 2, 3), (3, 0, 1)]
     assert sizes.difference.value == pytest.approx(2 / 3)
 
 

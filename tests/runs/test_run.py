@@ -23,6 +23,7 @@ from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
+from annotator.runs.store import RunDirectory
 from annotator.traces import Trace, read_traces
 from tests.conftest import ROOT, TALK, Done, annotations, run_name, write_run
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
@@ -266,7 +267,8 @@ def without_time_of(data: bytes) -> list[str]:
 
 
 def start(*arguments: str, cwd: Path, **more: object) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # No module cut short for all time, where files may not grow.
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "annotator", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=cwd, env=env, **pipes, **more)
@@ -375,6 +377,52 @@ def test_a_run_whose_folder_is_gone_ends_in_words_and_closes_its_judge(
         done = annotate_cli(runs(1), "--rubric", "comm_errors", "--out", "out", *llm(server))
     assert (done.code, len(closed)) == (2, 1)
     assert done.err.endswith("cannot write out/run.json: No such file or directory\n")
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 1)
+
+
+def drop(file: Path) -> None:
+    file.unlink()
+
+
+def write_anew(file: Path) -> None:
+    shutil.copy(file, file.with_suffix(".new"))
+    file.with_suffix(".new").replace(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [(empty, False), (cut, False), (write_anew, False), (empty, True), (cut, True), (drop, True)],
+)
+def test_a_run_whose_lines_another_program_changes_does_not_finish(
+    annotate_cli: Cli,
+    runs: Runs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    last: bool,
+) -> None:
+    def append(run: RunDirectory, annotation: Annotation) -> None:
+        appending(run, annotation)
+        if sum(run.counts.values()) == (4 if last else 2):
+            change(run.folder / "annotations.jsonl")
+
+    appending = RunDirectory.append
+    args = (runs(4), "--rubric", "symptoms", "--out", "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "append", append)
+        done = annotate_cli(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "out/annotations.jsonl" in done.err.splitlines()[-1]
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["status"] == "stopped"
+    assert annotate_cli(*args, "--resume").code == 0
+    assert len(annotations(tmp_path / "out")) == 4
 
 
 def test_a_run_that_the_judge_stops_keeps_what_is_done(

@@ -152,6 +152,16 @@ def test_influences_by_hand():
     assert cluster_variance(np.array([0.5])) == 0
 
 
+def test_recall_variance_by_hand():
+    """W = .4 of 10, p1 = 1 / 2, p0 = 1 / 4: share .35, recall 4 / 7. The variance of hits - recall
+    times share is [.4 (3 / 14)^2 + .6 (1 / 7)^2] / 10 of the traces, (.4 * 3 / 7)^2 .25 / 2 of the
+    flagged labels and (.6 * 4 / 7)^2 .1875 / 4 of the others, .6 / 49 in all.
+    """
+    found = poststratified_influences([4], [10], [0] * 6, [1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0])
+    assert (found.share, found.hits) == (pytest.approx(0.35), pytest.approx(0.2))
+    assert found.recall_variance == pytest.approx(0.6 / 49 / 0.35**2)
+
+
 def test_recall_of_independent_traces_has_no_design_effect():
     rng = np.random.default_rng(2)
     judge, human = rng.random(400) < 0.4, rng.random(400) < 0.3

@@ -99,6 +99,14 @@ def test_clusters_that_agree_within_are_the_items():
     assert found.inputs["icc_anova"] == pytest.approx(1)
 
 
+def test_intraclass_correlation_by_hand():
+    """Clusters 1 1 and 0 0 1 0: mean squares .75 between and .1875 within, mean size 8 / 3, so
+    (.75 - .1875) / (.75 + 5 / 3 * .1875).
+    """
+    found = clustered_share([1, 1, 0, 0, 1, 0], [1, 1, 2, 2, 2, 2])
+    assert found.inputs["icc_anova"] == pytest.approx(9 / 17)
+
+
 def test_least_design_effect():
     values, tasks = [1, 0, 1, 0, 1, 0, 0], [1, 1, 2, 2, 3, 3, 3]
     assert clustered_share(values, tasks).inputs["design_effect"] < 1

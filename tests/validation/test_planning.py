@@ -93,4 +93,5 @@ def test_zero_count():
     assert found.wilson_two_sided_high == wilson(0, 200, 0.99).high
     assert found.rule_of_three is None
     assert zero_count_upper(300).rule_of_three == 0.01
+    assert zero_count_upper(2).rule_of_three == 1
     assert zero_count_upper(0).exact_one_sided == 1.0

@@ -446,6 +446,22 @@ def test_temporary_file_is_removed(two_runs, tmp_path, monkeypatch):
         index.rows(Filter(), 0, 1)
 
 
+def test_no_room_for_the_rows_is_told_and_what_was_read_stays(two_runs, monkeypatch):
+    def read(filling, n, run):
+        reading(filling, n, run)
+        filling._write()
+        filling._base.writer.execute("pragma max_page_count = 1")  # no more than there are
+
+    reading = Filling._read
+    monkeypatch.setattr(Filling, "_read", read)
+    lots = [said(f"u{n}", "alpha", task="x" * 1000) for n in range(99)]
+    more = make_run(two_runs[1][0].parent / "more", two_runs[0], lots)
+    with Index(open_runs([two_runs[1][0], more])) as index:
+        with pytest.raises(AnnotatorError, match=r"^no room for a temporary index in .* is full$"):
+            index.wait()
+        assert len(ids(index)) == len(ONE)
+
+
 def test_many_threads_read_while_it_is_filled(tmp_path, monkeypatch):
     lots = [said(f"t{n}", "alpha", task=f"x{n % 7}", number=n) for n in range(8_000)]
     run = make_run(tmp_path / "run", make_rubric(tmp_path), lots)

@@ -27,6 +27,7 @@ from annotator.judges.llm.results import (
     NoAnswer,
     SentRequest,
     find_alike,
+    is_damaged,
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
@@ -175,7 +176,7 @@ class BatchOutbox:
 
     The process may be killed at any moment. A batch is sent with the run's id and a mark of its
     own, and one whose creation was not noted is found again by them. ``spent``: calls that were not
-    answered.
+    answered; ``note`` keeps it.
     """
 
     asks_again = True
@@ -189,6 +190,7 @@ class BatchOutbox:
         price: Price | None,
         budget: Budget | None,
         notice: Callable[[str], None],
+        note: Callable[[], None],
         hours: float,
     ) -> None:
         self.folder = folder
@@ -199,6 +201,7 @@ class BatchOutbox:
         self._cache = cache
         self._price = price
         self._notice = notice
+        self._note = note
         self.spent = Usage()
         self._always = ""  # how all questions failed, where none was answered yet
         self._out: NewFile | None = None
@@ -425,6 +428,7 @@ class BatchOutbox:
         job.answers = len(asked) - len(missed)
         answered = any(job.answers for job in self._jobs)
         self._always = "" if answered else find_alike(missed.values())
+        self._note()  # before the batch is done: those of other models may go on for hours
         job.done = True
         self._save()
 
@@ -478,8 +482,8 @@ class BatchOutbox:
                 out.write(self._clean(rest))
 
     def _clean(self, line: bytes) -> bytes:
-        """Return a line of results without what is secret; of one that is too long, that it was."""
-        return self._secrets.clean(line) if len(line) <= LONGEST_RESPONSE else b"too long"
+        """Return a line of results without what is secret; of one that is damaged, that it was."""
+        return b"damaged" if is_damaged(line) else self._secrets.clean(line)
 
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:
         """Return what the questions of a batch were expected to use."""

@@ -85,6 +85,13 @@ class Result:
         return too_long(self.words, self.fields, code, self.status == 413)
 
 
+def is_damaged(line: bytes) -> bool:
+    """Whether a line is no result, whatever else it says: too long, or with zeros in it, in whose
+    place something may have stood.
+    """
+    return len(line) > LONGEST_RESPONSE or b"\0" in line
+
+
 def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
     """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``, with
     their numbers; None for one that is no result.
@@ -99,7 +106,7 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | N
             if not line.strip():
                 continue
             try:
-                if len(line) > LONGEST_RESPONSE:
+                if is_damaged(line):
                     while line and not line.endswith(b"\n"):
                         line = lines.readline(LONGEST_RESPONSE)
                     raise ValueError
