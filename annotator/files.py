@@ -284,6 +284,8 @@ class LineLog:
                 start = max(0, self.size - 2 * len(end) - 4096)
                 lines.seek(start)
                 end = lines.read(self.size - start)
+                if start + len(end) < self.size:
+                    raise _explain_change(self.file)
         return end[end.rfind(b"\n") + 1 :]
 
     def read(self) -> bytes:
@@ -399,10 +401,14 @@ class LineLog:
         if self._fd < 0:
             raise AnnotatorError(f"{self.file}: closed")
         if self._durable and _read_stamp(self._target.stat()) != self._stamp:
-            raise AnnotatorError(
-                f"{one_line(str(self.file))} was changed by another program; start again to go on"
-                " with what is in it now"
-            )
+            raise _explain_change(self.file)
+
+
+def _explain_change(path: Path) -> AnnotatorError:
+    return AnnotatorError(
+        f"{one_line(str(path))} was changed by another program; start again to go on with what is"
+        " in it now"
+    )
 
 
 def _explain_taken(path: Path) -> AnnotatorError:
