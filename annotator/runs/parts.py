@@ -76,7 +76,7 @@ def read_part(folder: Path) -> Part:
         ) from error
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, AnnotatorError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, AnnotatorError) as error:
         raise AnnotatorError(
             f"{file}: not a part of a run: {one_line(str(error), 300)}; move {folder} away, and its"
             " traces are judged again"
@@ -98,5 +98,7 @@ def remove_part(folder: Path) -> None:
 
 def sweep_parts(run: Path) -> None:
     """Remove what unfinished tasks have left below a run, when it is finished."""
+    folder = run / _PARTS
     with suppress(OSError):
-        shutil.rmtree(run / _PARTS)
+        if folder.is_dir():  # to open a pipe would block
+            shutil.rmtree(folder)

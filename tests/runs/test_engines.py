@@ -287,6 +287,7 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
             "x" + lines,
             re.sub('"calls": [0-9]+', '"calls": "x"', lines, count=1),
             re.sub(r'"overhead": \{.*?\}', '"overhead": []', lines, count=1),
+            "[" * 100_000,
         ):
             (damaged / "part.jsonl").write_text(spoiled)
             done = annotate_cli(*args, "--resume")
@@ -299,6 +300,14 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
         assert len(server.seen) == asked + 12 - min(waiting, 12)
     assert len(judgements(tmp_path / "out")) == 12
     assert not (tmp_path / "out" / "parts").exists()
+
+
+def test_a_pipe_in_the_place_of_parts_blocks_no_run(runs: Runs, tmp_path: Path) -> None:
+    runs(1)
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "parts")
+    command = [sys.executable, "-m", "annotator", "logs", "--rubric", "symptoms", "--out", "out"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=60)
 
 
 def test_parts_of_another_run_are_not_taken(
