@@ -530,6 +530,12 @@ def test_settings_that_matplotlib_refuses_are_named(tmp_path, run):
     assert done.stderr.startswith("Error: matplotlib refuses its own settings (MPLBACKEND")
 
 
+def test_a_pipe_for_settings_is_not_waited_for(annotate_cli, tmp_path, run):
+    os.mkfifo(tmp_path / "matplotlibrc")
+    done = annotate_cli("figure", run, "--out", "x.svg")
+    assert (done.code, "matplotlibrc: a pipe" in done.err) == (2, True)
+
+
 def test_nothing_is_imported_without_a_figure(run):
     assert not imported("report", str(run)) & {"matplotlib", "PIL"}
 

@@ -71,6 +71,8 @@ def check(file: Path) -> None:
         raise AnnotatorError(f"figure {file}: the name must end in {', '.join(_SUFFIXES)}")
     if not find_url(file) and not file.parent.is_dir():
         raise AnnotatorError(f"figure {file}: there is no folder {file.parent}")
+    if Path("matplotlibrc").is_fifo():
+        raise AnnotatorError("matplotlibrc: a pipe, on which matplotlib would wait; take it away")
     # It says on stderr where it keeps its list of fonts, which is nobody's business here.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
