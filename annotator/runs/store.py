@@ -368,6 +368,12 @@ def _check_free(folder: Path) -> None:
         what = "a finished run" if finished else "an unfinished run"
         do = "name another folder with --out" if finished else "add --resume to go on with it"
         raise AnnotatorError(f"{folder} holds {what}; {do}")
+    for name in (_CANARIES, _ASIDE):  # their lines would be counted as of the new run
+        if os.path.lexists(folder / name):
+            raise AnnotatorError(
+                f"{folder / name} is of an earlier run; move it away, or name another folder with"
+                " --out"
+            )
 
 
 def _is_finished(folder: Path) -> bool:
