@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
 from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
-from annotator.regular import check_size, read_regular
+from annotator.regular import check_size, most_bytes, read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
@@ -281,7 +281,8 @@ class LineLog:
         with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
             while b"\n" not in end and len(end) < self.size:
                 check_size("a line", len(end))
-                start = max(0, self.size - 2 * len(end) - 4096)
+                start = max(0, self.size - min(2 * len(end) + 4096, most_bytes() + 1))
+                end = b""  # else both are in memory
                 lines.seek(start)
                 end = lines.read(self.size - start)
                 if start + len(end) < self.size:

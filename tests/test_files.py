@@ -406,6 +406,14 @@ def test_the_end_of_a_log_that_another_program_cut_is_not_looked_for(tmp_path, l
     assert file.stat().st_size == left
 
 
+def test_a_torn_end_beyond_the_limit_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    file = tmp_path / "log"
+    file.write_bytes(b"one\n" + b"x" * 1_500_000)
+    with LineLog(file) as log, pytest.raises(AnnotatorError, match="a line of more than 1 MB"):
+        log.cut_torn()
+
+
 def test_a_log_that_is_written_anew_is_not_said_to_be_as_before(tmp_path, monkeypatch):
     """Once the new one is in its place, no lack of descriptors is an error: a decision that was
     refused would have been kept.
