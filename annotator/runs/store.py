@@ -363,7 +363,7 @@ def _key(trace_id: str, rubric: str) -> bytes:
 def _check_free(folder: Path) -> None:
     """Raise an error if a folder holds a run. Without a manifest an empty log is none."""
     log = folder / _ANNOTATIONS
-    if (folder / "run.json").exists() or (log.exists() and log.stat().st_size):
+    if os.path.lexists(folder / "run.json") or (log.exists() and log.stat().st_size):
         finished = _is_finished(folder)
         what = "a finished run" if finished else "an unfinished run"
         do = "name another folder with --out" if finished else "add --resume to go on with it"
