@@ -11,7 +11,7 @@ from typing import Any
 from annotator.annotations import Annotation, Usage, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
-from annotator.regular import open_regular
+from annotator.regular import lines_of, open_regular
 from annotator.text import one_line
 
 _PARTS = "parts"
@@ -64,7 +64,8 @@ def read_part(folder: Path) -> Part:
     """Return a part. Raises :class:`AnnotatorError` if it is not there or damaged."""
     file = folder / PART
     try:
-        with open_regular(file) as lines:
+        with open_regular(file) as opened:
+            lines = lines_of(opened)
             head = json.loads(next(lines, b"") or b"{}")
             annotations = [annotation for _, _, annotation in read_lines(lines, file)]
             overhead = Usage.from_fields(head["overhead"])
