@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from annotator.errors import AnnotatorError
 from annotator.locks import BEFORE, ScratchFolder, beside, open_locked
-from annotator.regular import check_size, read_regular
+from annotator.regular import check_size, most_bytes, read_regular
 from annotator.remote import find_url, put_file, refuse_url
 from annotator.text import one_line, storable
 
@@ -281,9 +281,12 @@ class LineLog:
         with explain_errors(self.file, self._advice), self._target.open("rb") as lines:
             while b"\n" not in end and len(end) < self.size:
                 check_size("a line", len(end))
-                start = max(0, self.size - 2 * len(end) - 4096)
+                start = max(0, self.size - min(2 * len(end) + 4096, most_bytes() + 1))
+                end = b""  # else both are in memory
                 lines.seek(start)
                 end = lines.read(self.size - start)
+                if start + len(end) < self.size:
+                    raise _explain_change(self.file)
         return end[end.rfind(b"\n") + 1 :]
 
     def read(self) -> bytes:
@@ -405,13 +408,16 @@ class LineLog:
         if self._fd < 0:
             raise AnnotatorError(f"{self.file}: closed")
         if self._read_stamp(self._target.stat()) != self._stamp:
-            name = one_line(str(self.file))
-            raise AnnotatorError(f"{name} was changed by another program; {_READ_AGAIN}")
+            raise _explain_change(self.file)
 
     def _read_stamp(self, info: os.stat_result) -> tuple[int, ...]:
         if not self._durable:  # what is not on the disk yet may get its time later
             return (info.st_size,)
         return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def _explain_change(path: Path) -> AnnotatorError:
+    return AnnotatorError(f"{one_line(str(path))} was changed by another program; {_READ_AGAIN}")
 
 
 def _explain_taken(path: Path) -> AnnotatorError:

@@ -395,6 +395,25 @@ def test_a_torn_end_is_cut_off(tmp_path, lines, torn):
     assert [one.name for one in tmp_path.iterdir()] == ["log"]
 
 
+@pytest.mark.parametrize("left", [0, 1, 20_000])
+def test_the_end_of_a_log_that_another_program_cut_is_not_looked_for(tmp_path, left):
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * 30_000)
+    with LineLog(file) as log:
+        os.truncate(file, left)
+        with pytest.raises(AnnotatorError, match="log was changed by another program"):
+            log.cut_torn()
+    assert file.stat().st_size == left
+
+
+def test_a_torn_end_beyond_the_limit_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    file = tmp_path / "log"
+    file.write_bytes(b"one\n" + b"x" * 1_500_000)
+    with LineLog(file) as log, pytest.raises(AnnotatorError, match="a line of more than 1 MB"):
+        log.cut_torn()
+
+
 def test_a_log_that_is_written_anew_is_not_said_to_be_as_before(tmp_path, monkeypatch):
     """Once the new one is in its place, no lack of descriptors is an error: a decision that was
     refused would have been kept.

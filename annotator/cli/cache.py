@@ -1,6 +1,7 @@
 """``annotate cache``."""
 
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 
 import click
@@ -31,9 +32,12 @@ def info() -> None:
 
     file = _file()
     held = contents(file)
-    lines = [f"file     {file}", f"answers  {sum(model.answers for model in held)}"]
+    lines = [
+        f"file     {one_line(str(file), 4096)}",
+        f"answers  {sum(model.answers for model in held)}",
+    ]
     if file.exists():
-        size = sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
+        size = sum(part.stat().st_size for part in file.parent.glob(f"{escape(file.name)}*"))
         lines.append(f"size     {size / 1e6:.1f} MB")
     for model in held:
         days = (_day(model.oldest), _day(model.newest))

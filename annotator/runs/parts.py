@@ -11,7 +11,7 @@ from typing import Any
 from annotator.annotations import Annotation, Usage, read_lines
 from annotator.errors import AnnotatorError
 from annotator.files import explain_errors, write_file
-from annotator.regular import open_regular
+from annotator.regular import lines_of, open_regular
 from annotator.text import one_line
 
 _PARTS = "parts"
@@ -64,7 +64,8 @@ def read_part(folder: Path) -> Part:
     """Return a part. Raises :class:`AnnotatorError` if it is not there or damaged."""
     file = folder / PART
     try:
-        with open_regular(file) as lines:
+        with open_regular(file) as opened:
+            lines = lines_of(opened)
             head = json.loads(next(lines, b"") or b"{}")
             annotations = [annotation for _, _, annotation in read_lines(lines, file)]
             overhead = Usage.from_fields(head["overhead"])
@@ -76,7 +77,7 @@ def read_part(folder: Path) -> Part:
         ) from error
     except OSError as error:
         raise AnnotatorError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, AnnotatorError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, AnnotatorError) as error:
         raise AnnotatorError(
             f"{file}: not a part of a run: {one_line(str(error), 300)}; move {folder} away, and its"
             " traces are judged again"
@@ -98,5 +99,7 @@ def remove_part(folder: Path) -> None:
 
 def sweep_parts(run: Path) -> None:
     """Remove what unfinished tasks have left below a run, when it is finished."""
+    folder = run / _PARTS
     with suppress(OSError):
-        shutil.rmtree(run / _PARTS)
+        if folder.is_dir():  # to open a pipe would block
+            shutil.rmtree(folder)

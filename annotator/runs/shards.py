@@ -13,7 +13,7 @@ from typing import Any
 from annotator.annotations import STATUSES, Usage, annotations_file
 from annotator.errors import AnnotatorError
 from annotator.files import NewFile, explain_errors, write_file
-from annotator.regular import open_regular
+from annotator.regular import explain_unreadable, open_regular
 from annotator.remote import name_place, refuse_url
 from annotator.runs.manifest import Manifest, read_manifest
 from annotator.runs.run import Run
@@ -120,12 +120,18 @@ def _keep_answers(run: Run) -> None:
 
 
 def _list_folders(folder: Path) -> list[tuple[int, int]]:
-    """Return the number of each shard that was begun below a folder, and of how many, in order."""
+    """Return the number of each shard that was begun below a folder, and of how many, in order.
+
+    Raises:
+        AnnotatorError: what is in a shard cannot be listed.
+    """
     numbers = []
     for path in (folder / _SHARDS).glob("*-of-*"):
         match = _NAME.fullmatch(path.name)
-        if match and os.path.lexists(path / "run.json"):
-            numbers.append((int(match[1]), int(match[2])))
+        if match and path.is_dir():
+            with explain_unreadable(path):
+                if path / "run.json" in path.iterdir():
+                    numbers.append((int(match[1]), int(match[2])))
     return sorted(numbers)
 
 

@@ -361,11 +361,17 @@ def _key(trace_id: str, rubric: str) -> bytes:
 def _check_free(folder: Path) -> None:
     """Raise an error if a folder holds a run. Without a manifest an empty log is none."""
     log = folder / _ANNOTATIONS
-    if (folder / "run.json").exists() or (log.exists() and log.stat().st_size):
+    if os.path.lexists(folder / "run.json") or (log.exists() and log.stat().st_size):
         finished = _is_finished(folder)
         what = "a finished run" if finished else "an unfinished run"
         do = "name another folder with --out" if finished else "add --resume to go on with it"
         raise AnnotatorError(f"{folder} holds {what}; {do}")
+    for name in (_CANARIES, _ASIDE):  # their lines would be counted as of the new run
+        if os.path.lexists(folder / name):
+            raise AnnotatorError(
+                f"{folder / name} is of an earlier run; move it away, or name another folder with"
+                " --out"
+            )
 
 
 def _is_finished(folder: Path) -> bool:

@@ -100,7 +100,12 @@ def _places(request: WorkRequest, sheet: Path | None) -> tuple[Sequence[str], st
     if sheet is None:
         if request.rater != 1:
             raise AnnotatorError("--rater picks rows of a sheet, and none was given")
-        return request.traces or request.sources, request.format
+        if request.traces:  # all of them would be labelled, not those that were drawn
+            raise AnnotatorError(
+                f"{', '.join(request.sources)}: no sheet that can be read; --traces says where the"
+                " traces of one are"
+            )
+        return request.sources, request.format
     recorded = sheet_sources(sheet)
     if recorded is None and not request.traces:
         raise AnnotatorError(f"{sheet}: where its traces are is not known: say it with --traces")

@@ -286,6 +286,21 @@ class TestTheFile:
             annotate_cli(*args, "--out", "m2 once more")
             assert len(server.seen) == 6
 
+    def test_info_of_an_odd_name(
+        self, annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "[a] \x1b[31m.sqlite"
+        monkeypatch.setenv("ANNOTATOR_CACHE", str(file))
+        AnswerCache(file).close()
+        with closing(sqlite3.connect(file)) as base, base:
+            base.execute("create table padding as select zeroblob(200000)")
+        shown = annotate_cli("cache", "info").out.splitlines()
+        assert shown == [
+            f"file     {tmp_path}/[a] \ufffd[31m.sqlite",
+            "answers  0",
+            "size     0.2 MB",
+        ]
+
     @pytest.mark.parametrize("command", ["info", "clear"])
     def test_no_other_file(self, annotate_cli: Cli, answer_cache: Path, command: str) -> None:
         answer_cache.parent.mkdir()

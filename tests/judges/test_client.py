@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -174,6 +175,10 @@ def test_certificates_that_cannot_be_read_are_named(
     (tmp_path / "own.pem").symlink_to("own.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
     with pytest.raises(AnnotatorError, match="SSL_CERT_FILE or SSL_CERT_DIR: Too many levels"):
+        open_client(Options("m"), "k", 1, 1)
+    os.mkfifo(tmp_path / "pipe.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pipe.pem"))
+    with pytest.raises(AnnotatorError, match="SSL_CERT_FILE or SSL_CERT_DIR: not a regular file"):
         open_client(Options("m"), "k", 1, 1)
 
 

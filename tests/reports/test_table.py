@@ -88,6 +88,13 @@ def test_no_cell_of_a_table_without_records_is_lost_or_a_formula():
     assert Table(notes=["alone"]).to("csv") == ""
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_utf8_cannot_hold_is_replaced(format):
+    """A manifest that somebody has changed may hold half of a character."""
+    odd = Table("\ud800", ("what", "n"), [("\udfff", "1")], notes=["\ud83d"])
+    assert odd.to(format).encode()
+
+
 class Cells(HTMLParser):
     """The tags of a page, and the texts of its cells."""
 

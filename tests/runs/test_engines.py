@@ -21,7 +21,7 @@ import pytest
 
 from annotator import Claim, Quote, Trace, Verdict, judge_lines, llm, load_rubric, load_traces
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.runs.parts import make_part_folder
+from annotator.runs.parts import PART, make_part_folder, read_part
 from annotator.runs.tasks import Task, TaskTerms, run_task
 from annotator.traces.lines import dump_trace, load_trace
 from tests.conftest import EXAMPLES, ROOT, Done
@@ -287,6 +287,7 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
             "x" + lines,
             re.sub('"calls": [0-9]+', '"calls": "x"', lines, count=1),
             re.sub(r'"overhead": \{.*?\}', '"overhead": []', lines, count=1),
+            "[" * 100_000,
         ):
             (damaged / "part.jsonl").write_text(spoiled)
             done = annotate_cli(*args, "--resume")
@@ -299,6 +300,21 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
         assert len(server.seen) == asked + 12 - min(waiting, 12)
     assert len(judgements(tmp_path / "out")) == 12
     assert not (tmp_path / "out" / "parts").exists()
+
+
+def test_a_part_has_no_line_beyond_the_limit(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
+    (tmp_path / PART).write_bytes(b'{"overhead": {}}\n' + bytes(2 << 20))
+    with pytest.raises(AnnotatorError, match=f"{PART}: a line of more than 1 MB"):
+        read_part(tmp_path)
+
+
+def test_a_pipe_in_the_place_of_parts_blocks_no_run(runs: Runs, tmp_path: Path) -> None:
+    runs(1)
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "parts")
+    command = [sys.executable, "-m", "annotator", "logs", "--rubric", "symptoms", "--out", "out"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=60)
 
 
 def test_parts_of_another_run_are_not_taken(

@@ -126,6 +126,25 @@ def test_an_unknown_outcome_is_judged_and_said(annotate_cli: Cli, tmp_path: Path
 
 
 class TestResume:
+    @pytest.mark.parametrize("name", ["canaries.jsonl", "failed-before.jsonl"])
+    def test_what_an_earlier_run_has_left_is_not_counted(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, name: str
+    ) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / name).write_text("of an earlier run")
+        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out", "--canary", "1")
+        assert (done.code, f"out/{name} is of an earlier run; move it" in done.err) == (2, True)
+        assert [file.name for file in (tmp_path / "out").iterdir()] == [name]
+
+    def test_a_link_in_the_place_of_a_run_is_not_removed(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
+    ) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "run.json").symlink_to("gone/run.json")
+        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
+        assert (done.code, "out holds an unfinished run" in done.err) == (2, True)
+        assert (tmp_path / "out" / "run.json").is_symlink()
+
     def test_a_second_run_into_a_directory_is_refused(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path
     ) -> None:

@@ -1,5 +1,6 @@
 """Runs in shards: judged apart, read together, merged into what one process would have made."""
 
+import errno
 import json
 import os
 import shutil
@@ -206,6 +207,20 @@ def test_shards_that_are_not_of_one_run(annotate_cli: Cli, judge_shards, tmp_pat
     judge_shards(1, of=1, out="one")
     annotate_cli("logs", "--rubric", "symptoms", "--out", "whole")
     assert "it is whole already" in annotate_cli("merge", "whole").err
+
+
+def test_a_shard_that_cannot_be_looked_into_is_not_left_out(
+    judge_shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / judge_shards(1, 2)
+
+    def refuse(path: Path) -> None:  # tests may run as root, who looks into any folder
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    for read in (open_run, merge):
+        with pytest.raises(AnnotatorError, match="-of-3: Permission denied"):
+            read(folder)
 
 
 @pytest.mark.parametrize("file", ["1-of-1/answers.sqlite", "1-of-1/run.json"])

@@ -283,6 +283,7 @@ def test_a_label_of_an_earlier_session_is_undone_only_if_asked_twice(
         (("--annotator", "gold", "--adjudicate", "a", "gold"), "is one of the two"),
         (("--adjudicate", "a", "b", "--from", "none.jsonl"), "no such file"),
         (("--rubric", "symptom"), "did you mean symptoms"),
+        (("--traces", "."), "traces: no sheet that can be read; --traces says where"),
     ],
 )
 def test_what_cannot_be_labelled_is_said(

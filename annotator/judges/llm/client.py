@@ -19,6 +19,7 @@ from annotator.errors import AnnotatorError
 from annotator.judges.llm.reply import LONGEST_RESPONSE
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, is_local, own_headers, without_secrets
+from annotator.regular import open_regular
 from annotator.text import one_line, without_url_secrets
 
 _PACKINGS = ("identity", "gzip", "deflate")
@@ -179,8 +180,10 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
 
 
 @cache  # 20 ms for each client, and as much for each proxy
-def _read_certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+def _read_certificates(file: str | None, _folder: str | None) -> ssl.SSLContext:
     try:
+        if file:
+            open_regular(file).close()  # to open a pipe would block
         return httpx2.create_ssl_context()
     except OSError as error:
         raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}") from error

@@ -10,6 +10,7 @@ from importlib import import_module
 from annotator.errors import AnnotatorError
 from annotator.plugins import is_plugin, load_writer
 from annotator.reports.table import Table
+from annotator.text import storable
 
 # Name -> its module here, imported when it is asked for.
 FORMATS = {
@@ -28,7 +29,7 @@ def render(tables: Sequence[Table], format: str) -> str:
         AnnotatorError: there is no such format, or the plug-in cannot be used, or fails.
     """
     if format in FORMATS:
-        return str(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
+        return storable(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
     return load_writer(format)(tables)
