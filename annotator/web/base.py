@@ -18,7 +18,7 @@ from annotator.locks import ScratchFolder
 _TABLES = """
 create table rows (
     number integer primary key, run integer, trace text, rubric text, status text,
-    rejected integer, agreement text, offset integer, size integer, kind integer
+    rejected integer, agreement text, offset integer, size integer, hash integer, kind integer
 );
 create index by_trace on rows (trace);
 create table codes (code text, number integer, primary key (code, number)) without rowid;

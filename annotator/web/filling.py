@@ -18,7 +18,7 @@ from annotator.runs.run import Check, Run
 from annotator.web.base import Base, explain_full
 
 _FIRST, _BATCH = 100, 2_000  # annotations written at once: a page soon, then many
-_FIXED = 10  # columns that are no attributes
+_FIXED = 11  # columns that are no attributes
 _TURN = 100  # annotations between two looks at who waits
 MOST_ATTRIBUTES = 100  # that can be filtered by and are counted
 MOST_VALUES = 200  # of an attribute that are counted beforehand
@@ -52,22 +52,21 @@ class OpenRun:
         """The bytes of all files."""
         return sum(file.size for file in self.files)
 
-    def read(self, offset: int, size: int) -> Annotation:
+    def read(self, offset: int, size: int, hash_: int) -> Annotation:
         """Return the annotation that begins at a byte of the files together.
 
         Raises:
-            AnnotatorError: it cannot be read any more.
+            AnnotatorError: it cannot be read any more, or is another one by now.
         """
         for file in self.files:
             if offset < file.size:
                 break
             offset -= file.size
-        try:
-            with explain_unreadable(file.path):
-                line = os.pread(file.descriptor, size, offset)
-            return Annotation.from_json(line)
-        except ValueError as error:
-            raise AnnotatorError(f"{file.path}: changed since it was read; start again") from error
+        with explain_unreadable(file.path):
+            line = os.pread(file.descriptor, size, offset)
+        if hash(line) != hash_:
+            raise AnnotatorError(f"{file.path}: changed since it was read; start again")
+        return Annotation.from_json(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ class Filling:
             with os.fdopen(os.dup(opened.descriptor), "rb") as file:
                 for line, data, annotation in _lines(file, opened):
                     rubric = check.hold(annotation, f"{opened.path}, line {line}")
-                    self._add(n, annotation, rubric, offset, len(data))
+                    self._add(n, annotation, rubric, offset, data)
                     offset += len(data)
                     if len(self._rows) >= (_BATCH if self.progress.annotations else _FIRST):
                         self._write()
@@ -187,9 +186,11 @@ class Filling:
             begin += opened.size
         check.end()
 
-    def _add(self, n: int, annotation: Annotation, rubric: Scheme, offset: int, size: int) -> None:
+    def _add(
+        self, n: int, annotation: Annotation, rubric: Scheme, offset: int, line: bytes
+    ) -> None:
         self._number += 1
-        self._bytes += size
+        self._bytes += len(line)
         values = {
             self._column(name): value_of(annotation.attributes, name)
             for name, value in annotation.attributes.items()
@@ -217,7 +218,7 @@ class Filling:
             rejected,
             agreement,
         )
-        self._rows.append(((*row, offset, size, self._kind(kind)), values))
+        self._rows.append(((*row, offset, len(line), hash(line), self._kind(kind)), values))
         self._codes += ((code, self._number) for code in codes)
         self._texts.append((self._number, join_searched(annotation).casefold()))
 

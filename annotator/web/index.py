@@ -24,7 +24,7 @@ from annotator.web.filling import (
 )
 
 Agreement = Literal["agrees", "differs", "unlabelled"]
-_SPOT = "number, run, offset, size, agreement"
+_SPOT = "number, agreement, run, offset, size, hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Index:
             rows = base.execute(
                 f"select {_SPOT} from rows where trace = ? order by number", (storable(trace_id),)
             ).fetchall()
-        return [(run, self._annotation(run, offset, size)) for _, run, offset, size, _ in rows]
+        return [(row[2], self._annotation(*row[2:])) for row in rows]
 
     def first(self, trace_id: str) -> int | None:
         """Return the number of a trace's first row, None if there is none so far."""
@@ -216,7 +216,7 @@ class Index:
         """
         with self._base.reading() as base:
             spot = base.execute(f"select {_SPOT} from rows where number = ?", (number,)).fetchone()
-        return join_searched(self._annotation(*spot[1:4])) if spot else ""
+        return join_searched(self._annotation(*spot[2:])) if spot else ""
 
     def traces(self, number: int, limit: int) -> list[tuple[int, str]]:
         """Return some traces, each once, in the order of the rows: the first row of each, from
@@ -231,13 +231,11 @@ class Index:
             ).fetchall()
         return texts
 
-    def _annotation(self, run: int, offset: int, size: int) -> Annotation:
-        return self._runs[run].read(offset, size)
+    def _annotation(self, run: int, *place: int) -> Annotation:
+        return self._runs[run].read(*place)
 
-    def _row(
-        self, number: int, run: int, offset: int, size: int, agreement: Agreement | None
-    ) -> IndexRow:
-        annotation = self._annotation(run, offset, size)
+    def _row(self, number: int, agreement: Agreement | None, run: int, *place: int) -> IndexRow:
+        annotation = self._annotation(run, *place)
         label = self._labels.get(annotation.rubric, {}).get(annotation.trace_id)
         return IndexRow(
             number,

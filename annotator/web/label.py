@@ -4,9 +4,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -75,8 +75,9 @@ class _Decided(_Sent):
     withdrawn: bool = False
     skipped: bool = False
     primary: str | None = None
-    secondary: list[str] = []
-    evidence: list[_Selection] = []
+    # The first wrong one is told: millions of errors would fill the memory.
+    secondary: Annotated[list[str], FailFast()] = []
+    evidence: Annotated[list[_Selection], FailFast()] = []
     note: str = Field("", max_length=_NOTE)
     confidence: int | None = None
     seconds: float | None = None

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
@@ -19,11 +20,15 @@ from annotator.web.assets import STATIC
 from annotator.web.payload import dump
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-_LARGEST = 64 << 20  # bytes of a request: a label with megabytes of quotes
+_LARGEST = 8 << 20  # bytes of a request: a label with megabytes of quotes
 _LONGEST = 4 << 20  # bytes of its head: the id of a trace is in it, and may be of any length
+_MOST, _WAITING = 100, 50  # connections at once, and before they are looked at
+_IDLE = 60  # seconds in which a connection has to ask something
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -89,7 +94,7 @@ class Guard:
         if scope["type"] != "http":
             return
         reason = self._refusal(scope)
-        app = Response(reason[1], reason[0], media_type="text/plain") if reason else self._app
+        app = _turn_away(*reason) if reason else self._app
 
         async def guarded(message: "Message") -> None:
             if message["type"] == "http.response.start":
@@ -120,6 +125,28 @@ class Guard:
             if origin is None or kind != "application/json":
                 return 403, "Only the page itself may change anything."
         return None
+
+
+def _turn_away(status: int, reason: str) -> Response:
+    return Response(reason, status, {"Connection": "close"}, media_type="text/plain")
+
+
+class _Connection(H11Protocol):
+    """One of a few: others on this machine could fill memory and descriptors by what they begin."""
+
+    def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._end = self.loop.call_later(_IDLE, self._end_idle)
+        if len(self.connections) > _MOST:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end.cancel()
+        super().connection_lost(exc)
+
+    def _end_idle(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
 
 
 def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp":
@@ -172,7 +199,7 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
         except OSError as error:
             reason = error.strerror or error
             raise AnnotatorError(f"port {port}: {reason}; choose another with --port") from error
-        listening.listen(128)
+        listening.listen(_WAITING)
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         config = uvicorn.Config(
@@ -180,7 +207,8 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
             log_level="critical",
             access_log=False,
             lifespan="off",
-            http="h11",
+            http=_Connection,
+            backlog=_WAITING,
             h11_max_incomplete_event_size=_LONGEST,
             ws="none",
             server_header=False,

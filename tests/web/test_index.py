@@ -426,6 +426,19 @@ def test_a_run_that_is_written_anew_meanwhile_is_read_as_it_was(two_runs, opened
     assert ids(index, run=0) == ["t1", "t2", "t3", "t4", "t5", "t6"]
 
 
+def test_no_trace_gets_the_annotation_of_another_from_a_file_changed_in_its_place(tmp_path, opened):
+    lines = [said(trace, "alpha") for trace in ("t1", "t2")]
+    run = make_run(tmp_path / "run", make_rubric(tmp_path), lines)
+    index = opened([run])
+    file = run / "annotations.jsonl"
+    first, second = file.read_text().splitlines(keepends=True)
+    assert len(first) == len(second)
+    file.write_text(second + first)
+    for ask in (lambda: index.annotations("t1"), lambda: index.text(1), lambda: ids(index)):
+        with pytest.raises(AnnotatorError, match="changed since it was read"):
+            ask()
+
+
 @pytest.mark.parametrize("missing", ["run.json", "annotations.jsonl"])
 def test_no_run(two_runs, missing):
     (two_runs[1][1] / missing).unlink()

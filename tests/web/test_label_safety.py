@@ -288,6 +288,31 @@ def test_evidence_is_for_the_code_chosen_by_keyboard(
     assert selected == whole.split("\n")[0][2:-1]
 
 
+def test_nothing_of_a_rubric_or_a_task_hides_or_reorders_text(
+    tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    odd = "one \u202etwo\u202c \u200bthree\r\nfour"
+    code = {"id": "C1", "name": odd[:9], "definition": odd, "evidence": odd, "not": odd}
+    code["example"] = {"quotes": [odd], "why": odd}
+    rubric = {"id": "odd", "version": 1, "title": odd[:9], "source": "x", "instructions": odd}
+    rubric |= {
+        "choice": "one",
+        "precedence": ["C1"],
+        "min_quotes": 1,
+        "codes": [code],
+        "quote_from": ["messages"],
+    }
+    (tmp_path / "odd.yaml").write_text(json.dumps(rubric, ensure_ascii=True))
+    folder = write_run(tmp_path / "logs" / "m" / "coop" / "x_task" / "1" / "f1_f2")
+    task = {"messages": [{"role": "user", "content": odd}]}
+    (folder / "agent1_traj.json").write_text(json.dumps(task))
+    page = visit(serve(*label_command(tmp_path / "logs", rubric="odd.yaml")).address)
+    assert page.locator("details:has-text('The tasks') .source").count() == 1
+    shown = page.evaluate("document.body.textContent")
+    assert shown.count("one \ufffdtwo\ufffd \ufffdthree\nfour") == 7
+    assert not {"\u202e", "\u202c", "\u200b"} & set(shown)
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_what_is_needed_to_label_is_on_the_screen(
     traces: Path, serve: Serve, visit: Visit, width: int, height: int

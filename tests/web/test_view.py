@@ -8,6 +8,7 @@ import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from annotator.annotations import read_annotations
 from tests.conftest import EXAMPLES, run_name
-from tests.web.conftest import NET, Held, Served, Visit, settled, tool, until
+from tests.web.conftest import NET, Held, Launched, Served, Visit, settled, tool, until
 from tests.web.hostile import ATTACKS, hostile_run
 
 Serve = Callable[..., Served]
@@ -177,6 +178,39 @@ def test_requests_that_no_browser_makes(view: View) -> None:
         assert str(status).encode() in said(address, request), request[:100]
 
 
+def test_connections_that_ask_nothing_are_few_and_end(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("annotator.web.server._IDLE", 0.2)
+    address = view()
+    port = int(address.split(":")[2].split("/")[0])
+
+    def ended(own: socket.socket) -> bool:
+        with suppress(ConnectionResetError):
+            return own.recv(1) == b""
+        return True
+
+    with ExitStack() as opened:
+        many = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=NET))
+            for _ in range(20)
+        ]
+        for own in many:
+            own.send(b"GET /")
+        assert all(map(ended, many))
+    monkeypatch.setattr("annotator.web.server._IDLE", NET)
+    monkeypatch.setattr("annotator.web.server._MOST", 2)
+    with ExitStack() as opened:
+        kept, also_kept, third = (
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=NET))
+            for _ in range(3)
+        )
+        assert ended(third)
+        kept.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert b" 400 " in kept.makefile("rb").readline()
+        assert also_kept.send(b"GET /")
+
+
 def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit) -> None:
     page = visit(f"{view()}#/traces?rubric=comm_errors&status=labelled")
     held = Held(page, "trace?*")
@@ -285,7 +319,7 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
         in said(
             address,
             f"POST /{address.split('/')[3]}/api/decide HTTP/1.1\r\nOrigin: {origin}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {65 << 20}",
+            f"Content-Type: application/json\r\nContent-Length: {9 << 20}",
         ).decode()
     )
     unknown = json.dumps({"n": 0, "revision": 0, "primary": "C9"}).encode()
@@ -301,6 +335,20 @@ def test_a_label_comes_from_the_page_only(tmp_path: Path, serve: Serve) -> None:
     [line] = (tmp_path / "labels.jsonl").read_text().split("\n")[:-1]
     assert (json.loads(line)["primary"], json.loads(line)["note"]) == ("C1a", note)
     assert stat.S_IMODE((tmp_path / "labels.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(
+    tmp_path: Path, launch: Callable[..., Launched]
+) -> None:
+    given = ("--rubric", "comm_errors", "--labels", "labels.jsonl", "--annotator", "ann")
+    served = launch("label", EXAMPLES, *given)
+    decide, origin = f"{served.address}api/decide", served.address.rsplit("/", 2)[0]
+    for field in ("evidence", "secondary"):
+        body = f'{{"n": 0, "revision": 0, "{field}": [{"{}," * 2_000_000}{{}}]}}'.encode()
+        assert post(decide, body, Origin=origin, Content_Type="application/json") == 400
+    status = Path(f"/proc/{served.process.pid}/status").read_text()
+    [most] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    assert int(most) < 600_000  # kilobytes
 
 
 @pytest.fixture

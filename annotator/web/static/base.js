@@ -41,7 +41,7 @@ annotator.name = function name(text, limit = 200) {
 
 // A longer text from a stranger: its lines are kept.
 annotator.passage = function passage(text, limit = 500) {
-  const letters = [...String(text)];
+  const letters = [...String(text).replaceAll("\r\n", "\n")];
   const shown = letters.slice(0, limit).join("").replace(UNSEEN, (one) => (one === "\n" || one === "\t" ? one : "\ufffd"));
   return letters.length > limit ? `${shown} … (${annotator.count(letters.length, "character")})` : shown;
 };

@@ -37,7 +37,7 @@
 
   function card(one) {
     const many = page.overview.runs.length > 1;
-    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", page.overview.runs[one.run].short), h(`span.chip.${one.status}`, one.status)));
+    const element = h("article.card", h("header", h("strong", name(one.judge, 80)), many && h("span.legend", name(page.overview.runs[one.run].short)), h(`span.chip.${one.status}`, one.status)));
     if (one.reason) element.append(h("p", `${one.status === "undecided" ? "Undecided" : "Not judged"}: ${name(one.reason, 600)}`));
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));

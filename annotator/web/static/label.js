@@ -86,7 +86,7 @@
     }
   }
 
-  const tasks = () => paper.item.tasks.length > 0 && h("details", h("summary", "The tasks"), paper.item.tasks.map((one) => [h("h3", name(one.agent, 60)), h("div.source", one.text)]));
+  const tasks = () => paper.item.tasks.length > 0 && h("details", h("summary", "The tasks"), paper.item.tasks.map((one) => [h("h3", name(one.agent, 60)), h("div.source", annotator.passage(one.text, Infinity))]));
 
   // Only the trace on the page is a stop of the Tab key: there may be thousands; arrows go on.
   function strip() {

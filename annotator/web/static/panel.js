@@ -3,6 +3,7 @@
 
 (function () {
   const { h, $, all, name } = annotator;
+  const said = (text) => annotator.passage(text, 20000); // all that a text of a rubric may have
   const keyOf = (n) => (n < 9 ? String(n + 1) : n < 18 ? `⇧${n - 8}` : "");
 
   // What a click does; focus goes back to the page, so that keys are commands again.
@@ -37,8 +38,8 @@
     const [top, quotes] = [choices.scrollTop, all(".evidence li", given).length];
     choices.replaceChildren(...[
       paper.item.others && two(rubric, paper, on),
-      h("h2", rubric.title),
-      h("details", { "data-of": "instructions", open: open.has("instructions") }, h("summary", "Instructions"), h("p.rationale", rubric.instructions),
+      h("h2", name(rubric.title)),
+      h("details", { "data-of": "instructions", open: open.has("instructions") }, h("summary", "Instructions"), h("p.rationale", said(rubric.instructions)),
         rubric.precedence.length > 0 && h("p.rationale", h("strong", "Precedence: "), rubric.precedence.join(" > "))),
       h("ol.codes", { "aria-label": "Codes" }, rubric.codes.map((one, n) => shownCode(rubric, paper, on, one, n, open)), h(`li${paper.draft.none ? ".primary" : ""}`,
         h("button.pick", { type: "button", "data-focus": "none", "aria-pressed": String(paper.draft.none), click: (event) => act(event, on.none) }, h("kbd", "0"), "none: no code applies"))),
@@ -58,13 +59,13 @@
     const role = place < 0 ? "" : rubric.choice === "many" ? "chosen" : place === 0 ? "primary" : "secondary";
     return h(`li${role ? `.${role === "secondary" ? role : "primary"}` : ""}`, { "data-code": one.id },
       h("button.pick", { type: "button", "data-focus": `code-${one.id}`, "aria-pressed": String(place >= 0), click: (event) => act(event, () => on.pick(one.id)) },
-        keyOf(n) && h("kbd", keyOf(n)), `${one.id === one.name ? "" : `${one.id}: `}${one.name}`, h("span.role", role)),
+        keyOf(n) && h("kbd", keyOf(n)), `${one.id === one.name ? "" : `${one.id}: `}${name(one.name)}`, h("span.role", role)),
       role === "secondary" && button(`first-${one.id}`, () => on.primary(one.id), "Make primary", h("span.said", one.id)),
-      h("p", one.definition),
+      h("p", said(one.definition)),
       h("details", { "data-of": one.id, open: open.has(one.id) }, h("summary", "Evidence, near misses, example", h("span.said", ` of ${one.id}`)),
-        h("p", h("strong", "Evidence: "), one.evidence, ` (${annotator.count(one.quotes, "quote")} at least)`),
-        one.not && h("p", h("strong", "Not: "), one.not),
-        one.example && [one.example.quotes.map((text) => h("blockquote", text)), h("p", one.example.why)]));
+        h("p", h("strong", "Evidence: "), said(one.evidence), ` (${annotator.count(one.quotes, "quote")} at least)`),
+        one.not && h("p", h("strong", "Not: "), said(one.not)),
+        one.example && [one.example.quotes.map((text) => h("blockquote", said(text))), h("p", said(one.example.why))]));
   }
 
   function evidence(rubric, { draft, active }, on) {
@@ -103,7 +104,7 @@
       return h(`article.card.${n ? "second" : "first"}`, { "aria-label": name(one.annotator, 60) }, h("header", h("strong", name(one.annotator, 60)), one.confidence && h("span.legend", `confidence ${one.confidence}`)),
         h("p", codes.length ? codes.map((id, place) => h(`span.chip.code${place && rubric.choice !== "many" ? ".second" : ""}`, id)) : "none"),
         button(`take-${n}`, () => on.take(n), h("kbd", n ? "b" : "a"), `Take ${name(one.annotator, 30)}'s`),
-        one.note && h("p.rationale", one.note),
+        one.note && h("p.rationale", said(one.note)),
         h("ul.quotes", quotes.map((span, k) => h("li", span.source
           ? h("button.quote", { type: "button", "data-focus": `other-${n}-${k}`, click: () => on.reveal(`other.${n}.${k}`) },
             h("span.where", `${name(span.source, 120)}${span.code ? ` · ${span.code}` : ""}`), h("q", annotator.passage(span.quote, 300)))

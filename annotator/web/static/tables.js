@@ -18,10 +18,10 @@
         rest.map((cell) => h("td", cell)), plotted && h("td.plot", interval(row, top)));
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },
-      h("h2", one.title), h("p.heading", one.heading),
+      h("h2", name(one.title, 400)), h("p.heading", annotator.passage(one.heading, 2000)),
       h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
       plotted && h("p.legend", h("span.dot.judged"), " judged, Wilson 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
-      one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", line)))),
+      one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
   }
 
@@ -54,7 +54,7 @@
 
   function together(one) {
     const most = Math.max(1, ...one.counts.flat().filter((count) => count !== null));
-    return h("details.together", h("summary", `Codes in one trace: ${one.title}`),
+    return h("details.together", h("summary", `Codes in one trace: ${name(one.title)}`),
       h("div.scroll", h("table.matrix", h("thead", h("tr", h("th"), one.codes.map((code) => h("th", { scope: "col" }, h("span", name(code, 64)))))),
         h("tbody", one.codes.map((code, n) => h("tr", h("th", { scope: "row" }, name(code, 64)),
           one.counts[n].map((count) => {

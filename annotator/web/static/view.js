@@ -13,6 +13,10 @@
   let drawn = 0; // the latest drawing: a slower one before it is dropped
 
   const main = () => $("#main");
+  const overviewNow = async () => {
+    const found = await source.overview();
+    return { ...found, title: name(found.title, 400) };
+  };
 
   // ---- addresses: #/traces?status=failed, #/trace/ID?finding=0.symptoms.0 ----
   function parse() {
@@ -101,7 +105,7 @@
   }
 
   async function refresh(mine) {
-    try { overview = await source.overview(); } catch (error) { annotator.say(error.message, "error"); return; }
+    try { overview = await overviewNow(); } catch (error) { annotator.say(error.message, "error"); return; }
     if (mine === drawn) draw();
   }
 
@@ -152,7 +156,7 @@
     rejected: { true: "with rejected findings", false: "without rejected findings" },
   };
   const shownValue = (key, value) => {
-    if (key === "run") return overview.runs[Number(value)]?.short ?? value;
+    if (key === "run") return name(overview.runs[Number(value)]?.short ?? value);
     return SAID[key]?.[value] ?? name(value, 60);
   };
 
@@ -204,7 +208,7 @@
     const { passed, merge, model } = row.attributes;
     return h("li", h("a", { href: toTrace(row.trace_id, filter, { row: row.number }), "data-number": row.number },
       h("span.id", name(row.trace_id, 300)),
-      h("span.what", overview.runs.length > 1 && h("span.run", overview.runs[row.run].short), h("span.rubric", name(row.rubric, 64)), chips,
+      h("span.what", overview.runs.length > 1 && h("span.run", name(overview.runs[row.run].short)), h("span.rubric", name(row.rubric, 64)), chips,
         row.rejected > 0 && h("span.chip.rejected", `${row.rejected} rejected`),
         row.agreement && row.agreement !== "unlabelled" && h(`span.chip.${row.agreement}`, row.agreement === "agrees" ? "person agrees" : `person: ${row.human.map((one) => name(one, 64)).join(", ")}`),
         h("span.facts", [passed === true && "task passed", passed === false && "task failed", merge && name(merge, 40), model && name(model, 60)].filter(Boolean).join(" · ")))));
@@ -354,7 +358,7 @@
       event.preventDefault(); // the address names a page, not a place on it
       main().focus();
     });
-    overview = await source.overview();
+    overview = await overviewNow();
     document.addEventListener("keydown", keys);
     addEventListener("hashchange", draw);
     await draw();
