@@ -43,11 +43,8 @@ def test_digits_of_differences_and_other_numbers():
     """By hand: 3 / 16 - 3 / 5 = -.4125, 3 / 8 - 5 / 16 = .0625; the mean of 5 in 8 runs, .625."""
     gaps = points(difference(3, 16, 3, 5)), points(difference(3, 8, 5, 16))
     assert [value for value, _ in gaps] == ["-41.3", "+6.3"]
-    assert (to_digits(0.625, 2), to_digits(0.2375, 3), to_digits(2 / 3, 2)) == (
-        "0.63",
-        "0.238",
-        "0.67",
-    )
+    numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
+    assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
     assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
 
 
