@@ -1,5 +1,6 @@
 """Differences between two groups of items that come in clusters, traces of tasks say."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -192,19 +193,20 @@ def permute_clusters(first: SideTotals, second: SideTotals, seed: int = 0) -> li
         return [Test("permutation", None, None, n, too_few) for _ in first.k]
     here = (first.n > 0) | (second.n > 0)
     sides = [SideTotals(side.k[:, here], side.n[here]) for side in (first, second)]
-    observed = _studentize(_moments(*sides), np.ones((1, here.sum())))[0]
     shared = bool(((first.n > 0) & (second.n > 0)).any())
+    counts = (int(here.sum()),) * 2 if shared else (first.clusters, second.clusters)
+    observed = _studentize(_moments(*sides), np.ones((1, here.sum())), counts)[0]
     if not shared:  # every cluster with its items, to be dealt to the first side or not
         whole = SideTotals(sides[0].k + sides[1].k, sides[0].n + sides[1].n)
         sides = [whole, SideTotals(np.zeros_like(whole.k), np.zeros_like(whole.n))]
     moments = _moments(*sides)
-    dealt = (first.n > 0)[here]
+    dealt = None if shared else (first.n > 0)[here]
     more, count = np.zeros(len(first.k)), 0
-    for arrangements in _arrange(int(here.sum()), None if shared else dealt, seed):
-        drawn = _studentize(moments, arrangements)
+    for arrangements in _arrange(int(here.sum()), dealt, seed):
+        drawn = _studentize(moments, arrangements, counts)
         more += (drawn >= observed * (1 - 1e-9)).sum(axis=0)
         count += len(arrangements)
-    exact = shared and 2 ** int(here.sum()) <= _PERMUTATIONS
+    exact = _count_arrangements(int(here.sum()), dealt) <= _PERMUTATIONS
     tests = []
     alike = (first.k == second.k).all(axis=1) & (first.n == second.n).all()
     for k, statistic, extreme, same in zip(first.k + second.k, observed, more, alike, strict=True):
@@ -239,10 +241,13 @@ def _moments(first: SideTotals, second: SideTotals) -> dict[str, tuple[Floats, F
     return {name: (np.atleast_2d(a).T, np.atleast_2d(b).T) for name, (a, b) in pairs.items()}
 
 
-def _studentize(moments: dict[str, tuple[Floats, Floats]], stays: Floats) -> Floats:
+def _studentize(
+    moments: dict[str, tuple[Floats, Floats]], stays: Floats, counts: tuple[int, int]
+) -> Floats:
     """Return the squared statistic, shape (R, codes), where clusters stay on their side (1) or are
-    swapped (0), shape (R, G).
+    swapped (0), shape (R, G); ``counts``: the clusters over which each side varies.
     """
+    scales = [count / (count - 1) for count in counts]
     first, second = {}, {}
     for name, (stay, move) in moments.items():
         moved = stays @ (stay - move)
@@ -251,21 +256,30 @@ def _studentize(moments: dict[str, tuple[Floats, Floats]], stays: Floats) -> Flo
     with np.errstate(divide="ignore", invalid="ignore"):
         p1, p2 = first["k"] / first["n"], second["k"] / second["n"]
         spread = 0.0
-        for side, p in ((first, p1), (second, p2)):
+        for side, p, scale in zip((first, second), (p1, p2), scales, strict=True):
             squares = side["kk"] - 2 * p * side["kn"] + p**2 * side["nn"]
-            spread = spread + squares / side["n"] ** 2
+            spread = spread + scale * squares / side["n"] ** 2
         cross = first["k with k"] - p1 * second["k with n"] - p2 * first["k with n"]
         cross = (cross + p1 * p2 * first["n with n"]) / (first["n"] * second["n"])
-        variance, gap = spread - 2 * cross, (p1 - p2) ** 2
+        variance, gap = spread - 2 * scales[0] * cross, (p1 - p2) ** 2
         gap = np.where(gap < 1e-18, 0.0, gap)
         squared: Floats = gap / np.where(variance < 1e-15, 0.0, variance)
     return np.where(gap == 0, 0.0, squared)
 
 
+def _count_arrangements(count: int, dealt: np.ndarray | None) -> int:
+    """Return in how many ways clusters can be swapped, or dealt to the sides."""
+    return 2**count if dealt is None else math.comb(count, int(dealt.sum()))
+
+
 def _arrange(count: int, dealt: np.ndarray | None, seed: int) -> Iterator[Floats]:
     """Yield arrangements of clusters, in blocks of shape (R, G)."""
-    if dealt is None and 2**count <= _PERMUTATIONS:
-        every = np.arange(2**count)[:, None] >> np.arange(count) & 1
+    if _count_arrangements(count, dealt) <= _PERMUTATIONS:
+        if dealt is None:
+            every = np.arange(2**count)[:, None] >> np.arange(count) & 1
+        else:
+            chosen = list(itertools.combinations(range(count), int(dealt.sum())))
+            every = (np.array(chosen)[:, :, None] == np.arange(count)).any(axis=1)
         yield every.astype(float)
         return
     random = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """From a run and label files to calibrations."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from annotator.calibration.model import (
     Calibration,
     Codes,
     Comparison,
+    LabelledTrace,
     LabelsUsed,
     Look,
     count_labels,
@@ -147,6 +148,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         confidence=request.confidence,
         seed=request.seed,
     )
+    weights = _weights_of(labels, design, joined.traces)
     others = _read_others(frame, wanted, request)
     judges = [
         _compare_run(frame, other, run, other_run, clusters, weights, request.confidence)
@@ -298,14 +300,19 @@ def _check_sums(joined: Joined, frame: Frame) -> list[str]:
     ]
 
 
-def _weights_of(labels: Labels, design: Design | None) -> dict[str, float] | None:
-    """Return the inverse inclusion probability of every labelled trace, None if any lacks one."""
+def _weights_of(
+    labels: Labels, design: Design | None, joined: Iterable[LabelledTrace] = ()
+) -> dict[str, float] | None:
+    """Return the inverse inclusion probability of every labelled trace, None if any lacks one; of
+    those that are ``joined``, how many traces they stand for.
+    """
     drawn = design.probabilities if design else {}
     chances = {
         label.trace_id: drawn.get(label.trace_id, label.inclusion_probability)
         for label in labels.labels
     }
     weights = {trace_id: 1 / chance for trace_id, chance in chances.items() if chance}
+    weights |= {trace.trace_id: trace.weight for trace in joined}
     return weights if len(weights) == len(chances) and len(set(weights.values())) > 1 else None
 
 

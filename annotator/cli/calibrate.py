@@ -16,6 +16,7 @@ from annotator.reports.calibration import (
     render_details,
     render_disagreements,
 )
+from annotator.reports.digits import to_digits
 from annotator.text import dump_json
 from validation import RaterAgreement
 
@@ -219,9 +220,10 @@ def _describe_bar(bar: Bar) -> str:
     if estimate.value is None:
         return f"{bar.name} of at least {bar.bar:g}: undecided, it is undefined ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
-        value = f"{estimate.value:.3f} ({estimate.reason})"
+        value = f"{to_digits(estimate.value, 3)} ({estimate.reason})"
         return f"{bar.name} of at least {bar.bar:g}: undecided, {value}"
-    where = f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    value, low, high = (to_digits(x, 3) for x in (estimate.value, estimate.low, estimate.high))
+    where = f"{value} [{low}, {high}]"
     text = f"{bar.name} of at least {bar.bar:g}: {bar.outcome}, {where}"
     if bar.outcome != "undecided":
         return text

@@ -7,7 +7,7 @@ from annotator.calibration.estimates import Judged, correct_by_error_rates, corr
 from annotator.calibration.model import Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators, Calibrated
 from annotator.labels import Label
-from annotator.reports.digits import UNDEFINED, bracket, limits, percent
+from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.formats import render
 from annotator.reports.table import Table
 from annotator.text import count, one_line
@@ -103,7 +103,7 @@ def _agreement_lines(name: str, agreement: RaterAgreement) -> Iterator[str]:
         effect = (
             f"  design effect {observed.inputs['design_effect']:.2f} ({count(clusters, 'task')})"
         )
-    chance = f"  expected by chance {expected:.2f}" if isinstance(expected, float) else ""
+    chance = f"  expected by chance {to_digits(expected, 2)}" if isinstance(expected, float) else ""
     yield f"{name}  {counts}  {percent(observed)} %  {limits(observed)}{effect}"
     yield f"  kappa {_number(agreement.kappa)}  AC1 {_number(agreement.ac1)}{chance}"
 
@@ -122,8 +122,9 @@ def _number(estimate: Estimate) -> str:
     if estimate.value is None:
         return f"{UNDEFINED} ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f}" + (f" ({estimate.reason})" if estimate.reason else "")
-    return f"{estimate.value:.2f} [{max(estimate.low, -1.0):.2f}, {estimate.high:.2f}]"
+        return to_digits(estimate.value, 2) + (f" ({estimate.reason})" if estimate.reason else "")
+    low, high = to_digits(max(estimate.low, -1.0), 2), to_digits(estimate.high, 2)
+    return f"{to_digits(estimate.value, 2)} [{low}, {high}]"
 
 
 def _cells(row: CodeRow, judged: int, *, ranged: bool) -> tuple[str, ...]:

@@ -240,8 +240,9 @@ def compare_codes(
             for n, code in enumerate(codes)
         ]
         rows = [replace(row, test=test) for row, test in zip(rows, tests, strict=True)]
-    # What nobody could find to differ is no test that Holm would count.
-    p_values = [None if row.test.p == 1 and row.test.reason else row.test.p for row in rows]
+    # What no pair and no task differs in (p is 1 by convention) is no test that Holm would count.
+    untested = [r.test.p == 1 and bool(r.test.reason) and r.test.name != "fisher" for r in rows]
+    p_values = [None if no else row.test.p for row, no in zip(rows, untested, strict=True)]
     adjusted = adjust(p_values, "holm")
     return [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
 

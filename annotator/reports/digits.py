@@ -1,15 +1,25 @@
 """Shares, intervals and differences as every format prints them."""
 
-from validation import Estimate, Interval
+import math
+
+from validation import Estimate, Interval, round_half_up
 
 UNDEFINED = "-"
 
 Share = Interval | Estimate
 
 
+def to_digits(value: float, decimals: int, sign: str = "") -> str:
+    """Return a number with so many decimals, halves away from zero: 6.25 is 6.3, and so is what a
+    share in binary is short of it.
+    """
+    rounded = math.copysign(round_half_up(round(value, 10), decimals), value)
+    return f"{rounded:{sign}.{decimals}f}"
+
+
 def percent(share: Share | None) -> str:
     """Return a share in percent with one decimal, or "-" where it is undefined."""
-    return UNDEFINED if share is None or share.value is None else f"{100 * share.value:.1f}"
+    return UNDEFINED if share is None or share.value is None else to_digits(100 * share.value, 1)
 
 
 def limits(share: Share | None) -> str:
@@ -24,7 +34,7 @@ def limits(share: Share | None) -> str:
 
 def bracket(ends: tuple[float, float]) -> str:
     """Return limits in percent, as :func:`limits` does."""
-    low, high = (f"{100 * end:.1f}" for end in ends)
+    low, high = (to_digits(100 * end, 1) for end in ends)
     low = ">99.9" if low == "100.0" and ends[0] < 1 else low
     high = "<0.1" if high == "0.0" and ends[1] > 0 else high
     return f"[{low}, {high}]"
@@ -45,7 +55,7 @@ def points(gap: Estimate | None) -> tuple[str, str]:
     """
     if gap is None or gap.value is None:
         return UNDEFINED, UNDEFINED
-    value = f"{100 * gap.value:+.1f}"
+    value = to_digits(100 * gap.value, 1, "+")
     if gap.low is None or gap.high is None:
         return value, UNDEFINED
-    return value, f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    return value, f"[{to_digits(100 * gap.low, 1, '+')}, {to_digits(100 * gap.high, 1, '+')}]"

@@ -201,6 +201,12 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     weights = {trace["trace_id"]: trace["weight"] for trace in made["joined"]}
     assert weights == {f"a{n}": 5.0 for n in range(10)} | {f"b{n}": 12.5 for n in (2, 3, 4)}
     assert "stand for them: beta 6/10." in done.out
+    # The same traces stand for as many beside another run, which agrees on the 10 of alpha alone.
+    other = make_run(tmp_path / "other", rubric, [said(name, "alpha") for name in drawn])
+    done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
+    [judges] = calibration(run / "calibration.json")["judges"]
+    observed = judges["agreement"]["observed"]["value"]
+    assert observed == pytest.approx(10 * 5 / (10 * 5 + 3 * 12.5))
     none_left = write_labels(tmp_path / "few.jsonl", rows[:10])
     done = annotate_cli("calibrate", run, "--labels", none_left, "--design", f"{file}.design.json")
     said_in_words(done)

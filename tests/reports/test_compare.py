@@ -599,6 +599,20 @@ def test_a_code_that_no_trace_has_is_no_test(annotate_cli, tmp_path, rubric):
     assert rows["alpha"]["adjusted"] == pytest.approx(2 * rows["alpha"]["test"]["p"])
 
 
+def test_holm_counts_a_code_of_one_trace(annotate_cli, tmp_path, rubric):
+    """Fisher by hand: alpha 2 of 10 against 0, 2 * 45 / 190; gamma 1 of 10 against 0, p = 1, which
+    is a result and no convention; beta 7 against 10, 2 * 120 / 1140: the smallest, times 3.
+    """
+    codes = {"one": ["alpha"] * 2 + ["gamma"] + ["beta"] * 7, "two": ["beta"] * 10}
+    traces = [said(f"{m}/{n}", code, model=m) for m in codes for n, code in enumerate(codes[m])]
+    one, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
+    p = [rows[code]["test"]["p"] for code in ("alpha", "gamma", "beta")]
+    assert p == pytest.approx([90 / 190, 1.0, 240 / 1140])
+    assert one["tests"] == 3
+    assert rows["beta"]["adjusted"] == pytest.approx(3 * 240 / 1140)
+    assert [rows[code]["adjusted"] for code in ("alpha", "gamma")] == pytest.approx([180 / 190, 1])
+
+
 def test_groups_of_one_run_are_corrected_by_their_own_labels(
     annotate_cli, calibrate, tmp_path, rubric
 ):

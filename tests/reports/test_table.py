@@ -11,6 +11,7 @@ import pytest
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
+from annotator.reports.digits import percent, points, to_digits
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.stats import StatsCounts, statistics
@@ -21,11 +22,30 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
+from validation import difference, wilson
 
 
 @pytest.fixture
 def run(tmp_path):
     return make_run(tmp_path / "run", make_rubric(tmp_path, id="first"), traces())
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "printed"),
+    [(1, 16, "6.3"), (3, 16, "18.8"), (9, 16, "56.3"), (23, 80, "28.8"), (1, 2000, "0.1")],
+)
+def test_a_share_halfway_between_two_digits_is_rounded_up(k, n, printed):
+    """By hand: 6.25, 18.75, 56.25, 28.75 (in binary a little less) and 0.05 %."""
+    assert percent(wilson(k, n)) == printed
+
+
+def test_digits_of_differences_and_other_numbers():
+    """By hand: 3 / 16 - 3 / 5 = -.4125, 3 / 8 - 5 / 16 = .0625; the mean of 5 in 8 runs, .625."""
+    gaps = points(difference(3, 16, 3, 5)), points(difference(3, 8, 5, 16))
+    assert [value for value, _ in gaps] == ["-41.3", "+6.3"]
+    numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
+    assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
+    assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -75,9 +75,13 @@ def test_too_few_clusters_have_neither_limits_nor_p():
 
 
 def statistic(k1, n1, k2, n2):
-    u = np.array(influences(k1, n1)) - np.array(influences(k2, n2))
+    """The difference over its standard error, as each of the two estimators has it."""
     gap = sum(k1) / sum(n1) - sum(k2) / sum(n2)
-    return abs(gap) / math.sqrt((u**2).sum())
+    parts = [(np.array(influences(k, n)), np.array(n) > 0) for k, n in ((k1, n1), (k2, n2))]
+    if any(a and b for a, b in zip(n1, n2, strict=True)):
+        return abs(gap) / math.sqrt(cluster_variance(parts[0][0] - parts[1][0]))
+    variance = sum(cluster_variance(u[own]) for u, own in parts)
+    return abs(gap) / math.sqrt(variance) if variance else math.inf if gap else 0.0
 
 
 def test_swapping_shared_clusters_by_enumeration():
@@ -98,21 +102,35 @@ def test_swapping_shared_clusters_by_enumeration():
     assert test.n == 52
 
 
-def test_dealing_clusters_anew_is_near_enumeration():
-    """924 ways to deal twelve tasks to two sides of six; drawn 10,000 times."""
-    k, n = [3, 4, 2, 5, 4, 3, 1, 2, 0, 2, 1, 3], [5] * 12
+@pytest.mark.parametrize(
+    ("k", "size", "p"),
+    [
+        ([3, 4, 2, 5, 4, 3, 1, 2, 0, 2, 1, 3], 6, None),
+        # Sides of six and seven clusters: each varies over its own number of them.
+        ([3, 4, 2, 5, 4, 3, 1, 2, 0, 2, 1, 3, 2], 6, None),
+        # Every item of one side and none of the other: only the other way round differs as much.
+        ([1] * 6 + [0] * 6, 6, 2 / 924),
+    ],
+)
+def test_dealing_clusters_anew_by_enumeration(k, size, p):
+    """All 924 or 1,716 ways to deal the clusters, one after the other."""
+    n = [max(k)] * len(k)
 
-    def of(chosen):
-        side = [[x if at in chosen else 0 for at, x in enumerate(of)] for of in (k, n)]
-        other = [[0 if at in chosen else x for at, x in enumerate(of)] for of in (k, n)]
-        return statistic(*side, *other)
+    def deal(chosen):
+        sides = ([at in chosen for at in range(len(k))], [at not in chosen for at in range(len(k))])
+        return [
+            [x * own for x, own in zip(numbers, side, strict=True)]
+            for side in sides
+            for numbers in (k, n)
+        ]
 
-    at_hand = of(range(6))
-    every = [of(chosen) >= at_hand - 1e-9 for chosen in itertools.combinations(range(12), 6)]
-    first = [side_totals([k[:6] + [0] * 6], n[:6] + [0] * 6)]
-    [test] = permute_clusters(*first, side_totals([[0] * 6 + k[6:]], [0] * 6 + n[6:]))
-    assert test.p == pytest.approx(sum(every) / 924, abs=0.01)
-    assert permute_clusters(*first, side_totals([[0] * 6 + k[6:]], [0] * 6 + n[6:])) == [test]
+    k1, n1, k2, n2 = deal(range(size))
+    at_hand = statistic(k1, n1, k2, n2)
+    ways = itertools.combinations(range(len(k)), size)
+    every = [statistic(*deal(chosen)) >= at_hand * (1 - 1e-9) for chosen in ways]
+    [test] = permute_clusters(side_totals([k1], n1), side_totals([k2], n2))
+    assert test.p == pytest.approx(sum(every) / len(every) if p is None else p)
+    assert test.statistic == (None if at_hand == math.inf else pytest.approx(at_hand))
 
 
 def test_nothing_to_test():

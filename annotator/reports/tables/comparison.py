@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from annotator.reports.comparison import Difference, GroupComparison
-from annotator.reports.digits import UNDEFINED, percent, points
+from annotator.reports.digits import UNDEFINED, percent, points, to_digits
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.rubrics import NONE
@@ -100,7 +100,7 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
 def _p(value: float | None) -> str:
     if value is None:
         return UNDEFINED
-    return "<.0001" if value < 0.0001 else f"{value:.4f}"
+    return "<.0001" if value < 0.0001 else to_digits(value, 4)
 
 
 def _title(compared: GroupComparison) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from annotator.reports.digits import UNDEFINED, bracket, limits, percent
+from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flatten
@@ -148,9 +148,9 @@ def votes_lines(votes: Votes) -> list[str]:
         kappa = pair.kappa
         value = UNDEFINED
         if kappa.value is not None:
-            value = f"{kappa.value:.2f}"
+            value = to_digits(kappa.value, 2)
         if kappa.value is not None and kappa.low is not None and kappa.high is not None:
-            value += f" [{max(kappa.low, -1.0):.2f}, {kappa.high:.2f}]"
+            value += f" [{to_digits(max(kappa.low, -1.0), 2)}, {to_digits(kappa.high, 2)}]"
         reason = f" ({kappa.reason})" if kappa.reason else ""
         lines.append(f"kappa  {one_line(pair.name, 120)}  {value}{reason}  n {kappa.n}")
     lines.append(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from annotator.calibration.draw import Assumed, Planned
-from annotator.reports.digits import UNDEFINED
+from annotator.reports.digits import UNDEFINED, to_digits
 from annotator.reports.table import Line, Table
 from annotator.rubrics import NONE
 from annotator.text import one_line
@@ -21,7 +21,7 @@ def tabulate(planned: Sequence[Planned]) -> Table:
             (
                 one_line(code, 64),
                 str(codes[code].judged),
-                f"{100 * codes[code].share:.1f}",
+                to_digits(100 * codes[code].share, 1),
                 UNDEFINED if codes[code].tasks is None else f"{codes[code].design_effect:.1f}",
                 *(f"±{100 * cell.half_width:.1f} ({cell.expected})" for cell in widths),
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from annotator.reports.digits import UNDEFINED, Share, limits, percent, points
+from annotator.reports.digits import UNDEFINED, Share, limits, percent, points, to_digits
 from annotator.reports.stats.communication import OPENINGS
 from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
 from annotator.reports.table import Line, Table, columns_of
@@ -245,18 +245,17 @@ def _gap_line(name: str, gap: Estimate) -> Line:
     """Return a difference of shares as a line, in percentage points."""
     if gap.value is None or gap.low is None or gap.high is None:
         return (f"{name}: {UNDEFINED} ({gap.reason})",)
-    value = f"{100 * gap.value:+.1f} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}] points"
-    return (f"{name}: {value}, n {gap.n}",)
+    return (f"{name}: {' '.join(points(gap))} points, n {gap.n}",)
 
 
 def _number(estimate: Estimate, sign: str = "", digits: int = 2) -> str:
-    return UNDEFINED if estimate.value is None else f"{estimate.value:{sign}.{digits}f}"
+    return UNDEFINED if estimate.value is None else to_digits(estimate.value, digits, sign)
 
 
 def _range(estimate: Estimate, sign: str = "+") -> str:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return UNDEFINED
-    return f"[{estimate.low:{sign}.2f}, {estimate.high:{sign}.2f}]"
+    return f"[{to_digits(estimate.low, 2, sign)}, {to_digits(estimate.high, 2, sign)}]"
 
 
 def _why(estimates: list[tuple[str, Estimate]]) -> Line:
