@@ -109,8 +109,9 @@ def _lock(fd: int, *, wait: bool) -> None:
 
 
 def _remove(folder: str) -> None:
-    with suppress(OSError):  # of a descriptor that is closed, whatever it is told to ignore
-        shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(2):  # an error of close() ends the first, whatever it is told to ignore
+        with suppress(OSError):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _close(fd: int) -> None:

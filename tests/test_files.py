@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -215,6 +216,22 @@ def test_a_scratch_folder_that_cannot_be_removed_is_no_error(tmp_path, monkeypat
         with replace_folder(tmp_path / "folder", lambda _: True) as part:
             part.mkdir()
     assert (tmp_path / "folder").is_dir()
+
+
+def test_one_error_of_close_does_not_keep_a_scratch_folder(tmp_path, monkeypatch):
+    """It ends Python's removal, which tells of it whatever it is told to ignore."""
+
+    def closed(fd, close=os.close):
+        close(fd)
+        if sys._getframe(1).f_code.co_filename == shutil.__file__:
+            monkeypatch.setattr("os.close", close)
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("os.close", closed)
+    with replace_folder(tmp_path / "folder", lambda _: True) as part:
+        part.mkdir()
+    assert os.close is not closed
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
 
 def test_a_file_system_without_locks_is_written(tmp_path, monkeypatch):
