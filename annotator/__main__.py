@@ -9,10 +9,11 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # the last: _report
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)  # nohup ignores SIGHUP
+_WHOLE = ("annotator.files", "annotator.locks", "weakref")  # what these begin they end
 _heard: list[int] = []
-_ended = False
+_stopped = _ended = False
 
 
 def main() -> NoReturn:
@@ -28,6 +29,7 @@ def main() -> NoReturn:
             for number in _SIGNALS:
                 if signal.getsignal(number) in _DEFAULTS:
                     signal.signal(number, _interrupt)
+            signal.signal(signal.SIGALRM, _repeat)
             sys.unraisablehook = _report
             atexit.register(_ignore)  # registered first, called last
             _open_closed_streams()
@@ -47,31 +49,58 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """Stop the command, or do what Ctrl-C does at this moment; a shell's background jobs ignore the
     signal of that.
     """
+    global _stopped
     handler = signal.getsignal(signal.SIGINT)
     ours = _interrupt in (handler, *getattr(handler, "args", ()))  # it calls this, for each kind
     if number != signal.SIGINT and callable(handler) and not ours:
         handler(signal.SIGINT, frame)
         return
     _heard.append(number)
-    if len(_heard) == 1 and not _ended:
-        raise KeyboardInterrupt
     if _heard.count(number) > 2:  # somebody insists
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
+    elif not (_stopped or _ended):
+        if _is_whole(frame):
+            _put_off()
+            return
+        _stopped = True
+        raise KeyboardInterrupt
+
+
+def _is_whole(frame: FrameType | None) -> bool:
+    """Whether files are left half done by who stops here: waiting for a lock is no such thing."""
+    while frame:
+        name = frame.f_globals.get("__name__", "")
+        if name in _WHOLE:
+            return frame.f_code.co_name != "_lock"
+        if name.startswith("annotator.") and frame.f_globals is not globals():
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _put_off() -> None:
+    """Let the last signal come again a moment later."""
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+
+def _repeat(number: int, frame: FrameType | None) -> None:
+    signal.raise_signal(_heard.pop() if _heard else signal.SIGTERM)
 
 
 def _report(unraisable: Any) -> None:
     """Stop the command a moment later where it cannot be stopped: in a callback of Python's own."""
+    global _stopped
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
-    _heard.clear()
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    _stopped = False
+    _put_off()
 
 
 def _ignore() -> None:
     """Let no signal kill the process while Python ends."""
-    for number in _SIGNALS:
+    for number in (*_SIGNALS, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
 
 

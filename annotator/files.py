@@ -73,6 +73,8 @@ class NewFile:
             is a folder or a device, or is there at all and this is ``exclusive``.
     """
 
+    _lock: BinaryIO | None = None
+
     def __init__(
         self,
         path: Path,
@@ -92,7 +94,6 @@ class NewFile:
         before = self._target.exists()
         self._advice = advice or ("what was there is unchanged" if before else "")
         self._part = beside(self._target, "part")
-        self._lock: BinaryIO | None = None
         self._out: BinaryIO
         with explain_errors(path, self._advice):
             if before and not os.access(self._target, os.W_OK):
@@ -113,6 +114,9 @@ class NewFile:
             except BaseException:
                 self._let_go()
                 raise
+
+    def __del__(self) -> None:
+        self.drop()
 
     def __enter__(self) -> BinaryIO:
         return self._out
@@ -227,6 +231,9 @@ class LineLog:
         AnnotatorError: another process has it, it is a folder or a device, or it cannot be written.
     """
 
+    _fd = -1
+    _lock: BinaryIO | None = None
+
     def __init__(
         self,
         file: Path,
@@ -243,10 +250,9 @@ class LineLog:
         self._durable = durable
         self._target = _resolve(file)
         self.lock_file = beside(self._target, "lock")
-        self._fd = -1
         with explain_errors(file):
             try:
-                self._lock: BinaryIO | None = open_locked(self.lock_file, wait=not busy)
+                self._lock = open_locked(self.lock_file, wait=not busy)
             except BlockingIOError as error:
                 raise AnnotatorError(busy) from error
             try:
@@ -267,6 +273,9 @@ class LineLog:
                 self.lock_file.unlink()
             with suppress(OSError):
                 lock.close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> "LineLog":
         return self
@@ -387,7 +396,6 @@ class LineLog:
 
     def _open(self) -> None:
         new = not self._target.exists()
-        self._fd = -1
         self._fd = os.open(self._target, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
         if new:
             _sync_folder(self._target.parent)

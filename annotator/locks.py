@@ -16,7 +16,6 @@ import weakref
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 BEFORE = "before"  # in a scratch folder: what stood at the place of what is being made
@@ -60,7 +59,7 @@ def open_locked(file: Path, *, wait: bool) -> BinaryIO:
         held.close()
 
 
-class ScratchFolder(TemporaryDirectory[str]):
+class ScratchFolder:
     """A folder for a while: in the folder for temporary files, or ``beside`` what is being made.
     It is removed when it is not needed any more, at the latest when the process ends; what cannot
     be removed then is left to the next who writes there.
@@ -74,11 +73,8 @@ class ScratchFolder(TemporaryDirectory[str]):
         folder = target.parent if target else Path(tempfile.gettempdir())
         _sweep(folder)
         while True:
-            try:
-                super().__init__(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
-            except KeyboardInterrupt:  # it may be there, and nobody knows its name
-                _sweep.__wrapped__(folder)
-                raise
+            self.name = tempfile.mkdtemp(prefix=prefix, dir=folder)
+            self.cleanup = weakref.finalize(self, _remove, self.name)
             with suppress(FileNotFoundError):  # swept before it was locked
                 fd = os.open(self.name, os.O_RDONLY)
                 weakref.finalize(self, _close, fd)
@@ -86,19 +82,11 @@ class ScratchFolder(TemporaryDirectory[str]):
                 if _stands_at(fd, Path(self.name)):
                     return
 
-    def cleanup(self) -> None:
-        """Remove the folder, which is removed too if Ctrl-C comes meanwhile."""
-        try:
-            super().cleanup()
-        except (KeyboardInterrupt, OSError, RecursionError) as error:
-            # Python's removal can raise the others, whatever it is told to ignore; one of them in
-            # the place of Ctrl-C, after which it closes a descriptor twice.
-            with suppress(OSError, RecursionError):
-                super().cleanup()
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise error.__context__ from None
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
 
 
 def _lock(fd: int, *, wait: bool) -> None:
@@ -118,6 +106,12 @@ def _lock(fd: int, *, wait: bool) -> None:
             return
         else:
             return
+
+
+def _remove(folder: str) -> None:
+    for _ in range(2):  # an error of close() ends the first, whatever it is told to ignore
+        with suppress(OSError):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _close(fd: int) -> None:

@@ -224,3 +224,72 @@ def test_ctrl_c_at_one_of_the_last_lines_is_no_traceback(tmp_path: Path, line: i
     )
     assert done.returncode in (0, 130)
     assert (done.stderr, "symptoms" in done.stdout) == ("", True)
+
+
+_EVERY_LINE = """
+import os, signal, sys
+from pathlib import Path
+import annotator.cli
+from annotator import __main__ as process
+from annotator.files import LineLog, replace_folder, write_file
+
+def write():
+    write_file(Path("file"), "new")
+    with LineLog(Path("log")) as log:
+        log.append(b"line")
+        log.rewrite([b"other"])
+    with replace_folder(Path("folder"), bool) as part:
+        part.mkdir()
+        (part / "file").write_text("new")
+
+def watch(frame, event, _):
+    ours = ("annotator.files", "annotator.locks", "shutil")
+    return step if frame.f_globals["__name__"] in ours else None
+
+def step(frame, event, _):
+    global lines
+    if event != "call":
+        lines += 1
+        if lines == last:
+            os.kill(os.getpid(), signal.SIGINT)
+    return step
+
+def begin(folder):
+    os.mkdir(folder)
+    os.chdir(folder)
+    sys.settrace(watch)
+
+annotator.cli.main = write
+lines = last = 0
+home = os.getcwd()
+begin("whole")
+write()
+sys.settrace(None)
+os.chdir(home)
+last, lines = lines, 0
+for last in range(last, 0, -1):
+    if not (child := os.fork()):
+        begin(str(last))
+        process.main()
+        os._exit(0)
+    print(last, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def test_ctrl_c_at_any_line_that_writes_leaves_nothing_half_done(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _EVERY_LINE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    codes = dict(map(str.split, done.stdout.splitlines()))
+    assert len(codes) > 100
+    for folder, code in codes.items():
+        left = {str(one.relative_to(tmp_path / folder)) for one in (tmp_path / folder).rglob("*")}
+        assert code in {"0", "130"}, folder
+        assert left <= {"file", "log", "folder", "folder/file"}, folder
+        assert ("folder" in left) == ("folder/file" in left), folder
