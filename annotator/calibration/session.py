@@ -148,7 +148,8 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         confidence=request.confidence,
         seed=request.seed,
     )
-    weights = _weights_of(labels, design, joined.traces)
+    known = joined.traces if joined.design != "unknown" else ()
+    weights = _weights_of(labels, design, known)
     others = _read_others(frame, wanted, request)
     judges = [
         _compare_run(frame, other, run, other_run, clusters, weights, request.confidence)

@@ -211,6 +211,15 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     done = annotate_cli("calibrate", run, "--labels", none_left, "--design", f"{file}.design.json")
     said_in_words(done)
     assert "none of the 10 drawn traces of the stratum 'beta'" in done.err
+    # Beside labels whose chances nobody knows, those of another split weigh nothing.
+    for row, chance in zip(rows, [0.1, 0.5] * 2 + [None] * 11, strict=True):
+        row |= {"split": "test" if chance else "dev", "inclusion_probability": chance}
+    others = [row | {"design": None} for row in rows if row["trace_id"] not in ("b0", "b1")]
+    unknown = write_labels(tmp_path / "unknown.jsonl", others)
+    done = annotate_cli("calibrate", run, "--labels", unknown, "--against", other)
+    assert done.code == 0, done.err
+    [judges] = calibration(run / "calibration.json")["judges"]
+    assert judges["agreement"]["observed"]["value"] == pytest.approx(10 / 13)
 
 
 # All numbers again, from what the file holds
