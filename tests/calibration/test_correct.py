@@ -107,6 +107,47 @@ def test_rogan_gladen_by_hand(annotate_cli, tmp_path, rubric):
     assert any("TRANSFERRED" in note for note in table["notes"])
 
 
+@pytest.mark.parametrize(
+    ("known", "judged", "reasons"),
+    [
+        (("alpha", "beta"), ("alpha", "beta"), {"gamma": "the judge has no rule for this code"}),
+        (
+            ("alpha", "beta"),
+            ("alpha", "beta", "gamma"),
+            {
+                "gamma": "the calibrated judge had no rule for this code",
+                "none": "none is what is left of other codes than the calibrated judge can find",
+            },
+        ),
+        (
+            ("alpha", "beta", "gamma"),
+            ("alpha", "beta"),
+            {
+                "gamma": "the judge has no rule for this code",
+                "none": "none is what is left of other codes than the calibrated judge can find",
+            },
+        ),
+    ],
+)
+def test_codes_of_judges_that_find_others_are_not_carried_over(
+    annotate_cli, tmp_path, rubric, known, judged, reasons
+):
+    said_of = [(), ("alpha",), ("beta",), ("alpha",), ("beta",), ()]
+    traces = [said(f"t{n}", *said_of[n % 6]) for n in range(60)]
+    rows = [label(f"t{n}", rubric, *said_of[n % 6 if n % 5 else 0]) for n in range(60)]
+    here = make_run(tmp_path / "here", rubric, traces, known=known)
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    there = make_run(tmp_path / "there", rubric, traces, judge="llm:other", known=judged)
+    _, found = carried_over(annotate_cli, there, here / "calibration.json")
+    undefined = {
+        code: row["corrected"]["reason"]
+        for code, row in found.items()
+        if row["corrected"]["value"] is None
+    }
+    assert undefined == reasons
+
+
 def test_weighted_rates_are_carried_over_weighted(annotate_cli, tmp_path, rubric):
     """The golden stratified case: Se 160/208, Sp 752/792; 20 % flagged there too: .208 by Rogan and
     Gladen; unweighted rates (40/43, 47/57) would give (.2 - .1754) / (.9302 - .1754) = .033. The

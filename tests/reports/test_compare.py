@@ -680,14 +680,14 @@ def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_pat
 
 
 def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path, rubric):
-    """By hand: 100 traces a side, each of its own task. The judge says alpha of 60 and of 20; of 20
-    and 20 labelled ones 10 and 5 are flagged, of which 9 and 4 are alpha, and of the others 1
+    """By hand: 100 traces a side, each of its own task. The judge says alpha of 60 and of 20; of 15
+    and 25 labelled ones 10 and 5 are flagged, of which 9 and 4 are alpha, and of the others 1
     and 2. Pooled p1 = 13/15, p0 = 3/25; the difference is (.6 - .2) (p1 - p0).
     """
     traces, rows = [], []
     for model, flagged, hits, misses in (
-        ("one", 60, (10, 9), (10, 1)),
-        ("two", 20, (5, 4), (15, 2)),
+        ("one", 60, (10, 9), (5, 1)),
+        ("two", 20, (5, 4), (20, 2)),
     ):
         for n in range(100):
             code = "alpha" if n < flagged else "beta"
@@ -709,7 +709,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     [note] = [note for note in one["notes"] if "error rates" in note]
-    assert "fewer than 100" in note
+    assert "A side has 15 labels, fewer than 100" in note
     assert "none differs" in note
 
 

@@ -14,7 +14,7 @@ from annotator.reports.formats import FORMATS, render
 from annotator.reports.stats import Stats, StatsCounts, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
-from annotator.traces import Message, Outcome, Trace, read_traces
+from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
 from tests.conftest import write_run
 from validation import auc, paired_difference, wilson
 
@@ -513,6 +513,14 @@ def test_command_line(talks, annotate_cli):
     done = annotate_cli("stats", talks / "logs", "--format", "csv")
     assert done.code == 1
     assert "unreadable  night/coop/shop_task/1/f1_f2: eval.json" in done.err
+
+
+def test_what_is_no_trace_is_counted():
+    counted = StatsCounts()
+    for found in [Ignored("a", "no"), Unreadable("b", "b", "no"), Ignored("c", "no")] * 2:
+        counted.add(found)
+    found = statistics(counted)
+    assert (found.groups[0].traces, found.unreadable, found.ignored) == (0, 2, 4)
 
 
 def test_no_traces_is_an_error(tmp_path, annotate_cli):

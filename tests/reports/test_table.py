@@ -11,7 +11,7 @@ import pytest
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
-from annotator.reports.digits import percent, points, to_digits
+from annotator.reports.digits import limits, percent, points, to_digits
 from annotator.reports.formats import FORMATS, render
 from annotator.reports.frequency import frequency_tables
 from annotator.reports.stats import StatsCounts, statistics
@@ -22,7 +22,7 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-from validation import difference, wilson
+from validation import Estimate, difference, wilson
 
 
 @pytest.fixture
@@ -47,6 +47,24 @@ def test_digits_of_differences_and_other_numbers():
     assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
     assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
     assert to_digits(0.3 - 0.1 - 0.2, 1, "+") == "+0.0"
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "reason", "printed"),
+    [
+        (None, (0, 1), "no items", "-"),
+        (0.5, (0, 1), "one task", "-"),
+        (0.5, (0, 1), None, "[0.0, 100.0]"),
+        (0.5, (0.2, 0.8), "clipped", "[20.0, 80.0]"),
+        (0, (0, 0.8), "clipped", "[0.0, 80.0]"),
+        (None, (0.2, 0.8), "undefined", "[20.0, 80.0]"),
+        (1, (0.9996, 1), None, "[>99.9, 100.0]"),
+        (0, (0, 0.0004), None, "[0.0, <0.1]"),
+        (0.5, (None, None), "too few", "-"),
+    ],
+)
+def test_limits_that_say_nothing_are_not_printed(value, ends, reason, printed):
+    assert limits(Estimate("share", value, *ends, 9, 0.95, "wilson", reason)) == printed
 
 
 @pytest.mark.parametrize("format_", FORMATS)

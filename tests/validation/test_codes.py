@@ -83,6 +83,21 @@ def test_intervals_are_wilson_on_counts():
     assert score.f1.method == "cluster_bootstrap_percentile"
 
 
+@pytest.mark.parametrize(
+    ("humans", "judges", "reason"),
+    [
+        (11, 10, None),
+        (10, 9, "no interval: 10 and 9 traces, fewer than 10"),
+        (9, 10, "no interval: 9 and 10 traces, fewer than 10"),
+    ],
+)
+def test_f1_has_an_interval_where_both_gave_the_code_ten_times(humans, judges, reason):
+    human, judge = ([{"a"}] * k + [set()] * (20 - k) for k in (humans, judges))
+    f1 = code_report(["a"], human, judge, resamples=300).per_code["a"].f1
+    assert f1.value == pytest.approx(2 * min(humans, judges) / (humans + judges))
+    assert (f1.low is None, f1.reason) == (reason is not None, reason)
+
+
 def test_clusters_widen_the_intervals():
     human = [{"a"}] * 20 + [set()] * 20
     judge = [{"a"}] * 15 + [set()] * 5 + [{"a"}] * 5 + [set()] * 15

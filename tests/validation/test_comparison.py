@@ -6,7 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import binomtest, chi2, false_discovery_control
 
 from validation import (
     Estimate,
@@ -40,6 +40,22 @@ def test_difference_published(counts, low, high):
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
     mirrored = difference(*counts[2:], *counts[:2])
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+
+
+# z^2 is Pearson's chi-squared, N (ad - bc)^2 over the product of the four margins.
+@pytest.mark.parametrize(
+    ("counts", "squared"),
+    [
+        ((9, 10, 3, 10), 20 * 60**2 / (10 * 10 * 12 * 8)),
+        ((6, 7, 2, 7), 14 * 28**2 / (7 * 7 * 8 * 6)),
+        ((10, 10, 0, 20), 30),
+    ],
+)
+def test_difference_z_by_hand(counts, squared):
+    found = difference(*counts).inputs
+    assert found["z"] == pytest.approx(math.sqrt(squared))
+    assert found["p"] == pytest.approx(chi2(1).sf(squared))
+    assert difference(*counts[2:], *counts[:2]).inputs["z"] == pytest.approx(-found["z"])
 
 
 # Newcombe, Stat. Med. 17 (1998) 2635, table IV, method 10.

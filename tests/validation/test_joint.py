@@ -48,6 +48,22 @@ def test_clusters_widen_and_weights_count():
     assert weighted["a"].value == pytest.approx(0.3 * 3 / 4 + 0.5 / 3)
 
 
+def test_the_variance_over_clusters_by_hand():
+    """W = 1/2 and 1/2; a is 3/4 of the judge's a and 1/4 of its none, 1/2 in all. The first task
+    adds (10 * 3/4 - 10 * 1/2) / 30 by its traces and 1/2 * 3/4 * (1 - 3/4) by its label, the second
+    the same with minus, the third nothing: its traces are as many and its labels cancel out.
+    """
+    judged = {"a": [10, 0, 5], "none": [0, 10, 5]}
+    judge, human = ["a", "a", "none", "none"], ["a", "none", "none", "a"]
+    found = joint_shares(judged, judge, human, weights=[3, 1, 3, 1], clusters=[0, 2, 1, 2])
+    each = 1 - 0.05 / 2 / 2
+    variance = 3 / 2 * 2 * (1 / 12 + 3 / 32) ** 2
+    wanted = variance**0.5 * t(2).ppf(each) / norm.ppf(each)
+    for code in ("a", "none"):
+        assert found[code].value == 0.5
+        assert found[code].inputs["posterior_sd"] == pytest.approx(wanted)
+
+
 def test_a_code_of_the_judge_without_labels_takes_the_others():
     found = joint_shares(CODES, ["a", "none"], ["a", "none"])
     assert found["a"].value == pytest.approx(0.3 + 0.2 * 0.3 / 0.8)

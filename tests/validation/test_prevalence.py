@@ -247,6 +247,8 @@ def test_ppi_with_the_best_tuning():
     plain = ppi_mean(HUMAN, JUDGE, OTHERS, 0.0)
     assert plain.value == 0.5
     assert plain.inputs["se"] == pytest.approx(math.sqrt(0.025))
+    half = 1.959964 * math.sqrt(0.025)
+    assert limits(plain) == pytest.approx((0.5 - half, 0.5 + half))
 
 
 def test_ppi_that_is_degenerate():
