@@ -133,7 +133,8 @@ def join(
     """
     judged: list[tuple[Label, Annotation]] = []
     left_out: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
-    for trace_id, label in chosen.items():
+    # In the order of their ids: what is resampled shall not depend on the lines of a file.
+    for trace_id, label in sorted(chosen.items()):
         annotation = frame.wanted.get(trace_id)
         if annotation is None:
             left_out["missing"].append(trace_id)

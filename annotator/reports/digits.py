@@ -13,7 +13,8 @@ def to_digits(value: float, decimals: int, sign: str = "") -> str:
     """Return a number with so many decimals, halves away from zero: 6.25 is 6.3, and so is what a
     share in binary is short of it.
     """
-    rounded = math.copysign(round_half_up(round(value, 10), decimals), value)
+    value = round(value, 10) + 0.0  # a difference of 1e-17 below 0 is none
+    rounded = math.copysign(round_half_up(value, decimals), value)
     return f"{rounded:{sign}.{decimals}f}"
 
 

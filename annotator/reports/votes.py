@@ -89,7 +89,7 @@ class VoteCounts:
         if not self.traces:
             return None
         flips = {code: self._share(("flipped", code), ("voted", code)) for code in codes}
-        pairs = [VoterPair(*names, self._kappa(names)) for names in self.pairs if labelled]
+        pairs = [VoterPair(*names, self._kappa(names)) for names in sorted(self.pairs) if labelled]
         return Votes(self._share("unanimous", None), flips, tuple(pairs), self.ties, self.failed)
 
     def _share(self, count: Hashable, of: Hashable) -> Interval:

@@ -91,13 +91,13 @@ def sum_up(annotations: Iterable[Annotation]) -> dict[str, Any]:
     """Return how many canaries were judged, how many rightly, and what was said of the others.
 
     The last line about a canary counts: one that failed is judged again. What is undecided, or
-    could not be judged, is not right.
+    could not be judged, is not right; in the order of their names, not of the answers.
     """
     expected = {canary.name: canary for canary in list_canaries()}
     last = {(annotation.trace_id, annotation.rubric): annotation for annotation in annotations}
     result: dict[str, Any] = {"judged": 0, "right": 0, "hostile": 0, "hostile_right": 0}
     wrong = []
-    for (trace_id, rubric), annotation in last.items():
+    for (trace_id, rubric), annotation in sorted(last.items()):
         canary = expected.get(trace_id.partition(":")[2].partition(":")[2])
         if canary is None:  # of another version
             continue

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from annotator.errors import AnnotatorError
+from annotator.remote import name_place
 from annotator.traces.entries import Entry, Spot, entries, read_again
 from annotator.traces.model import Trace
 from annotator.traces.places import Ignored, Unreadable
@@ -74,7 +75,10 @@ class Library:
                     self._spots[entry.id] = spot
                     self._ids.append(entry.id)
                     return entry
-            except AnnotatorError as error:
+            except (AnnotatorError, OSError) as error:  # a folder that was there, and is closed now
+                if isinstance(error, OSError):
+                    where = name_place(error.filename or ", ".join(self._sources))
+                    error = AnnotatorError(f"{where}: {error.strerror}")
                 self._error = error
-                raise
+                raise error from None
         return None

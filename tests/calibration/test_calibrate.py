@@ -222,6 +222,22 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     assert judges["agreement"]["observed"]["value"] == pytest.approx(10 / 13)
 
 
+def test_the_order_of_the_labels_changes_no_resampled_limit(annotate_cli, tmp_path, rubric):
+    codes = [("alpha",), ("beta", "alpha"), ("gamma",), ()]
+    traces = [said(f"t{n}", *codes[n % 4], project="p", task=str(n % 9)) for n in range(48)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, *codes[n % 4 - (n % 7 == 0)]) for n in range(48)]
+    limits = []
+    for lines in (rows, rows[::-1], rows[20:] + rows[:20]):
+        file = write_labels(tmp_path / "labels.jsonl", lines)
+        assert annotate_cli("calibrate", run, "--labels", file).code == 0
+        made = calibration(run / "calibration.json")
+        alpha, f1 = made["sets"]["alpha_masi"], made["rows"][0]["f1"]
+        limits.append((alpha["low"], alpha["high"], f1["low"], f1["high"]))
+    assert None not in limits[0]
+    assert limits[0] == limits[1] == limits[2]
+
+
 # All numbers again, from what the file holds
 
 

@@ -46,6 +46,7 @@ def test_digits_of_differences_and_other_numbers():
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
     assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
     assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
+    assert to_digits(0.3 - 0.1 - 0.2, 1, "+") == "+0.0"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ def test_a_judge_is_measured_and_its_table_is_the_same(
     right = sum("none" in one.expected["comm_errors"] for one in list_canaries()[:40])
     told = after["canaries"]
     assert (told["judged"], told["right"], len(told["wrong"])) == (40, right, 40 - right)
+    wrong = [one["canary"] for one in told["wrong"]]
+    assert wrong == sorted(wrong)
     assert f"canaries: {right} of 40 right" in mixed.err
     usage = lines(tmp_path / "b" / "canaries.jsonl")
     more_calls = sum(line["usage"]["calls"] + line["usage"]["cache_hits"] for line in usage)

@@ -108,6 +108,22 @@ def test_a_trace_is_not_left_before_its_decision_is_saved(
     assert [line["primary"] for line in lines_of(tmp_path / "labels.jsonl")] == ["C1b"]
 
 
+def test_a_decision_whose_answer_was_lost_is_not_said_to_be_none(
+    traces: Path, tmp_path: Path, serve: Serve, visit: Visit
+) -> None:
+    page = visit(serve(*label_command(traces)).address, refusals=True)
+    page.route("**/api/decide", lambda route: (route.fetch(), route.abort()), times=1)
+    page.keyboard.press("1")
+    page.wait_for_selector("#state.unsaved")
+    page.keyboard.press("1")  # it is taken back, but stands in the file
+    until(lambda: "another window" in page.inner_text("#state"))
+    page.reload()
+    saved(page)
+    page.keyboard.press("1")
+    until(lambda: page.inner_text("#state").startswith("Not labelled yet"))
+    assert lines_of(tmp_path / "labels.jsonl") == []
+
+
 def test_a_file_that_another_program_changed_is_said_and_nothing_is_lost_of_it(
     traces: Path, tmp_path: Path, serve: Serve, visit: Visit
 ) -> None:

@@ -210,12 +210,12 @@
     tell();
   }
 
-  // What comes to nothing after it was saved is withdrawn.
+  // What comes to nothing after it was saved is withdrawn, or may have been: an answer can be lost.
   function save() {
     const body = paper.draft.body(choice());
     ask(async (one) => {
       try {
-        if (!body.withdrawn || one.item.decision) {
+        if (!body.withdrawn || one.item.decision || one.failed) {
           const answer = await annotator.ask("api/decide", { n: one.n, revision: one.item.revision, seconds: spent(), ...body });
           [one.item.decision, one.item.revision, state.items[one.n].state] = [answer.decision, answer.revision, answer.state];
           drawProgress();
