@@ -731,6 +731,63 @@ def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_pat
     assert "they differ, and each side keeps its rates, for alpha" in note
 
 
+@pytest.mark.parametrize(
+    ("project", "tasks", "gap"),
+    [
+        # Of tasks that both sides have: 2/3 of 7/10 and 1/3 of 1/5 less 1/2 of 5/10; with six tasks
+        # 9/12, 1/6 and 6/11.
+        ("p", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 0.25),
+        ("p", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 3 / 11),
+        # Of others, pooled: (2/3 - 1/2) times 12/20 - 1/10; with six tasks 15/23 - 1/13.
+        ("", 5, (0.6 - 0.1) / 6),
+        ("", 6, (15 / 23 - 1 / 13) / 6),
+    ],
+)
+def test_corrected_differences_of_few_tasks_have_no_test(
+    annotate_cli, calibrate, tmp_path, rubric, project, tasks, gap
+):
+    """Three traces of each of ten tasks a side, of which a few are labelled: below six nothing is
+    beyond chance.
+    """
+    traces, rows = [], []
+    for model, flagged, right in (("one", 20, (11, 13, 15, 20)), ("two", 15, ())):
+        for n in range(30):
+            name, at = f"{model}/{n}", {"project": project or model, "task": str(n % 10)}
+            traces.append(said(name, "alpha" if n < flagged else "beta", model=model, **at))
+            if n % 10 < tasks:
+                rows.append(label(name, rubric, "alpha" if n < 10 or n in right else "beta"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    alpha = found["alpha"]
+    assert alpha["corrected"]["value"] == pytest.approx(gap)
+    assert alpha["corrected"]["method"] == ("post-stratified" if project else "pooled")
+    reason = "labels of fewer than 6 tasks" if tasks < 6 else None
+    for one in (alpha["corrected"], alpha["corrected_test"]):
+        assert one["reason"] == reason
+    assert (alpha["corrected"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
+    assert (alpha["corrected"]["low"] is None) == (tasks < 6)
+
+
+def test_of_corpora_that_are_labelled_in_full_nothing_varies(
+    annotate_cli, calibrate, tmp_path, rubric
+):
+    """By people: alpha 30 of 50 with one model, 20 of 50 with the other: nothing to test."""
+    traces = pairs(20, 20, 10, 0)
+    rows = [
+        label(one.trace_id, rubric, "alpha" if n // 2 < (30, 20)[n % 2] else "beta")
+        for n, one in enumerate(traces)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    options = calibrate(run, rows, "--population", "corpus")
+    _, found = compared(annotate_cli, run, *options, *BY_MODEL)
+    alpha = found["alpha"]
+    assert limits(alpha["corrected"]) == pytest.approx((0.2, 0.2, 0.2))
+    assert (alpha["corrected_test"]["p"], alpha["corrected_test"]["reason"]) == (
+        None,
+        "nothing varies",
+    )
+
+
 def corrected_of_groups(annotate_cli, run, options):
     """The corrected share of alpha of both models, as the tables of each have it."""
     done = annotate_cli("report", run, *options, "--by", "model", "--format", "json")
