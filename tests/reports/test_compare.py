@@ -734,27 +734,27 @@ def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_pat
 @pytest.mark.parametrize(
     ("project", "tasks", "gap"),
     [
-        # Of tasks that both sides have: 2/3 of 7/10 and 1/3 of 1/5 less 1/2 of 5/10; with six tasks
-        # 9/12, 1/6 and 6/11.
-        ("p", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 0.25),
-        ("p", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 3 / 11),
-        # Of others, pooled: (2/3 - 1/2) times 12/20 - 1/10; with six tasks 15/23 - 1/13.
-        ("", 5, (0.6 - 0.1) / 6),
-        ("", 6, (15 / 23 - 1 / 13) / 6),
+        # Of tasks that both sides have: 2/3 of 7/10 and 1/3 of 1/5 less 1/2 of 6/11; with a task
+        # more 9/12, 1/6 and 7/12.
+        ("p", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 3 / 11),
+        ("p", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 7 / 24),
+        # Of others, pooled: (2/3 - 1/2) times 13/21 - 1/12; with a task more 16/24 - 1/15.
+        ("", 5, (13 / 21 - 1 / 12) / 6),
+        ("", 6, (16 / 24 - 1 / 15) / 6),
     ],
 )
 def test_corrected_differences_of_few_tasks_have_no_test(
     annotate_cli, calibrate, tmp_path, rubric, project, tasks, gap
 ):
-    """Three traces of each of ten tasks a side, of which a few are labelled: below six nothing is
-    beyond chance.
+    """Three traces of each of ten tasks a side, of which a few are labelled, on the second side one
+    more: below six nothing is beyond chance.
     """
     traces, rows = [], []
     for model, flagged, right in (("one", 20, (11, 13, 15, 20)), ("two", 15, ())):
         for n in range(30):
             name, at = f"{model}/{n}", {"project": project or model, "task": str(n % 10)}
             traces.append(said(name, "alpha" if n < flagged else "beta", model=model, **at))
-            if n % 10 < tasks:
+            if n % 10 < tasks + (model == "two"):
                 rows.append(label(name, rubric, "alpha" if n < 10 or n in right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
     _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
