@@ -637,6 +637,25 @@ def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
     assert "human-human  ann and bob: 75.0 %, kappa 0.50" in done.out
 
 
+def test_who_was_responsible_is_said_by_the_finding_that_decides(annotate_cli, tmp_path, rubric):
+    """The judge's primary code is alpha, its first finding of beta; a trace without a finding names
+    nobody, and is wrong.
+    """
+    one = said("t0", "alpha", "beta")
+    alpha, beta = one.findings
+    found = (replace(beta, agent="b", step=2), replace(alpha, agent="a_1", step=5))
+    run = make_run(tmp_path / "run", rubric, [replace(one, findings=found), said("t1")])
+    rows = [label(f"t{n}", rubric, "alpha", agent="A1", step=5) for n in range(2)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    shares = calibration(run / "calibration.json")["attribution"]
+    assert {what: (share["k"], share["n"]) for what, share in shares.items()} == {
+        "agent": (1, 2),
+        "step": (1, 2),
+        "step within 1": (1, 2),
+    }
+
+
 def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubric):
     """The judge gives alpha to 22 of 40. Of 12 labelled traces with alpha and 12 without ann says
     it of 10 and 2, bob of 8 and 2: .55 * 10 / 12 + .45 * 2 / 12 = .533, and .442. PPI++: covariance
