@@ -91,6 +91,13 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
     assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
 
 
+def test_tasks_with_solo_runs_alone_are_not_resampled(talks):
+    before = measures(stats(talks))
+    for task in range(40, 50):
+        run(talks, 1, setting="solo", task=task)
+    assert measures(stats(talks)) == before
+
+
 def test_plans_per_question_is_the_ratio_of_their_sums(talks):
     ratio = measures(stats(talks))["plans per question"]
     assert ratio.clean.value == 3.0
