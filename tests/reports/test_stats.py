@@ -326,6 +326,15 @@ def test_curves_areas_and_retention(graded):
     assert found.pooled.retention.value == pytest.approx(0.3 / 0.475)
     assert found.pooled.gap.value == pytest.approx(0.175)
     assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
+    empty = "0.1-0.2, 0.2-0.3, 0.3-0.4, 0.4-0.5, 0.6-0.7, 0.7-0.8, 0.8-0.9."
+    assert any(note.endswith(f"straight across: {empty}") for note in stats(graded).notes)
+
+
+@pytest.mark.parametrize(("cluster", "clusters"), [(("project", "task"), 3), (("project",), 1)])
+def test_curves_are_over_the_clusters_asked_for(graded, cluster, clusters):
+    curve = stats(graded, cluster=cluster).difficulty.pooled
+    assert (curve.pairs, curve.solo.clusters) == (3, clusters)
+    assert (curve.retention.low is None) == (clusters == 1)
 
 
 def test_conflicts_by_difficulty_and_first_message(graded):
