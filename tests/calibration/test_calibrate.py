@@ -616,6 +616,7 @@ def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
     rows = [label(f"t{n}", rubric, "alpha" if n else "beta") for n in range(12)]
     out = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows)).out
     assert "3 tasks, fewer than 20" in out
+    assert "fewer than 5 tasks, so that the interval is optimistic: alpha (3), beta (1)." in out
 
 
 # People with each other

@@ -710,6 +710,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     [note] = [note for note in one["notes"] if "error rates" in note]
     assert "A side has 15 labels, fewer than 100" in note
+    assert " answer, 4 tests; " in note  # of gamma and none there is nothing to test
     assert "none differs" in note
 
 
@@ -766,6 +767,33 @@ def test_corrected_differences_of_few_tasks_have_no_test(
         assert one["reason"] == reason
     assert (alpha["corrected"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
     assert (alpha["corrected"]["low"] is None) == (tasks < 6)
+
+
+def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate, tmp_path, rubric):
+    """Eight tasks a side of five traces that are all alike, one labelled: W 1/2 and 1/4; p1 = 4/6,
+    p0 = 1/10. Each task adds what its traces do, (p1 - p0) times 1/16 with the flag and -1/16
+    without, on the other side -3/32 and 1/32, and its label (1/2 - 1/4) (y - p1) / 6 or minus
+    1/4 (y - p0) / 10.
+    """
+    traces, rows = [], []
+    for model, flagged, right in (("one", 4, (0, 1, 2, 4)), ("two", 2, (0,))):
+        for n in range(40):
+            name, at = f"{model}/{n}", {"project": model, "task": str(n // 5), "model": model}
+            traces.append(said(name, "alpha" if n // 5 < flagged else "beta", **at))
+            if n % 5 == 0:
+                rows.append(label(name, rubric, "alpha" if n // 5 in right else "beta"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    p1, p0 = 4 / 6, 1 / 10
+    gain, hit, miss = p1 - p0, (1 - p1) / 24, -p1 / 24
+    added = [gain / 16 + hit] * 3 + [gain / 16 + miss]
+    added += [-gain / 16 - (1 - p0) / 40] + [-gain / 16 + p0 / 40] * 3
+    added += [-3 * gain / 32 + hit, -3 * gain / 32 + miss] + [gain / 32 + p0 / 40] * 6
+    alpha = found["alpha"]["corrected"]
+    assert (alpha["method"], alpha["value"]) == ("pooled", pytest.approx(gain / 4))
+    assert alpha["inputs"]["df"] == 7
+    error = math.sqrt(16 / 15 * sum(one * one for one in added))
+    assert alpha["inputs"]["se"] == pytest.approx(error)
 
 
 def test_of_corpora_that_are_labelled_in_full_nothing_varies(

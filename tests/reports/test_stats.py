@@ -91,6 +91,14 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
     assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
 
 
+def test_runs_that_tell_no_task_are_each_of_their_own():
+    counted = StatsCounts()
+    for n, task in enumerate(["1", "1", "2", None, None, None]):
+        told = {"project": "p", "task": task} if task else {}
+        counted.add(Trace(f"t{n}", "generic", "", attributes=told))
+    assert statistics(counted).groups[0].tasks == 5
+
+
 def test_tasks_with_solo_runs_alone_are_not_resampled(talks):
     before = measures(stats(talks))
     for task in range(40, 50):
