@@ -640,6 +640,20 @@ def test_groups_of_one_run_are_corrected_by_their_own_labels(
     assert line.split()[-2] == f"{test['p']:.4f}"
 
 
+def test_a_code_that_every_trace_has_is_no_test(annotate_cli, tmp_path):
+    rubric = make_rubric(tmp_path, "many", id="many")
+    traces = [
+        said(f"{m}/{n}", "alpha" if n < k else "beta", "gamma", model=m)
+        for m, k in (("one", 8), ("two", 2))
+        for n in range(10)
+    ]
+    one, rows = compared(annotate_cli, make_run(tmp_path / "run", rubric, traces), *BY_MODEL)
+    test = rows["gamma"]["test"]
+    assert (test["p"], test["reason"]) == (None, "every trace of either side has it")
+    assert one["tests"] == 2
+    assert rows["alpha"]["adjusted"] == pytest.approx(2 * rows["alpha"]["test"]["p"])
+
+
 def test_groups_of_codes_have_rows_of_their_own(annotate_cli, calibrate, tmp_path):
     """A trace with two codes of a group counts once: Newcombe's table III again, for the group.
 
@@ -868,10 +882,11 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
     one, found = compared(annotate_cli, run, *options)
     for code, row in found.items():
         assert row["corrected"]["value"] is None, code
-        assert row["corrected"]["reason"] in (
-            "the second side: no human labels",
-            "no label of traces without the judge's code",
-            "no label of traces with the judge's code",
+        which = "without" if code == "alpha" else "with"
+        assert row["corrected"]["reason"] == (
+            f"no label of traces {which} the judge's code"
+            if tasks
+            else "the second side: no human labels"
         ), code
     assert [note for note in one["notes"] if "Not corrected: every code" in note]
     shown = annotate_cli("report", run, *options).out

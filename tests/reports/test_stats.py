@@ -94,9 +94,11 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
 def test_runs_that_tell_no_task_are_each_of_their_own():
     counted = StatsCounts()
     for n, task in enumerate(["1", "1", "2", None, None, None]):
-        told = {"project": "p", "task": task} if task else {}
-        counted.add(Trace(f"t{n}", "generic", "", attributes=told))
-    assert statistics(counted).groups[0].tasks == 5
+        told = {"setting": "solo"} | ({"project": "p", "task": task} if task else {})
+        counted.add(Trace(f"t{n}", "generic", "", attributes=told, outcome=Outcome(passed=True)))
+    found = statistics(counted)
+    assert found.groups[0].tasks == 5
+    assert "3 runs tell no task: they are in no curve." in found.notes
 
 
 def test_tasks_with_solo_runs_alone_are_not_resampled(talks):
