@@ -16,7 +16,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
-from validation import cell, poststratify
+from validation import cell, joint_shares, poststratify
 
 CODES = ("alpha", "beta", "gamma", "none")
 
@@ -189,6 +189,55 @@ def test_transfer_says_so_in_every_format(annotate_cli, tmp_path, rubric, file):
         assert "TRANSFERRED" in done.out
         assert "Rogan-Gladen" in done.out
         assert "33.3" in done.out
+
+
+@pytest.mark.parametrize("named", [0, 24, 40])
+def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path, rubric, named):
+    """The judge: half alpha, a quarter beta, a quarter none. Of 16 labels of its alpha 2 are beta,
+    of 8 of its beta 4 none, of 8 of its none 2 alpha. Tasks of four traces, and traces of no task.
+    """
+    judge = [("alpha", "alpha", "beta", "none")[n % 4] for n in range(40)]
+    human = [
+        "beta" if n % 16 == 0 else "none" if n % 8 == 2 else "alpha" if n % 16 == 3 else code
+        for n, code in enumerate(judge)
+    ]
+    clusters = [n // 4 if n < named else n for n in range(40)]
+    ones = [
+        said(
+            f"t{n}",
+            *([code] if code != "none" else []),
+            **({"project": "p", "task": str(n // 4)} if n < named else {}),
+        )
+        for n, code in enumerate(judge)
+    ]
+    run = make_run(tmp_path / "run", rubric, ones)
+    some = range(32)
+    rows = [label(f"t{n}", rubric, *([human[n]] if human[n] != "none" else [])) for n in some]
+    done = annotate_cli("report", run, "--joint", *calibrate(run, rows), "--format", "json")
+    [table] = json.loads(done.out)
+    found = {row["code"]: row["corrected"] for row in table["rows"]}
+    names = sorted(set(clusters))
+    wanted = joint_shares(
+        {
+            code: [
+                sum(c == code and k == name for c, k in zip(judge, clusters, strict=True))
+                for name in names
+            ]
+            for code in CODES
+        },
+        [judge[n] for n in some],
+        [human[n] for n in some],
+        clusters=[names.index(clusters[n]) for n in some] if named else None,
+    )
+    values = {code: share["value"] for code, share in found.items()}
+    alpha, beta, none = (
+        0.5 * 14 / 16 + 0.25 * 2 / 8,
+        0.5 * 2 / 16 + 0.25 / 2,
+        0.25 / 2 + 0.25 * 6 / 8,
+    )
+    assert values == pytest.approx({"alpha": alpha, "beta": beta, "gamma": 0, "none": none})
+    for code, share in wanted.items():
+        assert (found[code]["low"], found[code]["high"]) == pytest.approx((share.low, share.high))
 
 
 def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
