@@ -193,14 +193,11 @@ def test_transfer_says_so_in_every_format(annotate_cli, tmp_path, rubric, file):
 
 @pytest.mark.parametrize("named", [0, 24, 40])
 def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path, rubric, named):
-    """The judge: half alpha, a quarter beta, a quarter none. Of 16 labels of its alpha 2 are beta,
-    of 8 of its beta 4 none, of 8 of its none 2 alpha. Tasks of four traces, and traces of no task.
+    """The judge: 24 of 40 alpha, 8 beta, 8 none. Of 16 labels of its alpha 4 are beta, of 8 of its
+    beta 4 none, of 8 of its none 2 alpha. Tasks of four traces, and traces of no task.
     """
-    judge = [("alpha", "alpha", "beta", "none")[n % 4] for n in range(40)]
-    human = [
-        "beta" if n % 16 == 0 else "none" if n % 8 == 2 else "alpha" if n % 16 == 3 else code
-        for n, code in enumerate(judge)
-    ]
+    judge = [("alpha", "alpha", "beta", "none")[n // 4 % 4] for n in range(40)]
+    human = ["beta"] * 4 + judge[4:8] + ["none"] * 4 + ["alpha"] * 2 + judge[14:]
     clusters = [n // 4 if n < named else n for n in range(40)]
     ones = [
         said(
@@ -230,11 +227,8 @@ def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path
         clusters=[names.index(clusters[n]) for n in some] if named else None,
     )
     values = {code: share["value"] for code, share in found.items()}
-    alpha, beta, none = (
-        0.5 * 14 / 16 + 0.25 * 2 / 8,
-        0.5 * 2 / 16 + 0.25 / 2,
-        0.25 / 2 + 0.25 * 6 / 8,
-    )
+    alpha, beta = 0.6 * 12 / 16 + 0.2 * 2 / 8, 0.6 * 4 / 16 + 0.2 * 4 / 8
+    none = 0.2 * 4 / 8 + 0.2 * 6 / 8
     assert values == pytest.approx({"alpha": alpha, "beta": beta, "gamma": 0, "none": none})
     for code, share in wanted.items():
         assert (found[code]["low"], found[code]["high"]) == pytest.approx((share.low, share.high))

@@ -238,8 +238,16 @@ def test_what_a_step_of_merging_adds_is_a_share_of_the_same_runs(tmp_path):
 
 
 def test_without_union_merges_their_success_is_not_known(tmp_path):
+    """Those of another setting are of that one."""
     merged(tmp_path, 1, "clean", "naive", passed=True)
-    steps = stats(tmp_path).groups[0].merge_success[0]
+    counted = StatsCounts()
+    for found in read_traces([str(tmp_path / "logs")]):
+        counted.add(found)
+    for n, strategy in enumerate(["naive", "union"]):
+        outcome = Outcome(passed=True, merge="conflicts", strategy=strategy)
+        counted.add(Trace(f"t{n}", "generic", "", attributes={"setting": "team"}, outcome=outcome))
+    steps, team = statistics(counted).groups[0].merge_success
+    assert team.union.value == 0.5
     assert steps.union.value is None
     assert steps.union.reason == steps.union_gain.reason == "no union merges"
     assert steps.final_gain.value == 0.0
