@@ -18,6 +18,7 @@ from tests.calibration.build import (
     said_in_words,
     write_labels,
 )
+from validation import lang_reiczigel
 
 
 @pytest.fixture
@@ -146,6 +147,30 @@ def test_codes_of_judges_that_find_others_are_not_carried_over(
         if row["corrected"]["value"] is None
     }
     assert undefined == reasons
+
+
+def test_rates_over_tasks_by_hand(annotate_cli, tmp_path, rubric):
+    """As above with TPR 28/40, and every trace of its own task: design effects G / (G - 1), so 39,
+    79 and 399 count, times (z / t of 119)^2 = .9798: 38, 77 and 391.
+    """
+
+    def place(n):
+        return {"project": "p", "task": str(n)}
+
+    traces = [
+        said(f"t{n}", *(["alpha"] if n < 28 or 40 <= n < 42 else []), **place(n))
+        for n in range(120)
+    ]
+    here = make_run(tmp_path / "here", rubric, traces)
+    rows = [label(f"t{n}", rubric, *(["alpha"] if n < 40 else [])) for n in range(120)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    ones = [said(f"x{n}", *(["alpha"] if n < 80 else []), **place(n)) for n in range(400)]
+    there = make_run(tmp_path / "there", rubric, ones)
+    _, found = carried_over(annotate_cli, there, here / "calibration.json")
+    alpha, wanted = found["alpha"]["corrected"], lang_reiczigel(78, 391, 27, 38, 75, 77)
+    assert alpha["value"] == pytest.approx(0.175 / 0.675)
+    assert (alpha["low"], alpha["high"]) == pytest.approx((wanted.low, wanted.high))
 
 
 @pytest.mark.parametrize(("of_labels", "of_traces"), [(1, 6), (6, 1), (1, 1)])
