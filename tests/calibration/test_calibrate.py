@@ -623,7 +623,9 @@ def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
 
 
 def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
-    """ann and bob on 4 traces, 3 the same; kappa by hand: po 3/4, pe (3*2 + 1*2)/16 = 1/2."""
+    """ann and bob on 4 traces, 3 the same; kappa by hand: po 3/4, pe (3*2 + 1*2)/16 = 1/2; alpha,
+    of 5 alpha and 3 beta: 1 - (2/8) / (2*5*3 / (8*7)).
+    """
     run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(5)])
     one, two = ["alpha", "alpha", "alpha", "beta", "beta"], ["alpha", "alpha", "beta", "beta"]
     rows = [label(f"t{n}", rubric, code, by="ann") for n, code in enumerate(one)]
@@ -631,7 +633,9 @@ def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
     rows += [label(f"t{n}", rubric, "alpha", by="gold") for n in range(5)]
     file = write_labels(tmp_path / "l.jsonl", rows)
     done = annotate_cli("calibrate", run, "--labels", file)
-    [pair] = calibration(run / "calibration.json")["between"]
+    made = calibration(run / "calibration.json")
+    [pair] = made["between"]
+    assert made["people_alpha"]["value"] == pytest.approx(1 - 14 / 30)
     assert (pair["what"], pair["n"]) == ("ann and bob", 4)
     assert pair["agreement"]["observed"]["value"] == 0.75
     assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)

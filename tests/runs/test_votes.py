@@ -491,27 +491,32 @@ def test_undecided_votes_of_judged_traces_are_told(tmp_path: Path) -> None:
 
 
 def test_why_traces_with_votes_are_undecided_is_told(tmp_path: Path) -> None:
-    """Two had too few votes that count, of one all votes were undecided for the same reason."""
+    """Two had too few votes that count, two a tie, and one was undecided in every vote."""
     open_ = Vote("llm:z", 1, "undecided", reason="unclear")
-    down = Vote("llm:y", 1, "failed", error="down")
-    lost = "2 of 3 votes failed or are undecided; the first: unclear"
+    lost = (open_, Vote("llm:y", 1, "failed", error="down"), Vote("llm:x", 1, "none"))
+    why = "2 of 3 votes failed or are undecided; the first: unclear"
+    even = (Vote("llm:x", 1, "none"), Vote("llm:y", 1, "labelled", primary="work_overlap"))
     ones = [
-        replace(
-            annotation(n, None, status="undecided", reason=reason),
-            votes=votes,
-        )
-        for n, (reason, votes) in enumerate(
+        annotation(n, None, status="undecided", reason=reason, votes=votes, tie=tie)
+        for n, (reason, votes, tie) in enumerate(
             [
-                (lost, (open_, down, Vote("llm:x", 1, "none"))),
-                (lost, (open_, down, Vote("llm:x", 1, "none"))),
-                ("unclear", (open_, open_)),
+                (why, lost, ()),
+                (why, lost, ()),
+                ("unclear", (open_, open_), ()),
+                ("a tie", even, ("work_overlap", "none")),
+                ("a tie", even, ("work_overlap", "none")),
             ]
         )
     ]
     [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
-    told = [note for note in table.notes if "undecided trace" in note]
-    assert "2 undecided traces had too few votes that count." in told
-    assert "1 undecided trace was left undecided by the judge." in told
+    assert table.votes is not None
+    assert (table.votes.ties, table.votes.failed) == (2, 2)
+    for told in (
+        "2 undecided traces had no code with enough votes (tie).",
+        "2 undecided traces had too few votes that count.",
+        "1 undecided trace was left undecided by the judge.",
+    ):
+        assert told in table.notes
 
 
 def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
