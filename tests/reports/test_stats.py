@@ -191,6 +191,14 @@ def test_messages_are_a_share_of_the_calls_of_the_agents_whose_steps_are_known(t
     assert any("1 runs have unreadable steps" in note for note in found.notes)
 
 
+def test_where_no_call_is_named_a_step_is_what_an_agent_wrote(tmp_path):
+    folder, roles = run(tmp_path, 1, [PLAN]), ["user", "assistant", "user", "assistant"]
+    steps = [{"role": role, "content": f"Step {n}."} for n, role in enumerate(roles)]
+    (folder / "agent1_traj.json").write_text(json.dumps({"messages": steps}))
+    [share, *_] = [one.share for one in stats(tmp_path).groups[0].communication.steps]
+    assert (share.value, share.n) == (1 / 2, 2)
+
+
 def test_without_trajectories_there_is_no_share_of_steps(talks):
     for one in stats(talks).groups[0].communication.steps:
         assert (one.share.value, one.share.n) == (None, 0)
