@@ -148,11 +148,11 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         confidence=request.confidence,
         seed=request.seed,
     )
-    known = joined.traces if joined.design != "unknown" else ()
+    weighed = joined.traces if joined.design != "unknown" else ()
     # The labels in use do not stand for traces that others alone labelled, on which judges are
     # compared, too.
     in_split = [label for label in labels.labels if label.split in (None, split)]
-    made = _weights_of(labels, design, known)
+    made = _weights_of(labels, design, weighed)
     weights = made if all(label.trace_id in in_use for label in in_split) else weights
     others = _read_others(frame, wanted, request)
     judges = [
