@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from annotator.calibration.model import Comparison
+from annotator.calibration.raters import suspect_fit
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
@@ -22,7 +24,7 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-from validation import difference, wilson
+from validation import agreement_of, difference, wilson
 
 
 @pytest.fixture
@@ -46,6 +48,14 @@ def test_digits_of_differences_and_other_numbers():
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
     assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
     assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
+
+
+def test_a_warning_names_a_kappa_as_tables_do():
+    """By hand: 17 of 20 agree, by chance 12 of 20: (.85 - .6) / .4 = .625; people 9 of 20."""
+    first = ["x"] * 5 + ["y"] * 15
+    judge = agreement_of(first, ["x"] * 4 + ["y"] + ["x"] * 2 + ["y"] * 13)
+    people = Comparison("A and B", 20, agreement_of(first, ["y", "x"] * 10))
+    assert "gold (kappa 0.63) than A and B" in suspect_fit(judge, [people], "gold")
 
 
 @pytest.mark.parametrize("format_", FORMATS)
