@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from annotator.calibration.draw import Assumed, Planned
 from annotator.calibration.model import Comparison
 from annotator.calibration.raters import suspect_fit
 from annotator.errors import AnnotatorError
@@ -19,6 +20,7 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.table import Table
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
+from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
@@ -48,6 +50,17 @@ def test_digits_of_differences_and_other_numbers():
     numbers = (0.625, 2), (0.2375, 3), (2 / 3, 2), (36 / 128, 4)
     assert [to_digits(*number) for number in numbers] == ["0.63", "0.238", "0.67", "0.2813"]
     assert to_digits(-0.0004, 2, "+") == "-0.00"  # a limit below 0 is not one above
+
+
+def test_a_plan_is_rounded_as_other_tables():
+    """Precision .625 and .125, recall .225: 62.5, 12.5 and 22.5 %; half-width 6.25."""
+    plans = [Assumed(0.625), Assumed(0.125, 0.225)]
+    cells = [Planned(f"c{n}", 50, 8, 0.0625, 3, 0.0625, 1.25, 9, a) for n, a in enumerate(plans)]
+    assert tabulate(cells).rows[0] == ("c0", "8", "6.3", "1.3", "±6.3 (3)")
+    told = [tabulate(some).notes[1] for some in (cells, cells[:1], cells[1:])]
+    assert "in %: c0 63, c1 13/23." in told[0]
+    assert "right in 63 %" in told[1]
+    assert "right in 13 % of what it flags, and flags 23 %" in told[2]
 
 
 def test_a_warning_names_a_kappa_as_tables_do():
