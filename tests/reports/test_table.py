@@ -26,11 +26,7 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-<<<<<<< HEAD
-from validation import Estimate, difference, wilson
-=======
-from validation import agreement_of, difference, wilson
->>>>>>> 1393b7c94e0088aa0fc1843db55d799de2944101
+from validation import Estimate, agreement_of, difference, wilson
 
 
 @pytest.fixture
