@@ -239,6 +239,8 @@ def correct_by_error_rates(
             ([code not in trace.counted.judge for trace in without], without),
         )
     )
+    missed = sum(code not in trace.counted.judge for trace in with_code)
+    labels = len(flagged), missed, mark_code(len(flagged), missed)
     k, n = judged.flagged, judged.total
     effect, fewer = 1.0, 1.0
     if judged.clusters and n:
@@ -251,7 +253,7 @@ def correct_by_error_rates(
             nothing = lang_reiczigel(0, 0, 0, 0, 0, 0, confidence)
             reason = "all traces are of one task: how tasks differ is not known"
             unknown = replace(nothing, reason=reason)
-            return CodeEstimates(unknown, precision, sensitivity, len(flagged), 0, "blind")
+            return CodeEstimates(unknown, precision, sensitivity, *labels)
         fewer = (quantile(confidence) / quantile(confidence, df)) ** 2
     (tp, positive), (tn, negative) = (
         _round_counts(rate, fewer) for rate in (sensitivity, specificity)
@@ -261,10 +263,7 @@ def correct_by_error_rates(
     corrected = lang_reiczigel(flags, size, tp, positive, tn, negative, confidence)
     if n and sensitivity.value is not None and specificity.value is not None:
         corrected = _around(corrected, rogan_gladen(k, n, sensitivity.value, specificity.value))
-    missed = sum(code not in trace.counted.judge for trace in with_code)
-    return CodeEstimates(
-        corrected, precision, sensitivity, len(flagged), missed, mark_code(len(flagged), missed)
-    )
+    return CodeEstimates(corrected, precision, sensitivity, *labels)
 
 
 def _estimate_rate(

@@ -631,6 +631,7 @@ def test_few_tasks_are_warned_of(annotate_cli, tmp_path, rubric):
     rows = [label(f"t{n}", rubric, "alpha" if n else "beta") for n in range(12)]
     out = annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "l.jsonl", rows)).out
     assert "3 tasks, fewer than 20" in out
+    assert "fewer than 5 tasks, so that the interval is optimistic: alpha (3), beta (1)." in out
 
 
 # People with each other
@@ -650,6 +651,71 @@ def test_people_are_held_against_each_other(annotate_cli, tmp_path, rubric):
     assert pair["agreement"]["observed"]["value"] == 0.75
     assert pair["agreement"]["kappa"]["value"] == pytest.approx(0.5)
     assert "human-human  ann and bob: 75.0 %, kappa 0.50" in done.out
+
+
+def test_who_was_responsible_is_said_by_the_finding_that_decides(annotate_cli, tmp_path, rubric):
+    """The judge's primary code is alpha, its first finding of beta; a trace without a finding names
+    nobody, and is wrong.
+    """
+    one = said("t0", "alpha", "beta")
+    alpha, beta = one.findings
+    found = (replace(beta, agent="b", step=2), replace(alpha, agent="a_1", step=5))
+    run = make_run(tmp_path / "run", rubric, [replace(one, findings=found), said("t1")])
+    rows = [label(f"t{n}", rubric, "alpha", agent="A1", step=5) for n in range(2)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    shares = calibration(run / "calibration.json")["attribution"]
+    assert {what: (share["k"], share["n"]) for what, share in shares.items()} == {
+        "agent": (1, 2),
+        "step": (1, 2),
+        "step within 1": (1, 2),
+    }
+
+
+def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubric):
+    """The judge gives alpha to 22 of 40. Of 12 labelled traces with alpha and 12 without ann says
+    it of 10 and 2, bob of 8 and 2: .55 * 10 / 12 + .45 * 2 / 12 = .533, and .442. PPI++: covariance
+    10/24 - 1/4, variance of the judge 40 (.55 * .45) / 39, tuning 1/6 / (2.5 * .2538) = .2626; 10
+    of the 16 others are flagged: .5 + .2626 * (10/16 - 12/24) = .533, with the standard error
+    sqrt((.25 + .2626^2 / 4 - 2 * .2626 / 6) / 24 + .2626^2 (10/16 * 6/16) / 16) = .0922.
+    """
+    run = make_run(
+        tmp_path / "run", rubric, [said(f"t{n}", *["alpha"][n // 22 :]) for n in range(40)]
+    )
+    rows = [
+        label(f"t{n}", rubric, "alpha" if n < first or 22 <= n < 24 else "beta", by=by)
+        for by, first in (("ann", 10), ("bob", 8))
+        for n in (*range(12), *range(22, 34))
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--annotator", "ann", "--full")
+    row = row_of(calibration(run / "calibration.json"), "alpha")
+    assert row["over_annotators"] == pytest.approx([0.55 * 8 / 12 + 0.075, 0.55 * 10 / 12 + 0.075])
+    shown = [line for line in done.out.splitlines() if line.startswith("alpha")]
+    assert " [44.2, 53.3] " in shown[0]
+    assert shown[-1].endswith(" 53.3 [35.2, 71.4]")
+
+
+@pytest.mark.parametrize(
+    ("n", "differ", "reference", "warned"),
+    [(10, 1, "gold", True), (9, 1, "gold", False), (10, 0, "gold", False), (10, 1, "ann", False)],
+)
+def test_a_judge_that_agrees_better_with_gold_than_people_do(
+    annotate_cli, tmp_path, rubric, n, differ, reference, warned
+):
+    """Gold, ann and the judge agree in all; bob differs in one of 10: po .9, pe .5."""
+    codes = ["alpha"] * 5 + ["beta"] * (n - 5)
+    run = make_run(tmp_path / "run", rubric, [said(f"t{m}", one) for m, one in enumerate(codes)])
+    rows = [
+        label(f"t{m}", rubric, "beta" if by == "bob" and m < differ else one, by=by)
+        for by in ("gold", "ann", "bob")
+        for m, one in enumerate(codes)
+    ]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--annotator", reference)
+    assert done.code == 0, done.err
+    told = "with gold (kappa 1.00) than ann and bob with each other (0.80)"
+    assert ("agrees better" in done.out, told in done.out) == (warned, warned)
 
 
 @pytest.mark.parametrize("with_run", [False, True])

@@ -148,6 +148,33 @@ def test_codes_of_judges_that_find_others_are_not_carried_over(
     assert undefined == reasons
 
 
+@pytest.mark.parametrize(("of_labels", "of_traces"), [(1, 6), (6, 1), (1, 1)])
+def test_the_rates_of_one_task_say_nothing_of_others(
+    annotate_cli, tmp_path, rubric, of_labels, of_traces
+):
+    """What the labels are is said all the same: 10 that the judge gave alpha, 5 that it missed."""
+
+    def make(name, tasks, **more):
+        traces = [
+            said(f"{name}{n}", *(["alpha"] if n < 10 else []), project="p", task=str(n % tasks))
+            for n in range(30)
+        ]
+        return make_run(tmp_path / name, rubric, traces, **more)
+
+    here = make("t", of_labels)
+    rows = [label(f"t{n}", rubric, *(["alpha"] if n < 15 else [])) for n in range(30)]
+    file = write_labels(tmp_path / "labels.jsonl", rows)
+    assert annotate_cli("calibrate", here, "--labels", file).code == 0
+    there = make("x", of_traces, judge="llm:other")
+    _, found = carried_over(annotate_cli, there, here / "calibration.json")
+    alpha = found["alpha"]
+    assert [alpha["corrected"][name] for name in ("value", "low", "high")] == [None, 0, 1]
+    assert alpha["corrected"]["reason"].startswith("all traces are of one task")
+    shown = [alpha[name] for name in ("labels_flagged", "labels_missed", "mark")]
+    assert shown == [10, 5, "ok"]
+    assert alpha["recall"]["value"] == pytest.approx(2 / 3)
+
+
 def test_weighted_rates_are_carried_over_weighted(annotate_cli, tmp_path, rubric):
     """The golden stratified case: Se 160/208, Sp 752/792; 20 % flagged there too: .208 by Rogan and
     Gladen; unweighted rates (40/43, 47/57) would give (.2 - .1754) / (.9302 - .1754) = .033. The

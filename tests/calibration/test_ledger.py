@@ -57,6 +57,8 @@ def test_every_look_is_noted_with_its_judge(annotate_cli, tmp_path, rubric, file
     ]
     assert {one["labels_sha256"] for one in lines(file)} == {labels_sha256([file])}
     assert "2 judges were held against these test labels" in done.out
+    shown = annotate_cli("report", one, "--calibration", one / "calibration.json").out
+    assert "split test, look 2, 2 judges" in shown
 
 
 def test_looks_are_at_labels_not_at_a_file(annotate_cli, tmp_path, rubric, file):

@@ -232,14 +232,18 @@ def test_from_labels_to_a_corrected_table(annotate_cli: Cli, tmp_path: Path, wri
 
 
 def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path, write) -> None:
-    """Four failed records; of the judge's agents 3 are right, of its steps 2, and 1 is one off."""
+    """Five failed records; of the judge's agents 4 are right, of its steps 2, 2 are one off, and 1
+    is two off.
+    """
     (tmp_path / "traces").mkdir()
-    for n, (agent, step) in enumerate([("Planner", 1), ("Coder", 2), ("Coder", 1), ("Coder", 2)]):
+    mistakes = [("Planner", 1), ("Coder", 2), ("Coder", 1), ("Coder", 2), ("Coder", 4)]
+    for n, (agent, step) in enumerate(mistakes):
         history = [{"role": "user", "name": "user", "content": f"Do {n}."}]
         history += [
             {"role": "assistant", "name": "Planner", "content": f"Plan number {n} is made."}
         ]
         history += [{"role": "assistant", "name": "Coder", "content": f"Code number {n} is made."}]
+        history += [{**message, "content": "And again."} for message in history[1:]]
         record = {
             "question_ID": f"q{n}",
             "is_correct": False,
@@ -262,16 +266,16 @@ def test_who_and_when_from_records_to_accuracy(annotate_cli: Cli, tmp_path: Path
         "        quotes = tuple(Quote(m.text, f'message:{m.n}') for m in said)\n"
         "        return Verdict((Claim('mistake', 'The first one.', quotes),))\n"
     )
-    files = [f"traces/q{n}.json" for n in range(4)]
+    files = [f"traces/q{n}.json" for n in range(5)]
     args = ("--rubric", "who_and_when", "--traces", "traces", "--out", "l.jsonl")
     assert annotate_cli("labels", *files, *args).code == 0
     run = ("run", "traces", "--rubric", "who_and_when", "--judge", "attributor:Judge", "--out", "r")
     assert annotate_cli(*run).code == 0
     held = annotate_cli("calibrate", "r", "--labels", "l.jsonl", "--out", "c.json")
     assert held.code == 0, held.err
-    assert "responsible agent  3/4  75.0 %" in held.out
-    assert "responsible step  2/4  50.0 %" in held.out
-    assert "responsible step within 1  4/4  100.0 %" in held.out
+    assert "responsible agent  4/5  80.0 %" in held.out
+    assert "responsible step  2/5  40.0 %" in held.out
+    assert "responsible step within 1  4/5  80.0 %" in held.out
     lines = (tmp_path / "r" / "annotations.jsonl").read_text().splitlines()
     older = [json.loads(line) for line in lines]
     for annotation in older:

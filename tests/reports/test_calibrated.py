@@ -134,9 +134,9 @@ def test_a_changed_prompt_is_another_judge(annotate_cli, tmp_path, rubric, file)
     said_in_words(annotate_cli("report", other, "--calibration", file))
 
 
-@pytest.mark.parametrize("n", [119, 121])
-def test_other_traces_are_refused(annotate_cli, tmp_path, rubric, file, n):
-    other = make_run(tmp_path / "other", rubric, traces(n))
+@pytest.mark.parametrize(("n", "start"), [(119, 0), (121, 0), (120, 2)])
+def test_other_traces_are_refused(annotate_cli, tmp_path, rubric, file, n, start):
+    other = make_run(tmp_path / "other", rubric, traces(n, start=start))
     done = annotate_cli("report", other, "--calibration", file)
     said_in_words(done)
     assert "other traces" in done.err

@@ -710,6 +710,7 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert found["alpha"]["corrected_test"]["p"] < 0.01
     [note] = [note for note in one["notes"] if "error rates" in note]
     assert "A side has 15 labels, fewer than 100" in note
+    assert " answer, 4 tests; " in note  # of gamma and none there is nothing to test
     assert "none differs" in note
 
 
@@ -729,6 +730,90 @@ def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_pat
     assert found["alpha"]["corrected"]["value"] == pytest.approx(0.5)
     [note] = [note for note in one["notes"] if "error rates" in note]
     assert "they differ, and each side keeps its rates, for alpha" in note
+
+
+@pytest.mark.parametrize(
+    ("project", "tasks", "gap"),
+    [
+        # Of tasks that both sides have: 2/3 of 7/10 and 1/3 of 1/5 less 1/2 of 6/11; with a task
+        # more 9/12, 1/6 and 7/12.
+        ("p", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 3 / 11),
+        ("p", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 7 / 24),
+        # Of others, pooled: (2/3 - 1/2) times 13/21 - 1/12; with a task more 16/24 - 1/15.
+        ("", 5, (13 / 21 - 1 / 12) / 6),
+        ("", 6, (16 / 24 - 1 / 15) / 6),
+    ],
+)
+def test_corrected_differences_of_few_tasks_have_no_test(
+    annotate_cli, calibrate, tmp_path, rubric, project, tasks, gap
+):
+    """Three traces of each of ten tasks a side, of which a few are labelled, on the second side one
+    more: below six nothing is beyond chance.
+    """
+    traces, rows = [], []
+    for model, flagged, right in (("one", 20, (11, 13, 15, 20)), ("two", 15, ())):
+        for n in range(30):
+            name, at = f"{model}/{n}", {"project": project or model, "task": str(n % 10)}
+            traces.append(said(name, "alpha" if n < flagged else "beta", model=model, **at))
+            if n % 10 < tasks + (model == "two"):
+                rows.append(label(name, rubric, "alpha" if n < 10 or n in right else "beta"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    alpha = found["alpha"]
+    assert alpha["corrected"]["value"] == pytest.approx(gap)
+    assert alpha["corrected"]["method"] == ("post-stratified" if project else "pooled")
+    reason = "labels of fewer than 6 tasks" if tasks < 6 else None
+    for one in (alpha["corrected"], alpha["corrected_test"]):
+        assert one["reason"] == reason
+    assert (alpha["corrected"]["low"] is None) == (alpha["corrected_test"]["p"] is None)
+    assert (alpha["corrected"]["low"] is None) == (tasks < 6)
+
+
+def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate, tmp_path, rubric):
+    """Eight tasks a side of five traces that are all alike, one labelled: W 1/2 and 1/4; p1 = 4/6,
+    p0 = 1/10. Each task adds what its traces do, (p1 - p0) times 1/16 with the flag and -1/16
+    without, on the other side -3/32 and 1/32, and its label (1/2 - 1/4) (y - p1) / 6 or minus
+    1/4 (y - p0) / 10.
+    """
+    traces, rows = [], []
+    for model, flagged, right in (("one", 4, (0, 1, 2, 4)), ("two", 2, (0,))):
+        for n in range(40):
+            name, at = f"{model}/{n}", {"project": model, "task": str(n // 5), "model": model}
+            traces.append(said(name, "alpha" if n // 5 < flagged else "beta", **at))
+            if n % 5 == 0:
+                rows.append(label(name, rubric, "alpha" if n // 5 in right else "beta"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    p1, p0 = 4 / 6, 1 / 10
+    gain, hit, miss = p1 - p0, (1 - p1) / 24, -p1 / 24
+    added = [gain / 16 + hit] * 3 + [gain / 16 + miss]
+    added += [-gain / 16 - (1 - p0) / 40] + [-gain / 16 + p0 / 40] * 3
+    added += [-3 * gain / 32 + hit, -3 * gain / 32 + miss] + [gain / 32 + p0 / 40] * 6
+    alpha = found["alpha"]["corrected"]
+    assert (alpha["method"], alpha["value"]) == ("pooled", pytest.approx(gain / 4))
+    assert alpha["inputs"]["df"] == 7
+    error = math.sqrt(16 / 15 * sum(one * one for one in added))
+    assert alpha["inputs"]["se"] == pytest.approx(error)
+
+
+def test_of_corpora_that_are_labelled_in_full_nothing_varies(
+    annotate_cli, calibrate, tmp_path, rubric
+):
+    """By people: alpha 30 of 50 with one model, 20 of 50 with the other: nothing to test."""
+    traces = pairs(20, 20, 10, 0)
+    rows = [
+        label(one.trace_id, rubric, "alpha" if n // 2 < (30, 20)[n % 2] else "beta")
+        for n, one in enumerate(traces)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    options = calibrate(run, rows, "--population", "corpus")
+    _, found = compared(annotate_cli, run, *options, *BY_MODEL)
+    alpha = found["alpha"]
+    assert limits(alpha["corrected"]) == pytest.approx((0.2, 0.2, 0.2))
+    assert (alpha["corrected_test"]["p"], alpha["corrected_test"]["reason"]) == (
+        None,
+        "nothing varies",
+    )
 
 
 def corrected_of_groups(annotate_cli, run, options):

@@ -91,6 +91,21 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
     assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
 
 
+def test_runs_that_tell_no_task_are_each_of_their_own():
+    counted = StatsCounts()
+    for n, task in enumerate(["1", "1", "2", None, None, None]):
+        told = {"project": "p", "task": task} if task else {}
+        counted.add(Trace(f"t{n}", "generic", "", attributes=told))
+    assert statistics(counted).groups[0].tasks == 5
+
+
+def test_tasks_with_solo_runs_alone_are_not_resampled(talks):
+    before = measures(stats(talks))
+    for task in range(40, 50):
+        run(talks, 1, setting="solo", task=task)
+    assert measures(stats(talks)) == before
+
+
 def test_plans_per_question_is_the_ratio_of_their_sums(talks):
     ratio = measures(stats(talks))["plans per question"]
     assert ratio.clean.value == 3.0
@@ -319,6 +334,15 @@ def test_curves_areas_and_retention(graded):
     assert found.pooled.retention.value == pytest.approx(0.3 / 0.475)
     assert found.pooled.gap.value == pytest.approx(0.175)
     assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
+    empty = "0.1-0.2, 0.2-0.3, 0.3-0.4, 0.4-0.5, 0.6-0.7, 0.7-0.8, 0.8-0.9."
+    assert any(note.endswith(f"straight across: {empty}") for note in stats(graded).notes)
+
+
+@pytest.mark.parametrize(("cluster", "clusters"), [(("project", "task"), 3), (("project",), 1)])
+def test_curves_are_over_the_clusters_asked_for(graded, cluster, clusters):
+    curve = stats(graded, cluster=cluster).difficulty.pooled
+    assert (curve.pairs, curve.solo.clusters) == (3, clusters)
+    assert (curve.retention.low is None) == (clusters == 1)
 
 
 def test_conflicts_by_difficulty_and_first_message(graded):

@@ -10,7 +10,7 @@ from annotator.annotations import Annotation, Claim, Quote, Verdict
 from annotator.api import annotate, count, llm
 from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
-from annotator.reports.frequency import frequency_tables
+from annotator.reports.frequency import PARTLY, frequency_tables
 from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.annotate import conclude
@@ -116,6 +116,19 @@ def test_a_judge_that_screens_has_counts_and_no_share_while_traces_are_undecided
         text = render(tabulate([table]), name)
         assert "beta: a screen; what is found counts" in text, name
     assert "a screen  judged" not in render(tabulate([table]), "table")
+
+
+def test_a_group_of_which_some_codes_have_no_rule_has_no_bounds(annotate_cli, tmp_path, first):
+    """The judge cannot find alpha: of the pair it has counted beta alone."""
+    ones = [one for one in traces() if one.primary != "alpha"]
+    run = make_run(tmp_path / "run", first, ones, known=["beta", "gamma"])
+    [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
+    found = {
+        row["code"]: tuple(row[x] for x in ("k", "value", "bounds", "reason"))
+        for row in table["code_groups"]
+    }
+    assert found["pair"] == (1, None, None, PARTLY)
+    assert found["rest"] == (1, 0.2, {"low": 1 / 9, "high": 5 / 9}, None)
 
 
 def test_a_screen_that_left_traces_undecided_has_no_corrected_share(

@@ -490,6 +490,30 @@ def test_undecided_votes_of_judged_traces_are_told(tmp_path: Path) -> None:
     assert told in table.notes
 
 
+def test_why_traces_with_votes_are_undecided_is_told(tmp_path: Path) -> None:
+    """Two had too few votes that count, of one all votes were undecided for the same reason."""
+    open_ = Vote("llm:z", 1, "undecided", reason="unclear")
+    down = Vote("llm:y", 1, "failed", error="down")
+    lost = "2 of 3 votes failed or are undecided; the first: unclear"
+    ones = [
+        replace(
+            annotation(n, None, status="undecided", reason=reason),
+            votes=votes,
+        )
+        for n, (reason, votes) in enumerate(
+            [
+                (lost, (open_, down, Vote("llm:x", 1, "none"))),
+                (lost, (open_, down, Vote("llm:x", 1, "none"))),
+                ("unclear", (open_, open_)),
+            ]
+        )
+    ]
+    [table] = frequency_tables(open_run(write(tmp_path / "run", ones)))
+    told = [note for note in table.notes if "undecided trace" in note]
+    assert "2 undecided traces had too few votes that count." in told
+    assert "1 undecided trace was left undecided by the judge." in told
+
+
 def test_a_rubric_of_many_codes_has_flips_and_no_kappa(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
