@@ -547,7 +547,7 @@ class TestTheForecast:
         with OpenAIServer() as server:
             done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
         assert (done.code, done.out) == (2, "")
-        assert "nothing would be asked (" in done.err
+        assert "nothing would be asked; the first that cannot be read or judged: " in done.err
         assert "conversation.json: not valid JSON" in done.err
         dry = annotate_cli(*ARGS, *llm(server), "--dry-run")
         assert "3 cannot be read; the first: " in dry.err
