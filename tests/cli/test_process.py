@@ -141,6 +141,11 @@ MOMENTS = {
         "both = [open_locked(Path('lock'), wait=True) for _ in range(2)]",
         130,
     ),
+    "while what it writes is made elsewhere": (
+        "from pathlib import Path\nfrom annotator.files import LineLog\n__name__ = 'annotator.x'\n"
+        "LineLog(Path('log')).rewrite(os._exit(9) for _ in 'x' if kill() is None)",
+        130,
+    ),
     "twice": ("try:\n    kill()\nfinally:\n    kill(TERM)\n    kill(HUP)", 130),
     "thrice": ("try:\n    kill()\nfinally:\n    kill()\n    kill()", -signal.SIGINT),
 }
@@ -154,6 +159,7 @@ def kill(number=INT, kill=os.kill, process=os.getpid()):
 class Gone:
     def __del__(self, kill=kill):
         kill()
+        kill(14)
 
 """
 
