@@ -210,7 +210,8 @@ def test_connections_that_ask_nothing_are_few_and_end(
         assert ended(third)
         kept.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert b" 400 " in kept.makefile("rb").readline()
-        assert also_kept.send(b"GET /")
+        also_kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"connection: close" in also_kept.makefile("rb").read().lower()  # it was refused
 
 
 def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit) -> None:
