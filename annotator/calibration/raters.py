@@ -21,6 +21,7 @@ from validation import (
     agreement_of,
     krippendorff_alpha,
     retest,
+    round_half_up,
     wilson,
 )
 
@@ -215,9 +216,11 @@ def suspect_fit(judge: RaterAgreement, people: Sequence[Comparison], reference: 
     if reference != GOLD or value is None or not kappas or value <= max(kappas)[0]:
         return None
     best, what = max(kappas)
+    # As tables round them.
+    judged, between = (f"{round_half_up(round(kappa, 10), 2):.2f}" for kappa in (value, best))
     return (
-        f"The judge agrees better with {reference} (kappa {value:.2f}) than {what} with each other"
-        f" ({best:.2f}): a sign that {reference} was made with the judge in sight, or the judge"
+        f"The judge agrees better with {reference} (kappa {judged}) than {what} with each other"
+        f" ({between}): a sign that {reference} was made with the judge in sight, or the judge"
         f" fitted to {reference}."
     )
 

@@ -148,8 +148,12 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         confidence=request.confidence,
         seed=request.seed,
     )
-    known = joined.traces if joined.design != "unknown" else ()
-    weights = _weights_of(labels, design, known)
+    weighed = joined.traces if joined.design != "unknown" else ()
+    # The labels in use do not stand for traces that others alone labelled, on which judges are
+    # compared, too.
+    in_split = [label for label in labels.labels if label.split in (None, split)]
+    made = _weights_of(labels, design, weighed)
+    weights = made if all(label.trace_id in in_use for label in in_split) else weights
     others = _read_others(frame, wanted, request)
     judges = [
         _compare_run(frame, other, run, other_run, clusters, weights, request.confidence)
@@ -162,7 +166,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
         if comparison is None
     ]
     used = _summarize_labels(request.labels, annotators, split, joined)
-    references = compare_reference(labels, in_use, frame, clusters, weights, request.confidence)
+    references = compare_reference(labels, in_use, frame, clusters, made, request.confidence)
     by_person = [
         {
             trace_id: count_labels(Codes(label.primary, label.secondary), rubric)

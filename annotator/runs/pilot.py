@@ -110,7 +110,8 @@ async def run_pilot(
     """
     if not expected.asked:
         why = expected.unread or expected.reason
-        raise AnnotatorError(f"--pilot: nothing would be asked{f' ({why})' if why else ''}")
+        first = f"; the first that cannot be read or judged: {why}" if why else ""
+        raise AnnotatorError(f"--pilot: nothing would be asked{first}")
     names = sorted(expected.asked)
     drawn = set(random.Random(seed).sample(names, min(most, len(names))))  # noqa: S311
     pilot = Pilot(seed, len(names))

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,14 @@ def _list_folders(folder: Path) -> list[tuple[int, int]]:
     """Return the number of each shard that was begun below a folder, and of how many, in order.
 
     Raises:
-        AnnotatorError: what is in a shard cannot be listed.
+        AnnotatorError: a shard cannot be looked into.
     """
     numbers = []
     for path in (folder / _SHARDS).glob("*-of-*"):
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_dir():
-            with explain_unreadable(path):
-                if path / "run.json" in path.iterdir():
-                    numbers.append((int(match[1]), int(match[2])))
+        if match := _NAME.fullmatch(path.name):
+            with explain_unreadable(path), suppress(FileNotFoundError, NotADirectoryError):
+                (path / "run.json").lstat()
+                numbers.append((int(match[1]), int(match[2])))
     return sorted(numbers)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -143,6 +144,12 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end.cancel()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        try:
+            super().send_400_response(msg)
+        except LocalProtocolError:  # another answer has begun, or this one has no body
+            self.transport.close()
 
     def _end_idle(self) -> None:
         if self.cycle is None:

@@ -207,6 +207,21 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     [judges] = calibration(run / "calibration.json")["judges"]
     observed = judges["agreement"]["observed"]["value"]
     assert observed == pytest.approx(10 * 5 / (10 * 5 + 3 * 12.5))
+    # Judges are compared on what others alone labelled, too: with it each drawn trace counts alike.
+    more = [label(f"b{n}", rubric, "beta", by="other", **named) for n in range(5, 10)]
+    wider = write_labels(tmp_path / "wider.jsonl", rows + more)
+    options = ("--annotator", "ann", "--design", f"{file}.design.json", "--against", other)
+    done = annotate_cli("calibrate", run, "--labels", wider, *options)
+    assert done.code == 0, done.err
+    [judges] = calibration(run / "calibration.json")["judges"]
+    assert judges["agreement"]["observed"]["value"] == pytest.approx(10 / 18)
+    # A label of the other split changes nothing.
+    split = [row | {"split": "dev"} for row in rows]
+    split.append(label("a40", rubric, "alpha", split="test", **named))
+    options = ("--design", f"{file}.design.json", "--against", other)
+    annotate_cli("calibrate", run, "--labels", write_labels(tmp_path / "split", split), *options)
+    [judges] = calibration(run / "calibration.json")["judges"]
+    assert judges["agreement"]["observed"]["value"] == observed
     none_left = write_labels(tmp_path / "few.jsonl", rows[:10])
     done = annotate_cli("calibrate", run, "--labels", none_left, "--design", f"{file}.design.json")
     said_in_words(done)

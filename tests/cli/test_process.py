@@ -132,6 +132,20 @@ MOMENTS = {
     "while Python ends": ("sys.late = Gone()", 2),
     "in a callback of Python's": ("Gone(); time.sleep(30)", 130),
     "in an exec()": ("exec('kill()')", 130),
+    "by a clock that was set before": ("kill(14); time.sleep(30)", 130),
+    "while it waits for a lock": (
+        "from pathlib import Path\nfrom threading import Thread, Timer\n"
+        "from annotator.locks import open_locked\n"
+        "Thread(target=lambda: [time.sleep(20), os._exit(9)], daemon=True).start()\n"
+        "Timer(0.5, kill).start()\n"
+        "both = [open_locked(Path('lock'), wait=True) for _ in range(2)]",
+        130,
+    ),
+    "while what it writes is made elsewhere": (
+        "from pathlib import Path\nfrom annotator.files import LineLog\n__name__ = 'annotator.x'\n"
+        "LineLog(Path('log')).rewrite(os._exit(9) for _ in 'x' if kill() is None)",
+        130,
+    ),
     "twice": ("try:\n    kill()\nfinally:\n    kill(TERM)\n    kill(HUP)", 130),
     "thrice": ("try:\n    kill()\nfinally:\n    kill()\n    kill()", -signal.SIGINT),
 }
@@ -145,6 +159,7 @@ def kill(number=INT, kill=os.kill, process=os.getpid()):
 class Gone:
     def __del__(self, kill=kill):
         kill()
+        kill(14)
 
 """
 

@@ -542,15 +542,18 @@ class TestTheForecast:
         with OpenAIServer() as server:
             done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
         assert (done.code, done.out) == (2, "")
-        assert "no trace drawn can be read now (" in done.err
+        assert f"no trace drawn can be read now ({Path.cwd()}/logs" in done.err
         assert "not valid JSON" in done.err
         with OpenAIServer() as server:
             done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
         assert (done.code, done.out) == (2, "")
-        assert "nothing would be asked (" in done.err
+        assert (
+            f"nothing would be asked; the first that cannot be read or judged: {Path.cwd()}"
+            in done.err
+        )
         assert "conversation.json: not valid JSON" in done.err
         dry = annotate_cli(*ARGS, *llm(server), "--dry-run")
-        assert "3 cannot be read; the first: " in dry.err
+        assert f"3 cannot be read; the first: {Path.cwd()}/logs" in dry.err
         assert "conversation.json: not valid JSON" in dry.err
 
     def test_a_pilot_of_a_panel_and_one_that_has_no_money(

@@ -8,6 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from annotator.calibration.draw import Assumed, Planned
+from annotator.calibration.model import Comparison
+from annotator.calibration.raters import suspect_fit
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
@@ -17,12 +20,13 @@ from annotator.reports.frequency import frequency_tables
 from annotator.reports.stats import StatsCounts, statistics
 from annotator.reports.table import Table
 from annotator.reports.tables import co_occurrence, comparison, frequency, stats
+from annotator.reports.tables.plan import tabulate
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-from validation import Estimate, difference, wilson
+from validation import Estimate, agreement_of, difference, wilson
 
 
 @pytest.fixture
@@ -65,6 +69,25 @@ def test_digits_of_differences_and_other_numbers():
 )
 def test_limits_that_say_nothing_are_not_printed(value, ends, reason, printed):
     assert limits(Estimate("share", value, *ends, 9, 0.95, "wilson", reason)) == printed
+
+
+def test_a_plan_is_rounded_as_other_tables():
+    """Precision .625 and .125, recall .225: 62.5, 12.5 and 22.5 %; half-width 6.25."""
+    plans = [Assumed(0.625), Assumed(0.125, 0.225)]
+    cells = [Planned(f"c{n}", 50, 8, 0.0625, 3, 0.0625, 1.25, 9, a) for n, a in enumerate(plans)]
+    assert tabulate(cells).rows[0] == ("c0", "8", "6.3", "1.3", "±6.3 (3)")
+    told = [tabulate(some).notes[1] for some in (cells, cells[:1], cells[1:])]
+    assert "in %: c0 63, c1 13/23." in told[0]
+    assert "right in 63 %" in told[1]
+    assert "right in 13 % of what it flags, and flags 23 %" in told[2]
+
+
+def test_a_warning_names_a_kappa_as_tables_do():
+    """By hand: 17 of 20 agree, by chance 12 of 20: (.85 - .6) / .4 = .625; people 9 of 20."""
+    first = ["x"] * 5 + ["y"] * 15
+    judge = agreement_of(first, ["x"] * 4 + ["y"] + ["x"] * 2 + ["y"] * 13)
+    people = Comparison("A and B", 20, agreement_of(first, ["y", "x"] * 10))
+    assert "gold (kappa 0.63) than A and B" in suspect_fit(judge, [people], "gold")
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -213,11 +213,17 @@ def test_a_shard_that_cannot_be_looked_into_is_not_left_out(
     judge_shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / judge_shards(1, 2)
+    (folder / "shards" / "3-of-3").mkdir()  # not begun, or just removed
+    (folder / "shards" / "4-of-3").write_text("no folder")
+    assert "2 of 3 shards finished" in open_run(folder).manifest.status
+    look = Path.lstat
 
-    def refuse(path: Path) -> None:  # tests may run as root, who looks into any folder
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    def refuse(path: Path) -> os.stat_result:  # tests may run as root, who looks into any folder
+        if path.parent.name.endswith("-of-3"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path)
 
-    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(Path, "lstat", refuse)
     for read in (open_run, merge):
         with pytest.raises(AnnotatorError, match="-of-3: Permission denied"):
             read(folder)

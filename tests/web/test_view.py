@@ -152,11 +152,13 @@ def test_only_its_own_pages_may_ask(view: View) -> None:
     assert get(api, Host=f"localhost:{port}")[0] == 200
 
 
-def said(address: str, request: str) -> bytes:
+def said(address: str, request: str, body: str = "") -> bytes:
     """Send a request as it is; return the first line of the answer."""
     port = int(address.split(":")[2].split("/")[0])
     with socket.create_connection(("127.0.0.1", port), timeout=NET) as own:
-        own.sendall(f"{request}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        own.sendall(
+            f"{request}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n{body}".encode()
+        )
         return own.makefile("rb").readline().strip()
 
 
@@ -208,7 +210,8 @@ def test_connections_that_ask_nothing_are_few_and_end(
         assert ended(third)
         kept.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert b" 400 " in kept.makefile("rb").readline()
-        assert also_kept.send(b"GET /")
+        also_kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"connection: close" in also_kept.makefile("rb").read().lower()  # it was refused
 
 
 def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit) -> None:
@@ -349,6 +352,16 @@ def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(
     status = Path(f"/proc/{served.process.pid}/status").read_text()
     [most] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
     assert int(most) < 600_000  # kilobytes
+
+
+def test_a_body_that_no_answer_can_refuse_is_no_traceback(
+    judged: Path, launch: Callable[..., Launched]
+) -> None:
+    served = launch("view", judged)
+    for verb in ("HEAD", "POST"):
+        request = f"{verb} / HTTP/1.1\r\nTransfer-Encoding: chunked"
+        assert b" 400 " in said(served.address, request, "no chunk\r\n")
+    assert served.interrupt() == (0, "served on this machine only; Ctrl-C ends it\n")
 
 
 @pytest.fixture

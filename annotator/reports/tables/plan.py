@@ -22,8 +22,8 @@ def tabulate(planned: Sequence[Planned]) -> Table:
                 one_line(code, 64),
                 str(codes[code].judged),
                 to_digits(100 * codes[code].share, 1),
-                UNDEFINED if codes[code].tasks is None else f"{codes[code].design_effect:.1f}",
-                *(f"±{100 * cell.half_width:.1f} ({cell.expected})" for cell in widths),
+                UNDEFINED if codes[code].tasks is None else to_digits(codes[code].design_effect, 1),
+                *(f"±{to_digits(100 * cell.half_width, 1)} ({cell.expected})" for cell in widths),
             )
         )
     return Table(
@@ -46,16 +46,16 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
         missed = (
             "misses as many as it flags wrongly"
             if assumed.recall is None
-            else f"flags {100 * assumed.recall:.0f} % of what there is"
+            else f"flags {to_digits(100 * assumed.recall, 0)} % of what there is"
         )
         yield (
-            f"Assumed: the judge is right in {100 * assumed.precision:.0f} % of what it flags, and"
-            f" {missed} (--precision, --recall, --calibration)."
+            f"Assumed: the judge is right in {to_digits(100 * assumed.precision, 0)} % of what it"
+            f" flags, and {missed} (--precision, --recall, --calibration)."
         )
     else:
         told = ", ".join(
-            f"{one_line(code, 64)} {100 * cell.assumed.precision:.0f}"
-            + ("" if cell.assumed.recall is None else f"/{100 * cell.assumed.recall:.0f}")
+            f"{one_line(code, 64)} {to_digits(100 * cell.assumed.precision, 0)}"
+            + ("" if cell.assumed.recall is None else f"/{to_digits(100 * cell.assumed.recall, 0)}")
             for code, cell in codes.items()
         )
         yield f"Assumed of the judge, precision/recall in %: {told}."
