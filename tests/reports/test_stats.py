@@ -354,6 +354,7 @@ def test_curves_areas_and_retention(graded):
     assert (found.pairs, found.pooled.pairs, found.models) == (3, 3, 1)
     empty = "0.1-0.2, 0.2-0.3, 0.3-0.4, 0.4-0.5, 0.6-0.7, 0.7-0.8, 0.8-0.9."
     assert any(note.endswith(f"straight across: {empty}") for note in stats(graded).notes)
+    assert any("rests on the solo runs of one model" in note for note in stats(graded).notes)
 
 
 @pytest.mark.parametrize(("cluster", "clusters"), [(("project", "task"), 3), (("project",), 1)])
@@ -369,7 +370,8 @@ def test_conflicts_by_difficulty_and_first_message(graded):
     run(graded, 2, [QUESTION], merge="clean", passed=False, task=3, run="y")
     run(graded, 3, [QUESTION], merge="conflicts", passed=False, task=9, run="z")  # no difficulty
     found = stats(graded).difficulty.conflicts
-    assert [(one.low, one.pairs) for one in found] == [(0.0, 1), (0.5, 1), (0.9, 1)]
+    shown = [(one.low, one.high, one.pairs) for one in found]
+    assert shown == [(0.0, 0.1, 1), (0.5, 0.6, 1), (0.9, 1.0, 1)]
     hardest = [(one.k, one.n) for one in found[-1].conflicts]
     assert hardest == [(1, 1), (0, 1), (0, 4), (1, 6)]  # plan, no plan, no messages, all
 
