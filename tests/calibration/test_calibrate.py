@@ -699,7 +699,7 @@ def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubri
     assert " [44.2, 53.3] " in shown[0]
     assert shown[-1].endswith(" 53.3 [35.2, 71.4]")
     # No label has gamma: fewer than ten.
-    assert [line for line in done.out.splitlines() if line.startswith("gamma")][-1].endswith(" -")
+    assert [line for line in done.out.splitlines() if line.startswith("gamma")][-1].endswith("  -")
 
 
 @pytest.mark.parametrize(
