@@ -260,6 +260,9 @@ def test_a_side_with_one_task_of_many(annotate_cli, tmp_path, rubric):
     assert test["p"] is None
     for words in (gap["reason"], test["reason"]):
         assert words == "1 cluster on a side, fewer than 6"
+    assert any(
+        note.startswith("Fewer than 6 tasks on a side: no interval") for note in one["notes"]
+    )
     assert "nan" not in annotate_cli("report", run, *BY_MODEL).out.lower()
 
 
