@@ -78,7 +78,7 @@ class Library:
             except (AnnotatorError, OSError) as error:  # a folder that was there, and is closed now
                 if isinstance(error, OSError):
                     where = name_place(error.filename or ", ".join(self._sources))
-                    error = AnnotatorError(f"{where}: {error.strerror}")
+                    error = AnnotatorError(f"{error.strerror}: {where}")
                 self._error = error
                 raise error from None
         return None

@@ -221,7 +221,7 @@ def test_failures_alike_do_not_stop_a_killed_run_in_which_others_were_judged(
             manifest = before.as_dict() | {"learned": {}, "status": "running"}
             (out / "run.json").write_text(json.dumps(manifest))
         else:
-            RunDirectory.resume(out, before.changed({"learned": {}}))
+            RunDirectory.resume(out, before.changed({"learned": {}, "status": "running"}))
             assert read_manifest(out).learned == before.learned
         done = annotate_cli(*args, "--resume")
         assert (done.code, statuses(out)) == (1, {"labelled": 7, "failed": 7}), done.err

@@ -89,7 +89,7 @@ def test_the_rules_judge_against_gold_lists_every_disagreement(annotate_cli, own
             for (trace, name), one in found.items()
             if name == rubric and one.status in ("labelled", "none")
         }
-        both = [trace for trace in gold if trace in judged]
+        both = sorted(trace for trace in gold if trace in judged)
         differing = {trace for trace in both if gold[trace] != judged[trace]}
         made = calibration(run / "calibration.json", n)
         assert made["rubric"] == rubric

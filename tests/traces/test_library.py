@@ -150,7 +150,7 @@ def test_a_listing_that_breaks_off_is_an_error_each_time(monkeypatch):
     library = Library(["logs"])
     assert library.trace("first")
     for _ in range(2):
-        with pytest.raises(AnnotatorError, match=r"logs/list\.json: Permission denied"):
+        with pytest.raises(AnnotatorError, match=r"Permission denied: logs/list\.json"):
             library.trace("second")
 
 
