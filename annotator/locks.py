@@ -110,7 +110,7 @@ def _lock(fd: int, *, wait: bool) -> None:
 
 def _remove(folder: str) -> None:
     for _ in range(2):  # an error of close() ends the first, whatever it is told to ignore
-        with suppress(OSError):
+        with suppress(OSError, RecursionError):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -131,7 +131,7 @@ def _sweep(folder: Path) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [entry.name for entry in entries]:
             if name.startswith(".") and _MARK in name:
-                with suppress(OSError):  # somebody has it, or has taken it away
+                with suppress(OSError, RecursionError):  # somebody has it, or has taken it away
                     _take_away(folder / name)
 
 
