@@ -206,7 +206,7 @@ class Intake:
         more = f" ({self.unread} lines are none)" if self.unread > 1 else ""
         return (
             f"{self.first_unread}: expected a line of batch results with custom_id and response, of"
-            f" at most {LONGEST_RESPONSE >> 20} MB{more}"
+            f" at most {LONGEST_RESPONSE >> 20} MB and without NUL{more}"
         )
 
     def _take(self, result: Result) -> None:
