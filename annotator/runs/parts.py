@@ -1,6 +1,7 @@
 """Parts of a run that were judged in other processes and wait to be put into it."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +46,7 @@ def make_part_folder(run: Path, name: str) -> Path:
 
 def has_part(folder: Path) -> bool:
     """Whether a part is whole."""
-    return (folder / PART).exists()
+    return os.path.lexists(folder / PART)
 
 
 def write_part(folder: Path, part: Part) -> None:

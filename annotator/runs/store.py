@@ -24,6 +24,7 @@ from annotator.text import storable
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
 _CANARIES = "canaries.jsonl"
+_BEGIN = b'{"trace_id": '  # of every line
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
 # What a resumed run must have in common with the run that it resumes.
@@ -109,6 +110,7 @@ class RunDirectory:
         )
         with ExitStack() as opened:
             log = opened.enter_context(_open_log(folder))
+            _cut_torn(log)
             overhead = _collect_parts(folder, log)
             run = cls(folder, merged, log)
             run._before += overhead
@@ -151,7 +153,7 @@ class RunDirectory:
         """
         if self._canary_log is None:
             self._canary_log = _open_log(self.folder, _CANARIES)
-            self._canary_log.cut_torn()
+            _cut_torn(self._canary_log)
         self._canary_log.append(annotation.to_json().encode() + b"\n")
         self._remember_canary(annotation)
         self._done.add(_key(annotation.trace_id, annotation.rubric))
@@ -396,9 +398,23 @@ def _open_log(folder: Path, name: str = _ANNOTATIONS) -> LineLog:
     return LineLog(folder / name, busy=busy, durable=False, private=True, advice=_MENDED)
 
 
+def _cut_torn(log: LineLog) -> None:
+    """Take off what a killed process has left of a line; after a crash there may be NULs in it.
+
+    Raises:
+        AnnotatorError: it begins as no annotation does: another program has written it.
+    """
+    torn = log.torn.strip(b"\0")
+    if not (torn.startswith(_BEGIN) or _BEGIN.startswith(torn)):
+        raise AnnotatorError(
+            f"{log.file}: its last line has no end, and is no annotation: take it out, or name"
+            " another folder with --out"
+        )
+    log.cut_torn()
+
+
 def _collect_parts(folder: Path, log: LineLog) -> Usage:
     """Put the parts into the log that a killed process has left; return their overhead."""
-    log.cut_torn()
     overhead = Usage()
     done: set[bytes] | None = None
     for place in list_parts(folder):
@@ -417,12 +433,11 @@ def _collect_parts(folder: Path, log: LineLog) -> Usage:
 
 
 def _set_failures_aside(folder: Path, log: LineLog) -> None:
-    """Move ``failed`` lines into a file of their own and drop a torn last line.
+    """Move ``failed`` lines into a file of their own.
 
     The file of failures is whole before a line is taken out; one that a killed process has already
     moved is not moved twice.
     """
-    log.cut_torn()
     failed = dict.fromkeys(_lines(log.file, failed=True))
     if not failed:
         return

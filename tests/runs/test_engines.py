@@ -294,6 +294,11 @@ def test_parts_that_a_killed_driver_left_are_put_into_the_run(
             assert done.code == 2
             assert f"{damaged.name}/part.jsonl: not a part of a run" in done.err
             assert f"move {damaged.relative_to(tmp_path)} away" in done.err
+        (damaged / "part.jsonl").unlink()
+        (damaged / "part.jsonl").symlink_to("nowhere")
+        done = annotate_cli(*args, "--resume")
+        assert (done.code, f"{damaged.name}/part.jsonl is not here" in done.err) == (2, True)
+        (damaged / "part.jsonl").unlink()
         (damaged / "part.jsonl").write_text(lines)
         done = annotate_cli(*args, "--resume")
         assert done.code == 0, done.err

@@ -212,9 +212,23 @@ class TestResume:
         file = tmp_path / "out" / "annotations.jsonl"
         whole = file.read_bytes()
         for cut in (1, 40, len(whole) // 2, len(whole)):
-            file.write_bytes(whole[:-cut])
-            assert annotate_cli(*args, "--resume").code == 0
-            assert sorted(without_time(file)) == sorted(without_time_of(whole))
+            for zeros in (0, 9):  # after a crash of the machine
+                file.write_bytes(whole[:-cut] + bytes(zeros))
+                assert annotate_cli(*args, "--resume").code == 0
+                assert sorted(without_time(file)) == sorted(without_time_of(whole))
+
+    @pytest.mark.parametrize("words", [b"My notes", b'{"trace": 5}', b"\xff\xfe{", b"\0notes"])
+    def test_a_last_line_without_end_that_is_of_no_run_is_not_cut_off(
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, words: bytes
+    ) -> None:
+        args = (runs(3), "--rubric", "symptoms", "--out", "out")
+        annotate_cli(*args)
+        file = tmp_path / "out" / "annotations.jsonl"
+        for before in (b"", file.read_bytes()):
+            file.write_bytes(before + words)
+            done = annotate_cli(*args, "--resume")
+            assert (done.code, "annotations.jsonl: its last line has no end" in done.err) == (2, 1)
+            assert file.read_bytes() == before + words
 
     def test_a_damaged_line_is_named_and_nothing_is_overwritten(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path
