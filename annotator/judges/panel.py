@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from annotator.annotations import Ballot, Require, Usage, Verdict
@@ -100,7 +101,9 @@ class Panel:
 
     async def close(self) -> None:
         """See :meth:`annotator.judges.base.PaidJudge.close`."""
-        await asyncio.gather(*(member.close() for member in self.members))
+        async with AsyncExitStack() as closing:  # all of them, where the task is cancelled too
+            for member in self.members:
+                closing.push_async_callback(member.close)
 
     async def judge(self, trace: Trace, rubric: Rubric) -> Verdict:
         """Return all ballots, those of the first member first; raises as its members do."""

@@ -1,7 +1,9 @@
 """The llm judge over real HTTP: what is accepted, what is asked again, what fails and how."""
 
 import asyncio
+import gc
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
+from annotator.judges.panel import Panel
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
 from annotator.runs.manifest import IfRejected, Standards
@@ -483,3 +486,27 @@ def test_cost_is_unknown_without_prices_and_exact_with_them(trace: Trace, rubric
         one = judged(server, trace, rubric, mode="tools", price_in=2.0, price_out=8.0)
         billed = (server.tokens_in * 2.0 + server.tokens_out * 8.0) / 1e6
     assert one.usage.cost_usd == pytest.approx(billed)
+
+
+def test_a_panel_that_is_cancelled_leaves_no_connection(trace: Trace, rubric: Rubric) -> None:
+    """As Ctrl-C does just before it is closed."""
+
+    async def cancel(server: OpenAIServer) -> list[str]:
+        told: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+        members = [LLMJudge(Options(name, server.url, mode="tools")) for name in ("m", "n")]
+        panel = Panel(members, 1, "majority")
+        await panel.open([rubric])
+        await panel.judge(trace, rubric)
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await panel.close()
+        del panel, members
+        gc.collect()
+        return told
+
+    with OpenAIServer(scripted(RIGHT)) as server:
+        assert asyncio.run(cancel(server)) == []

@@ -89,8 +89,12 @@ class Endpoint:
         return self._responses
 
     async def close(self) -> None:
-        """Close the connections."""
-        await (self._native or self._client).close()
+        """Close the connections, where the task is cancelled meanwhile too."""
+        closing = asyncio.ensure_future((self._native or self._client).close())
+        try:
+            await asyncio.shield(closing)
+        finally:
+            await closing
 
     async def complete(
         self,
