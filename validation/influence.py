@@ -16,8 +16,8 @@ from validation.resampling import Floats, cluster_totals
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influences:
-    """The influences of G tasks on W p1 + (1 - W) p0, the share of ``prevalence.poststratify``, and
-    on its first term, the traces that have the code and the judge's flag; shape (G,) each.
+    """The influences of G tasks on the share of ``prevalence.poststratify``, and on its first term,
+    the traces that have the code and the judge's flag; shape (G,) each.
 
     ``share`` and ``hits`` are these two numbers; ``recall_variance`` the linearised variance of
     hits / share if traces were independent.
@@ -70,55 +70,48 @@ def sum_by_cluster(
 
 
 def poststratified_influences(
-    flagged: ArrayLike,
-    totals: ArrayLike,
+    counts: ArrayLike,
     clusters: Sequence[int],
-    judge: Sequence[bool],
+    answers: Sequence[int],
     human: Sequence[bool],
     weights: Sequence[float] | None = None,
 ) -> Influences:
     """Return the influences of clusters on a post-stratified share.
 
-    That of cluster g is [sum over its traces of (p of the trace's cell - share)] / N + sum over its
-    labels of W of their cell times w (y - p) / (sum of the cell's w). A cell without labels counts
-    with p = 1/2.
+    That of cluster g is [sum over its traces of (p of the judge's answer - share)] / N + sum over
+    its labels of W of their answer times w (y - p) / (sum of the w with this answer). An answer
+    without labels counts with p = 1/2.
 
     Args:
-        flagged: the traces that the judge flags, by cluster, shape (G,).
-        totals: all judged traces, by cluster; at least one in all.
-        clusters: of each labelled trace, its place in the two.
-        judge: whether the judge flags each labelled trace.
+        counts: the traces of each cluster by the judge's answer, shape (G, K); at least one in all.
+            The first column is the flag, then "no flag", then further answers ("undecided").
+        clusters: the row of each labelled trace in ``counts``.
+        answers: its column.
         human: whether the human gives it the code.
-        weights: of the labels, above 0; their scale within a cell does not matter.
+        weights: of the labels, above 0; their scale within an answer does not matter.
 
     Source: the linearisation of the share; see ``cluster_variance``.
     """
-    k, n = np.asarray(flagged, dtype=float), np.asarray(totals, dtype=float)
-    places, flags = np.asarray(clusters, dtype=np.intp), np.asarray(judge, dtype=bool)
+    n = np.asarray(counts, dtype=float)
+    rows, columns = np.asarray(clusters, dtype=np.intp), np.asarray(answers, dtype=np.intp)
     y = np.asarray(human, dtype=float)
     w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
-    size = n.sum()
-    share_flagged = k.sum() / size
-    p1, n1 = _weighted_mean(y[flags], w[flags])
-    p0, n0 = _weighted_mean(y[~flags], w[~flags])
-    hits, misses = share_flagged * p1, (1 - share_flagged) * p0
-    share = hits + misses
-    on_hits = (k * p1 - n * hits) / size
-    on_misses = ((n - k) * p0 - n * misses) / size
-    for influence, cell, part, mean in (
-        (on_hits, flags, share_flagged, p1),
-        (on_misses, ~flags, 1 - share_flagged, p0),
-    ):
+    size, totals = n.sum(), n.sum(axis=1)
+    W = n.sum(axis=0) / size
+    cells = [columns == answer for answer in range(len(W))]
+    means = [_weighted_mean(y[cell], w[cell]) for cell in cells]
+    p = np.array([mean for mean, _ in means])
+    share, hits = float(W @ p), float(W[0] * p[0])
+    on_share = (n @ p - totals * share) / size
+    on_hits = (n[:, 0] * p[0] - totals * hits) / size
+    for answer, cell in enumerate(cells):
         if cell.any():
-            residuals = part * w[cell] * (y[cell] - mean) / w[cell].sum()
-            np.add.at(influence, places[cell], residuals)
-    return Influences(
-        on_hits + on_misses,
-        on_hits,
-        float(share),
-        float(hits),
-        _recall_variance(float(size), float(share_flagged), (p1, n1), (p0, n0)),
-    )
+            residuals = W[answer] * w[cell] * (y[cell] - p[answer]) / w[cell].sum()
+            np.add.at(on_share, rows[cell], residuals)
+            if answer == 0:
+                np.add.at(on_hits, rows[cell], residuals)
+    labels = np.array([effective for _, effective in means])
+    return Influences(on_share, on_hits, share, hits, _recall_variance(float(size), W, p, labels))
 
 
 def _weighted_mean(y: Floats, w: Floats) -> tuple[float, float]:
@@ -129,17 +122,15 @@ def _weighted_mean(y: Floats, w: Floats) -> tuple[float, float]:
     return float((w * y).sum() / total), float(total**2 / (w**2).sum())
 
 
-def _recall_variance(
-    size: float, flagged: float, hit: tuple[float, float], missed: tuple[float, float]
-) -> float:
-    """Return the variance of W p1 / (W p1 + (1 - W) p0) for independent traces; (p, n) by cell."""
-    (p1, n1), (p0, n0) = hit, missed
-    share = flagged * p1 + (1 - flagged) * p0
+def _recall_variance(size: float, W: Floats, p: Floats, labels: Floats) -> float:
+    """Return the variance of recall, W[0] p[0] / (sum of W p), for independent traces."""
+    share = float(W @ p)
     if not share:
         return 0.0
-    recall = flagged * p1 / share
-    up, down = p1 * (1 - recall), p0 * recall
-    variance = (flagged * up**2 + (1 - flagged) * down**2) / size
-    variance += (flagged * (1 - recall)) ** 2 * p1 * (1 - p1) / n1 if n1 else 0.0
-    variance += ((1 - flagged) * recall) ** 2 * p0 * (1 - p0) / n0 if n0 else 0.0
-    return variance / share**2
+    recall = W[0] * p[0] / share
+    slopes = np.full(len(W), -recall)
+    slopes[0] += 1
+    variance = float(W @ (slopes * p) ** 2) / size
+    known = labels > 0
+    spread = (W * slopes) ** 2 * p * (1 - p)
+    return (variance + float((spread[known] / labels[known]).sum())) / share**2

@@ -1,7 +1,7 @@
 """How many labels: for a width, for seeing a rare code, for a planned allocation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -157,6 +157,7 @@ def expected_half_widths(
     n0: float,
     N: float,
     confidence: float = 0.95,
+    others: Sequence[tuple[float, float, float]] = (),
 ) -> float:
     """Return half the width that ``poststratify`` is expected to have with planned labels.
 
@@ -168,8 +169,10 @@ def expected_half_widths(
         miss_rate: expected share of unflagged traces that have it, 0 to 1.
         n1: planned labels of flagged traces, divided by the design effect; at least 0.
         n0: planned labels of unflagged traces, likewise.
-        N: judged traces, above 0.
+        N: traces that the judge decided, above 0.
         confidence: between 0 and 1, both excluded.
+        others: further answers of the judge ("undecided"): the number of traces, the expected share
+            of them that have the code, and the planned labels, divided by the design effect.
 
     Returns:
         0 to 1/2.
@@ -177,15 +180,21 @@ def expected_half_widths(
     Raises:
         ValueError: an argument is not in its range.
     """
-    for name, share in (("W", W), ("precision", precision), ("miss_rate", miss_rate)):
+    shares = [("W", W), ("precision", precision), ("miss_rate", miss_rate)]
+    for name, share in [*shares, *(("the share of others", share) for _, share, _ in others)]:
         check_share(name, share)
     check_confidence(confidence)
     if not 0 < N < math.inf:
         raise ValueError(f"N must be above 0 and finite, not {N!r}")
-    flagged, unflagged = _expect(precision, n1), _expect(miss_rate, n0)
-    mean, variance = beta_posterior(N, W * N, flagged, unflagged)
-    low, high = beta_limits(mean, variance, confidence, W * precision + (1 - W) * miss_rate)
-    return (high - low) / 2
+    planned = [(W * N, precision, n1), ((1 - W) * N, miss_rate, n0), *others]
+    strata = [(size, _expect(share, n)) for size, share, n in planned]
+    value = sum(size * share for size, share, _ in planned) / sum(size for size, _, _ in planned)
+    # Of an answer without labels nothing is known, from none of its traces to all.
+    ends = [
+        beta_limits(*beta_posterior(strata, unlabelled=share), confidence, value)
+        for share in (0.0, 1.0)
+    ]
+    return (max(high for _, high in ends) - min(low for low, _ in ends)) / 2
 
 
 def _expect(share: float, n: float) -> Cell:

@@ -85,27 +85,37 @@ def poststratify(
     flagged: Cell,
     unflagged: Cell,
     *,
+    others: Sequence[tuple[int, Cell]] = (),
     confidence: float = 0.95,
     judge_design_effect: float = 1.0,
     cluster_variance: float = 0.0,
     df: float | None = None,
     population: Literal["process", "corpus"] = "process",
 ) -> Estimate:
-    """Return the share of traces with a code, the judge's flags corrected by human labels.
+    """Return the share of traces with a code, the judge's answers corrected by human labels.
 
-    With W = n_flagged / n_judged the share is W p1 + (1 - W) p0, where p1 and p0 are the shares of
-    the flagged and the unflagged cell. The interval is that of the Beta distribution with mean
-    m = W q1 + (1 - W) q0 and variance V = W^2 v1 + (1 - W)^2 v0 + D W (1 - W) (q1 - q0)^2 / N,
+    For example, a judge flags 30 of 100 traces, does not flag 50 and leaves 20 undecided. People
+    find the code in 9 of 10 flagged traces, 1 of 10 unflagged ones and 4 of 8 undecided ones. Then
+    the share is .3 x .9 + .5 x .1 + .2 x .5 = .42.
+
+    With W_j the share of traces with answer j and p_j the share of them with the code, by the
+    labels, the estimate is the sum of W_j p_j. The interval is that of the Beta distribution with
+    mean m = sum of W_j q_j and variance V = sum of W_j^2 v_j + D (sum of W_j q_j^2 - m^2) / N,
     where q and v are each cell's posterior mean and variance under Jeffreys' prior
-    (``Cell.mean``, ``Cell.variance``), N = n_judged and D the design effect of the flag; or with
-    ``cluster_variance`` for V, if that is larger. It is stretched to contain the share. Where V is
-    too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
+    (``Cell.mean``, ``Cell.variance``), N the number of traces and D the design effect of the
+    answers; or with ``cluster_variance`` for V, if that is larger. It is stretched to contain the
+    share. Where V is too large for a Beta distribution, V >= m (1 - m), the limits are 0 and 1.
+
+    Nothing is known of a cell that has traces, but no labels. The share then counts half of it, and
+    the interval reaches from the lower limit where none of these traces has the code to the upper
+    limit where all have it.
 
     Args:
-        n_judged: traces that the judge answered.
+        n_judged: traces that the judge decided.
         n_flagged: those that it gave the code, 0 to n_judged.
         flagged: the human labels of traces with the judge's flag; not more than there are.
         unflagged: the human labels of the others.
+        others: further answers of the judge ("undecided"): the number of traces, and their labels.
         confidence: between 0 and 1, both excluded.
         judge_design_effect: D; 1 where ``cluster_variance`` is given.
         cluster_variance: the linearised variance of the share over tasks
@@ -116,12 +126,14 @@ def poststratify(
             the last term of V falls away and each v is multiplied by its unlabelled fraction.
 
     Returns:
-        Method "two_cell_beta". ``inputs``: ``W``, ``n_judged``, ``n_flagged``, ``p1``, ``k1``,
-        ``n1`` (effective), ``n1_raw``, the same with 0, ``posterior_mean`` (m), ``posterior_sd``
-        (root of V, with the factor of df), ``judge_design_effect``, ``design_effect`` (what
-        ``cluster_variance`` multiplies V by, at least 1), ``df``, ``population`` and ``note``.
-        Without judged traces or without any label the value is None and the limits are 0 and 1. A
-        cell that has traces but no labels counts with q = 1/2; ``note`` says so.
+        Method "two_cell_beta", or "cells_beta" with ``others``. ``inputs``: ``W`` (of the flagged),
+        ``n_judged``, ``n_flagged``, ``p1``, ``k1``, ``n1`` (effective), ``n1_raw``, the same with 0
+        for the unflagged, ``others`` (a list of ``size``, ``p``, ``k``, ``n``, ``n_raw``),
+        ``posterior_mean`` (m), ``posterior_sd`` (root of V, with the factor of df),
+        ``unlabelled`` (the share of traces in cells without labels), ``judge_design_effect``,
+        ``design_effect`` (what ``cluster_variance`` multiplies V by, at least 1), ``df``,
+        ``population`` and ``note`` (which cell has no labels). Without traces or without any label
+        the value is None and the limits are 0 and 1.
 
     Raises:
         ValueError: an argument is not in its range, or more traces are labelled than judged.
@@ -130,7 +142,7 @@ def poststratify(
     L. D. Brown, T. T. Cai and A. DasGupta, Stat. Sci. 16 (2001) 101-133. Own code: no light library
     has it.
     """
-    judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
+    strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
     if not 0 <= judge_design_effect < math.inf:
         raise ValueError(f"judge_design_effect must be at least 0, not {judge_design_effect!r}")
@@ -138,31 +150,35 @@ def poststratify(
         raise ValueError(f"cluster_variance must be at least 0, not {cluster_variance!r}")
     if population not in ("process", "corpus"):
         raise ValueError(f"population must be 'process' or 'corpus', not {population!r}")
-    inputs = _cells_as_inputs(judged, flags, flagged, unflagged) | {
+    inputs = _strata_as_inputs(strata) | {
         "judge_design_effect": judge_design_effect,
         "df": df,
         "population": population,
     }
-    reason = _nothing_known(judged, flagged, unflagged)
-    if reason:
-        return _make_undefined("prevalence", "two_cell_beta", confidence, reason, inputs, judged)
-    m, variance = beta_posterior(judged, flags, flagged, unflagged, judge_design_effect, population)
-    value = _mixture(flags / judged, flagged, unflagged)
-    design_effect = max(1.0, cluster_variance / variance) if variance else 1.0
-    variance = max(variance, cluster_variance)
-    low, high = 0.0, 1.0
-    if df is None or df >= 1:
-        factor = 1.0 if df is None else quantile(confidence, df) / quantile(confidence)
-        variance *= factor**2
-        low, high = beta_limits(m, variance, confidence, value)
-    else:
+    method = "cells_beta" if others else "two_cell_beta"
+    total = sum(size for size, _ in strata)
+    if reason := _nothing_known(strata):
+        return _make_undefined("prevalence", method, confidence, reason, inputs, total)
+    value = _mixture(strata)
+    factor = 1.0 if df is None or df < 1 else quantile(confidence, df) / quantile(confidence)
+    ends, moments, effects = [], [], []
+    for unlabelled in (0.0, 1.0) if inputs["unlabelled"] else (0.0,):
+        mean, variance = beta_posterior(strata, judge_design_effect, population, unlabelled)
+        effects.append(max(1.0, cluster_variance / variance) if variance else 1.0)
+        variance = max(variance, cluster_variance) * factor**2
+        moments.append((mean, math.sqrt(variance)))
+        ends.append(beta_limits(mean, variance, confidence, value))
+    low, high, reason = min(ends)[0], max(end for _, end in ends), None
+    if df is not None and df < 1:
+        low, high = 0.0, 1.0
         reason = "all traces are of one task: how tasks differ is not known"
-    inputs |= {"posterior_mean": m, "posterior_sd": math.sqrt(variance)}
-    inputs["design_effect"] = design_effect
-    inputs["note"] = _empty_note(flags / judged, flagged, unflagged)
-    return Estimate(
-        "prevalence", value, low, high, judged, confidence, "two_cell_beta", reason, inputs
-    )
+    inputs |= {
+        "posterior_mean": sum(mean for mean, _ in moments) / len(moments),
+        "posterior_sd": max(sd for _, sd in moments),
+        "design_effect": max(effects),
+        "note": _empty_note(strata),
+    }
+    return Estimate("prevalence", value, low, high, total, confidence, method, reason, inputs)
 
 
 def recall_estimate(
@@ -171,6 +187,7 @@ def recall_estimate(
     flagged: Cell,
     unflagged: Cell,
     *,
+    others: Sequence[tuple[int, Cell]] = (),
     confidence: float = 0.95,
     design_effect: float = 1.0,
     df: float | None = None,
@@ -178,15 +195,17 @@ def recall_estimate(
 ) -> Estimate:
     """Return the share of the traces with a code that the judge flags.
 
-    It is W p1 / (W p1 + (1 - W) p0), names as in ``poststratify``. The limits are quantiles of
-    the same expression over draws of W, p1 and p0 from their Jeffreys posteriors, stretched to
-    contain the value: a judge that never flagged a code has a recall of 0 with an upper limit.
+    It is W_1 p_1 / (sum of W_j p_j), names as in ``poststratify``: what the judge left undecided,
+    it did not find. The limits are quantiles of the same expression over draws of all W and p from
+    their Jeffreys posteriors, stretched to contain the value: a judge that never flagged a code has
+    a recall of 0 with an upper limit.
 
     Args:
-        n_judged: traces that the judge answered.
+        n_judged: traces that the judge decided.
         n_flagged: those that it gave the code, 0 to n_judged.
         flagged: the human labels of traces with the judge's flag.
         unflagged: the human labels of the others.
+        others: further answers of the judge ("undecided"): the number of traces, and their labels.
         confidence: between 0 and 1, both excluded.
         design_effect: of the recall over tasks, at least 1: traces and labels count so many times
             less (``influence.recall_design_effect``).
@@ -205,33 +224,30 @@ def recall_estimate(
 
     Source: as ``poststratify``. Own code: the same.
     """
-    judged, flags = _check_numbers(n_judged, n_flagged, flagged, unflagged)
+    strata = _check_strata(n_judged, n_flagged, flagged, unflagged, others)
     check_confidence(confidence)
-    inputs = _cells_as_inputs(judged, flags, flagged, unflagged)
+    inputs = _strata_as_inputs(strata)
     if not 1 <= design_effect < math.inf:
         raise ValueError(f"design_effect must be at least 1, not {design_effect!r}")
     inputs |= {"design_effect": design_effect, "df": df}
     inputs |= {"seed": seed, "draws": _DRAWS}
-    reason = _nothing_known(judged, flagged, unflagged) or _empty_note(
-        flags / judged, flagged, unflagged
-    )
-    if not reason and _mixture(flags / judged, flagged, unflagged) == 0:
+    total = sum(size for size, _ in strata)
+    reason = _nothing_known(strata) or _empty_note(strata)
+    if not reason and _mixture(strata) == 0:
         reason = "humans found the code in no labelled trace"
     if reason:
-        return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, judged)
-    share = flags / judged
-    value = share * (flagged.share or 0.0) / _mixture(share, flagged, unflagged)
+        return _make_undefined("recall", "posterior_draws", confidence, reason, inputs, total)
+    value = strata[0][0] / total * (flagged.share or 0.0) / _mixture(strata)
     low, high = 0.0, 1.0
     if df is None or df >= 1:
         narrower = 1.0 if df is None else (quantile(confidence) / quantile(confidence, df)) ** 2
-        narrower /= design_effect
-        draws = _recall_draws(share, judged, flagged, unflagged, narrower, seed)
+        draws = _recall_draws(strata, narrower / design_effect, seed)
         low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     else:
         reason = "all traces are of one task: how tasks differ is not known"
     low, high = min(low, value), max(high, value)
     return Estimate(
-        "recall", value, low, high, judged, confidence, "posterior_draws", reason, inputs
+        "recall", value, low, high, total, confidence, "posterior_draws", reason, inputs
     )
 
 
@@ -298,25 +314,26 @@ def ppi_mean(
 
 
 def beta_posterior(
-    judged: float,
-    flags: float,
-    flagged: Cell,
-    unflagged: Cell,
+    strata: Sequence[tuple[float, Cell]],
     judge_design_effect: float = 1.0,
     population: str = "process",
+    unlabelled: float = 0.5,
 ) -> tuple[float, float]:
-    """Return mean and variance of the share's posterior, m and V of ``poststratify``."""
-    share = flags / judged
-    kept = [1.0, 1.0]
-    if population == "corpus":
-        sizes = ((flagged.n, flags), (unflagged.n, judged - flags))
-        kept = [1 - labelled / size if size else 0.0 for labelled, size in sizes]
-    mean = share * flagged.mean + (1 - share) * unflagged.mean
-    variance = share**2 * flagged.variance * kept[0]
-    variance += (1 - share) ** 2 * unflagged.variance * kept[1]
+    """Return mean and variance of the share's posterior, m and V of ``poststratify``.
+
+    ``strata``: the traces with each answer of the judge, and their labels. A cell without labels
+    counts as one of which the share ``unlabelled`` is known to have the code.
+    """
+    total = sum(size for size, _ in strata)
+    mean, square, variance = 0.0, 0.0, 0.0
+    for size, labels in strata:
+        share, known = size / total, labels.share is not None
+        q = labels.mean if known else unlabelled
+        kept = 1 - labels.n / size if population == "corpus" and size else 1.0
+        variance += share**2 * labels.variance * kept if known else 0.0
+        mean, square = mean + share * q, square + share * q**2
     if population == "process":
-        difference = flagged.mean - unflagged.mean
-        variance += judge_design_effect * share * (1 - share) * difference**2 / judged
+        variance += judge_design_effect * max(0.0, square - mean**2) / total
     return mean, variance
 
 
@@ -338,26 +355,39 @@ def beta_limits(
     return min(low, value), max(high, value)
 
 
-def _check_numbers(
-    n_judged: int, n_flagged: int, flagged: Cell, unflagged: Cell
-) -> tuple[int, int]:
-    """Return the checked numbers of judged and of flagged traces."""
+_Strata = list[tuple[int, Cell]]
+"""The judge's answers: the number of traces with each, and their labels; the flag first."""
+
+
+def _check_strata(
+    n_judged: int,
+    n_flagged: int,
+    flagged: Cell,
+    unflagged: Cell,
+    others: Sequence[tuple[int, Cell]],
+) -> _Strata:
     judged, flags = whole("n_judged", n_judged), whole("n_flagged", n_flagged)
     if not 0 <= flags <= judged:
         raise ValueError(f"n_flagged must be between 0 and n_judged, not {flags} of {judged}")
-    for name, labelled, size in (
-        ("flagged", flagged.n, flags),
-        ("unflagged", unflagged.n, judged - flags),
-    ):
-        if labelled > size:
-            raise ValueError(f"{labelled} {name} traces are labelled, but only {size} are judged")
-    return judged, flags
+    strata = [(flags, flagged), (judged - flags, unflagged)]
+    strata += [(whole("the size of another answer", size), cell) for size, cell in others]
+    for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
+        if cell.n > size:
+            raise ValueError(f"{cell.n} traces {name} are labelled, but only {size} are judged")
+    return strata
 
 
-def _cells_as_inputs(judged: int, flags: int, flagged: Cell, unflagged: Cell) -> dict[str, Any]:
+def _name_strata(strata: _Strata) -> list[str]:
+    others = ["with another answer"] * (len(strata) - 2)
+    return ["with the judge's flag", "without the judge's flag", *others]
+
+
+def _strata_as_inputs(strata: _Strata) -> dict[str, Any]:
+    (flags, flagged), (rest, unflagged), *others = strata
+    total = sum(size for size, _ in strata)
     inputs: dict[str, Any] = {
-        "W": flags / judged if judged else None,
-        "n_judged": judged,
+        "W": flags / total if total else None,
+        "n_judged": flags + rest,
         "n_flagged": flags,
     }
     for mark, group in (("1", flagged), ("0", unflagged)):
@@ -367,49 +397,62 @@ def _cells_as_inputs(judged: int, flags: int, flagged: Cell, unflagged: Cell) ->
             f"n{mark}": group.n_effective,
             f"n{mark}_raw": group.n,
         }
-    return inputs
+    inputs["others"] = [
+        {"size": size, "p": cell.share, "k": cell.k, "n": cell.n_effective, "n_raw": cell.n}
+        for size, cell in others
+    ]
+    blind = sum(size for size, cell in strata if cell.share is None)
+    return inputs | {"unlabelled": blind / total if total else 0.0}
 
 
-def _nothing_known(judged: int, flagged: Cell, unflagged: Cell) -> str | None:
-    if not judged:
+def _nothing_known(strata: _Strata) -> str | None:
+    if not any(size for size, _ in strata):
         return "no judged traces"
-    if flagged.share is None and unflagged.share is None:
+    if all(cell.share is None for _, cell in strata):
         return "no human labels"
     return None
 
 
-def _empty_note(share: float, flagged: Cell, unflagged: Cell) -> str | None:
-    """Return what to say of a cell that has traces, but no labels."""
-    if share > 0 and flagged.share is None:
-        return "none of the traces with the judge's flag has a human label"
-    if share < 1 and unflagged.share is None:
-        return "none of the traces without the judge's flag has a human label"
+def _empty_note(strata: _Strata) -> str | None:
+    """Return which cell has traces, but no labels."""
+    for name, (size, cell) in zip(_name_strata(strata), strata, strict=True):
+        if size and cell.share is None:
+            return f"none of the {size} traces {name} has a human label"
     return None
 
 
-def _mixture(share: float, flagged: Cell, unflagged: Cell) -> float:
-    """Return W p1 + (1 - W) p0; a cell without labels counts with 1/2."""
-    p1, p0 = (0.5 if group.share is None else group.share for group in (flagged, unflagged))
-    return min(1.0, share * p1 + (1 - share) * p0)
+def _mixture(strata: _Strata) -> float:
+    """Return the sum of W_j p_j; a cell without labels counts with 1/2."""
+    total = sum(size for size, _ in strata)
+    shares = ((size, 0.5 if cell.share is None else cell.share) for size, cell in strata)
+    return min(1.0, sum(size / total * share for size, share in shares))
 
 
-def _recall_draws(
-    share: float, size: float, flagged: Cell, unflagged: Cell, narrower: float, seed: int
-) -> NDArray[np.float64]:
-    """Draw recall from the posteriors of the judge's share (of ``size`` traces) and of both cells;
-    traces and labels count ``narrower`` times.
+def _recall_draws(strata: _Strata, narrower: float, seed: int) -> NDArray[np.float64]:
+    """Draw recall from the posteriors of the judge's shares and of all cells; traces and labels
+    count ``narrower`` times.
     """
     rng = np.random.default_rng(seed)
-    cells = [(group.share or 0.0, group.n_effective) for group in (flagged, unflagged)]
-    flags, yes, missed = (
-        rng.beta(p * n * narrower + 0.5, (1 - p) * n * narrower + 0.5, _DRAWS)
-        for p, n in [(share, size), *cells]
-    )
-    true_flags = flags * yes
-    total = true_flags + (1 - flags) * missed
+    total = sum(size for size, _ in strata)
+    # The shares of the answers one after the other, each of what the ones before have left.
+    rest, left, shares = np.ones(_DRAWS), float(total), []
+    for size, _ in strata[:-1]:
+        part = rng.beta(size * narrower + 0.5, (left - size) * narrower + 0.5, _DRAWS)
+        shares.append(rest * part)
+        rest, left = rest * (1 - part), left - size
+    found = [
+        share
+        * rng.beta(
+            (cell.share or 0.0) * cell.n_effective * narrower + 0.5,
+            (1 - (cell.share or 0.0)) * cell.n_effective * narrower + 0.5,
+            _DRAWS,
+        )
+        for share, (_, cell) in zip([*shares, rest], strata, strict=True)
+    ]
+    all_found = sum(found[1:], start=found[0])
     recall = np.zeros(_DRAWS)
-    # Both terms can underflow to 0 together; such a draw says nothing and is rare.
-    np.divide(true_flags, total, out=recall, where=total > 0)
+    # All terms can underflow to 0 together; such a draw says nothing and is rare.
+    np.divide(found[0], all_found, out=recall, where=all_found > 0)
     return recall
 
 

@@ -157,7 +157,7 @@ def test_influences_by_hand():
     (weight 2, task 0), no (1, task 1), no (1, task 2): p0 = .5. share = .5, hits = .2.
     """
     found = poststratified_influences(
-        [2, 1, 1], [4, 4, 2], [0, 1, 0, 1, 2], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 2, 1, 1]
+        [[2, 2], [1, 3], [1, 1]], [0, 1, 0, 1, 2], [0, 0, 1, 1, 1], [1, 0, 1, 0, 0], [1, 1, 2, 1, 1]
     )
     assert (found.share, found.hits) == (0.5, pytest.approx(0.2))
     # p is the same in both cells, so traces add nothing to the share; labels do.
@@ -175,19 +175,35 @@ def test_recall_variance_by_hand():
     times share is [.4 (3 / 14)^2 + .6 (1 / 7)^2] / 10 of the traces, (.4 * 3 / 7)^2 .25 / 2 of the
     flagged labels and (.6 * 4 / 7)^2 .1875 / 4 of the others, .6 / 49 in all.
     """
-    found = poststratified_influences([4], [10], [0] * 6, [1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0])
+    found = poststratified_influences([[4, 6]], [0] * 6, [0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0])
     assert (found.share, found.hits) == (pytest.approx(0.35), pytest.approx(0.2))
     assert found.recall_variance == pytest.approx(0.6 / 49 / 0.35**2)
+
+
+def test_influences_of_three_answers_by_hand():
+    """Two tasks: 1 flagged, 1 unflagged and 2 undecided; 1, 3 and 0. W = .25, .5, .25. Labels: a
+    flagged yes (task 0), an unflagged no (1), of the undecided a yes and a no (0): p = 1, 0, .5.
+    share = .25 + .125. Its traces add (1 + 2 * .5 - 4 * .375) / 8 in task 0 and (1 - 4 * .375) / 8
+    in task 1; the labels of the undecided add .25 * .5 / 2 and as much less, both in task 0.
+    """
+    found = poststratified_influences(
+        [[1, 1, 2], [1, 3, 0]], [0, 1, 0, 0], [0, 1, 2, 2], [1, 0, 1, 0]
+    )
+    assert (found.share, found.hits) == (0.375, 0.25)
+    assert found.on_share == pytest.approx([0.5 / 8, -0.5 / 8])
+    assert found.on_hits == pytest.approx([(1 - 4 * 0.25) / 8] * 2)
+    # Recall is 2 / 3: its slopes are 1 / 3 and -2 / 3, and p = 1, 0, .5, so traces vary it by
+    # (.25 / 9 + .25 / 9) / 8, and the two undecided labels by (.25 * 2 / 3)^2 / 4 / 2.
+    assert found.recall_variance == pytest.approx((0.5 / 72 + 1 / 288) / 0.375**2)
 
 
 def test_recall_of_independent_traces_has_no_design_effect():
     rng = np.random.default_rng(2)
     judge, human = rng.random(400) < 0.4, rng.random(400) < 0.3
-    found = poststratified_influences(
-        judge.astype(int), np.ones(400), list(range(400)), judge, human | judge
-    )
+    counts = np.column_stack([judge, ~judge])
+    found = poststratified_influences(counts, list(range(400)), ~judge, human | judge)
     assert found.recall_design_effect == pytest.approx(1, abs=0.3)
     alike = poststratified_influences(
-        [200, 0], [200, 200], [0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 1]
+        [[200, 0], [0, 200]], [0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1]
     )
     assert alike.recall_design_effect > 1

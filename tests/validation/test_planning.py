@@ -25,6 +25,15 @@ def test_expected_half_width_at_whole_counts_is_the_real_one():
     assert expected == pytest.approx((real.high - real.low) / 2)
 
 
+def test_expected_half_width_knows_undecided_traces():
+    cells = Cell(0.8, 28, 35, 35), Cell(0.2, 13, 65, 65)
+    real = poststratify(1000, 350, *cells, others=[(400, Cell(0.5, 20, 40, 40))])
+    expected = expected_half_widths(0.35, 0.8, 0.2, 35, 65, 1000, others=[(400, 0.5, 40)])
+    assert expected == pytest.approx((real.high - real.low) / 2)
+    blind = expected_half_widths(0.35, 0.8, 0.2, 35, 65, 1000, others=[(400, 0.5, 0)])
+    assert blind > 400 / 1400 / 2
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 300), st.floats(0, 300))
 def test_expected_half_width_is_one(W, precision, miss_rate, n1, n0):
     assert 0 < expected_half_widths(W, precision, miss_rate, n1, n0, 1000) <= 0.5

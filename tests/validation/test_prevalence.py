@@ -30,6 +30,34 @@ def limits(found):
     return (found.low, found.high)
 
 
+def beta_end(mean, variance, tail):
+    total = mean * (1 - mean) / variance - 1
+    return beta.ppf(tail, mean * total, (1 - mean) * total)
+
+
+def test_undecided_traces_are_an_answer():
+    """30 flagged traces (9 of 10 with the code), 50 unflagged (1 of 10), 20 undecided (4 of 8).
+
+    .3 * .9 + .5 * .1 + .2 * .5 = .42. Posterior means 9.5 / 11, 1.5 / 11, 4.5 / 9, variances by
+    q (1 - q) / (n + 2); between the answers (.3 q1^2 + .5 q0^2 + .2 qu^2 - m^2) / 100.
+    """
+    given_labels = (80, 30, labels(9, 10), labels(1, 10))
+    found = poststratify(*given_labels, others=[(20, labels(4, 8))])
+    assert found.value == pytest.approx(0.42)
+    assert found.n == 100
+    assert found.inputs["posterior_mean"] == pytest.approx(0.4272727)
+    assert found.inputs["posterior_sd"] == pytest.approx(0.0730872, abs=1e-7)
+    assert limits(found) == pytest.approx(
+        [beta_end(0.42727273, 0.00534174, tail) for tail in (0.025, 0.975)], abs=1e-5
+    )
+    assert poststratify(*given_labels, others=[(0, EMPTY)]).low == poststratify(*given_labels).low
+    recall = recall_estimate(*given_labels, others=[(20, labels(4, 8))])
+    assert recall.value == pytest.approx(0.27 / 0.42)
+    assert recall.low < recall.value < recall.high
+    with pytest.raises(ValueError, match="8 traces with another answer are labelled, but only 7"):
+        poststratify(*given_labels, others=[(7, labels(4, 8))])
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -101,8 +129,17 @@ def test_cells_without_labels():
     assert (always.value, always.inputs["note"]) == (0.9, None)
     half = poststratify(1000, 100, EMPTY, labels(0, 100))
     assert half.value == pytest.approx(0.05)  # 1/2 of the flagged
-    assert half.inputs["note"] == "none of the traces with the judge's flag has a human label"
-    assert half.low <= half.value <= half.high
+    assert half.inputs["note"] == "none of the 100 traces with the judge's flag has a human label"
+    assert half.inputs["unlabelled"] == 0.1
+    # Of the 900 others Jeffreys' prior leaves m = .5 / 101, v = m (1 - m) / 102. If none of the 100
+    # has the code, the share is .9 m with these limits; if all have it, .1 + .9 m.
+    m = 0.5 / 101
+    v = 0.81 * m * (1 - m) / 102
+    low, high = (
+        (mean, v + (square - mean**2) / 1000)
+        for mean, square in ((0.9 * m, 0.9 * m**2), (0.1 + 0.9 * m, 0.1 + 0.9 * m**2))
+    )
+    assert limits(half) == pytest.approx((beta_end(*low, 0.025), beta_end(*high, 0.975)))
     for judged, flagged, reason in ((1000, 100, "no human labels"), (0, 0, "no judged traces")):
         nothing = poststratify(judged, flagged, EMPTY, EMPTY)
         assert (nothing.value, nothing.low, nothing.high) == (None, 0.0, 1.0)
@@ -169,8 +206,8 @@ def test_recall():
     [
         ((0, 0, EMPTY, EMPTY), "no judged traces"),
         ((100, 50, EMPTY, EMPTY), "no human labels"),
-        ((100, 50, EMPTY, labels(1, 5)), "none of the traces with the judge's flag has"),
-        ((100, 50, labels(1, 5), EMPTY), "none of the traces without the judge's flag has"),
+        ((100, 50, EMPTY, labels(1, 5)), "none of the 50 traces with the judge's flag has"),
+        ((100, 50, labels(1, 5), EMPTY), "none of the 50 traces without the judge's flag has"),
         ((100, 50, labels(0, 5), labels(0, 5)), "humans found the code in no labelled trace"),
     ],
 )
@@ -275,8 +312,8 @@ def test_ppi_that_is_degenerate():
         (lambda: Cell(None, 0, 2, 2), "a share of None does not go with 2 labels"),
         (lambda: Cell(0.5, 1, 2, 9), "n_effective must be between 0 and n"),
         (lambda: poststratify(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
-        (lambda: poststratify(10, 2, labels(1, 3), EMPTY), "3 flagged traces are labelled"),
-        (lambda: poststratify(10, 9, EMPTY, labels(1, 3)), "3 unflagged traces are labelled"),
+        (lambda: poststratify(10, 2, labels(1, 3), EMPTY), "3 traces with the judge's flag are labelled"),
+        (lambda: poststratify(10, 9, EMPTY, labels(1, 3)), "3 traces without the judge's flag are labelled"),
         (lambda: poststratify(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
         (
             lambda: poststratify(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
