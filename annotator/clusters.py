@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +34,12 @@ class ClusterCounts:
     in_cluster: dict[str, Counter[Hashable]] = field(default_factory=dict)
     alone: Counter[Hashable] = field(default_factory=Counter)
 
-    def add(self, cluster: str | None, labels: Iterable[Hashable]) -> None:
-        """Count a trace with its labels, none of which is None."""
+    def add(
+        self, cluster: str | None, labels: Iterable[Hashable], *, in_total: bool = True
+    ) -> None:
+        """Count a trace with its labels, none of which is None; in no total if not ``in_total``."""
         counts = self.alone if cluster is None else self.in_cluster.setdefault(cluster, Counter())
-        counts[None] += 1
+        counts[None] += in_total
         counts.update(labels)
 
     def include(self, other: "ClusterCounts") -> None:
@@ -52,11 +54,11 @@ class ClusterCounts:
         return bool(self.in_cluster)
 
     def __len__(self) -> int:
-        return len(self.in_cluster) + self.alone[None]
+        return sum(counts[None] > 0 for counts in self.in_cluster.values()) + self.alone[None]
 
     def totals(self, label: Hashable) -> tuple[list[int], list[int]]:
-        """Return, per cluster, the traces with a label and all traces: the clusters with a name as
-        :meth:`places` says, then the traces without one, those with the label first.
+        """Return, per cluster, the traces with a label and all traces: first the clusters with a
+        name, then the traces without one, those with the label first.
         """
         clusters = self.in_cluster.values()
         alone, having = self.alone[None], self.alone[label]
@@ -64,42 +66,34 @@ class ClusterCounts:
         totals = [counts[None] for counts in clusters]
         return with_label + [1] * having + [0] * (alone - having), totals + [1] * alone
 
-    def places(self, label: Hashable, traces: Iterable[tuple[str | None, bool]]) -> Iterator[int]:
-        """Yield for each of some counted traces, of which the cluster is given and whether it has
-        the label, where its cluster stands in :meth:`totals`.
-        """
-        numbers = {cluster: place for place, cluster in enumerate(self.in_cluster)}
-        lone = [len(numbers) + self.alone[label], len(numbers)]  # without the label, with it
-        for cluster, having in traces:
-            if cluster is not None and cluster in numbers:
-                yield numbers[cluster]
-            else:
-                yield lone[having]
-                lone[having] += 1
+    def answer_totals(
+        self,
+        answers: Sequence[Callable[[Counter[Hashable]], int]],
+        traces: Iterable[tuple[str | None, int]],
+    ) -> tuple[list[list[int]], list[int]]:
+        """Return how many traces of each cluster have each of some answers, of which each trace has
+        one at most, and the rows of some counted traces.
 
-    def exclusive_totals(
-        self, labels: Sequence[str], traces: Iterable[tuple[str | None, str]]
-    ) -> tuple[dict[str, list[int]], list[int]]:
-        """Return, per label, the traces with it per cluster, where each trace has exactly one of
-        the labels; and where the cluster of each of some counted traces stands in these lists, by
-        its cluster and its label.
+        Args:
+            answers: take the counts of a cluster, and return how many have the answer.
+            traces: the cluster of each trace and the number of its answer.
+
+        Returns:
+            A row for each cluster with a name, then one for each trace without; a column for each
+            answer. And the row of each of ``traces``.
         """
-        numbers = {cluster: place for place, cluster in enumerate(self.in_cluster)}
-        count, begin = len(self), len(numbers)
-        totals: dict[str, list[int]] = {}
-        lone: dict[str, int] = {}
-        for label in labels:
-            having = [counts[label] for counts in self.in_cluster.values()]
-            lone[label] = begin
-            end = begin + self.alone[label]
-            zeros = begin - len(numbers)
-            totals[label] = having + [0] * zeros + [1] * (end - begin) + [0] * (count - end)
-            begin = end
-        places = []
-        for cluster, label in traces:
+        rows = [[answer(counts) for answer in answers] for counts in self.in_cluster.values()]
+        numbers = {cluster: number for number, cluster in enumerate(self.in_cluster)}
+        following = []
+        for column, answer in enumerate(answers):
+            following.append(len(rows))
+            row = [int(column == other) for other in range(len(answers))]
+            rows += [row] * answer(self.alone)
+        found = []
+        for cluster, column in traces:
             if cluster is not None and cluster in numbers:
-                places.append(numbers[cluster])
+                found.append(numbers[cluster])
             else:
-                places.append(lone[label])
-                lone[label] += 1
-        return totals, places
+                found.append(following[column])
+                following[column] += 1
+        return rows, found

@@ -467,11 +467,14 @@ def _map_limits(
     """Return the observed agreement, corrected for chance, with its mapped limits."""
     expected, reason = chance
     share = _observed_share(cells)
-    value, low, high = None, -1.0, 1.0
+    value: float | None = None
+    low: float | None = -1.0
+    high: float | None = 1.0
     if reason is None and share is not None and expected is not None:
         # Both limits exist: a share always has Wilson's.
         value, low, high = _limits(observed.low or 0.0, observed.high or 0.0, share, expected)
-        reason = observed.reason
+        if reason := observed.reason:  # one cluster: nothing is known of the observed agreement
+            low, high = None, None
     shares = {
         "observed": _number(share),
         "observed_low": observed.low,

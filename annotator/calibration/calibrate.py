@@ -5,10 +5,13 @@ from dataclasses import replace
 from typing import Literal
 
 from annotator.calibration.estimates import (
-    Judged,
     correct_share,
+    count_judged,
+    count_open,
+    describe_open,
     empty_share,
     estimate_code,
+    is_withheld,
     list_cautions,
     withhold_share,
 )
@@ -29,6 +32,7 @@ from annotator.rubrics import NONE
 from validation import (
     Estimate,
     Interval,
+    RaterAgreement,
     Retest,
     agreement_of,
     code_report,
@@ -61,9 +65,10 @@ def calibrate(
     ``labels`` describes them, for the record. ``others``: the labels that are counted of each trace
     by each of several people; the other arguments stand in the result as they are.
     """
-    traces = joined.traces
+    traces, everything = joined.traces, joined.all
     human = [trace.counted.human for trace in traces]
     judge = [trace.counted.judge for trace in traces]
+    answers = sorted({trace.counted.judge[0] for trace in joined.not_decided})
     many = frame.rubric.choice == "many"
     report = code_report(
         list(frame.rubric.labels),
@@ -75,10 +80,10 @@ def calibrate(
         seed=seed,
     )
     rows = tuple(
-        _row(code, frame, traces, report.per_code[code].f1, confidence, seed, population)
+        _row(code, frame, everything, report.per_code[code].f1, confidence, seed, population)
         for code in frame.rubric.labels
     )
-    rows = _range_over(rows, frame, traces, others)
+    rows = _range_over(rows, frame, everything, others)
     return Calibration(
         run=frame.run,
         judge=frame.judge,
@@ -95,14 +100,12 @@ def calibrate(
         ids_sha256=frame.ids_sha256,
         labels=labels,
         look=look,
-        agreement=agreement_of(
-            [join_labels(labels) for labels in human],
-            [join_labels(labels) for labels in judge],
-            weights=joined.weights,
-            clusters=joined.clusters,
-            confidence=confidence,
-            categories=None if many else frame.rubric.labels,
-        ),
+        agreement=_agree(joined, traces, None if many else frame.rubric.labels, confidence),
+        agreement_of_all=_agree(
+            joined, everything, None if many else (*frame.rubric.labels, *answers), confidence
+        )
+        if answers
+        else None,
         sets=None
         if frame.rubric.choice == "one"
         else set_agreement(
@@ -123,15 +126,36 @@ def calibrate(
         judges=tuple(judges),
         reruns=reruns,
         joined=traces,
+        not_decided=joined.not_decided,
         confidence=confidence,
         seed=seed,
         population=population,
-        cautions=tuple(list_cautions(traces, {row.code: row.corrected for row in rows})),
+        cautions=(
+            *describe_open(frame.statuses, frame.total, count_open(frame.statuses, everything)),
+            *list_cautions(everything, {row.code: row.corrected for row in rows}),
+        ),
         warnings=(
             *notes,
             *_list_warnings(frame, joined, cluster_by),
             *([CORPUS_ONLY] if population == "corpus" else []),
         ),
+    )
+
+
+def _agree(
+    joined: Joined,
+    traces: Sequence[LabelledTrace],
+    categories: Sequence[str] | None,
+    confidence: float,
+) -> RaterAgreement:
+    clusters = [trace.cluster for trace in traces if trace.cluster is not None]
+    return agreement_of(
+        [join_labels(trace.counted.human) for trace in traces],
+        [join_labels(trace.counted.judge) for trace in traces],
+        weights=[trace.weight for trace in traces] if joined.design == "stratified" else None,
+        clusters=clusters or None,
+        confidence=confidence,
+        categories=categories,
     )
 
 
@@ -156,7 +180,7 @@ def _range_over(
         return rows
     ranged = []
     for row in rows:
-        judged = Judged(frame.total, frame.with_code[row.code])
+        judged = replace(count_judged(row.code, frame, traces), clusters=None)
         shares = [correct_share(row.code, judged, labelled) for labelled in complete]
         values = [share.value for share in shares if share.value is not None]
         whole = len(values) == len(complete) and row.corrected.value is not None
@@ -173,21 +197,19 @@ def _row(
     seed: int,
     population: Literal["process", "corpus"],
 ) -> CodeRow:
-    flagged = frame.with_code[code]
-    clusters = frame.clusters if frame.clusters.named else None
-    judged = Judged(frame.total, flagged, clusters)
+    judged = count_judged(code, frame, traces)
     estimates = estimate_code(code, judged, traces, confidence, seed, population)
     can_find = code == NONE or code in frame.rubric.judged
     screen = code in frame.rubric.screens or (code == NONE and frame.rubric.only_screens)
     unsure = code in frame.rubric.screened and frame.statuses["undecided"] > 0
-    if unsure:
+    if is_withheld(code, frame, judged.open):
         estimates = withhold_share(estimates)
     elif not can_find:
         reason = "the judge has no rule for this code"
         estimates = replace(estimates, recall=empty_share(estimates.recall, reason))
     return CodeRow(
         code=code,
-        judged=wilson(flagged, frame.total, confidence)
+        judged=wilson(judged.flagged, judged.total, confidence)
         if can_find and not (screen or unsure)
         else None,
         corrected=estimates.corrected,
@@ -202,16 +224,11 @@ def _row(
 
 def _list_warnings(frame: Frame, joined: Joined, cluster_by: Sequence[str]) -> list[str]:
     warnings = []
-    if undecided := frame.statuses["undecided"]:
-        warnings.append(
-            f"Shares and recall are of the traces that the judge decided; {undecided} undecided"
-            " ones are in none."
-        )
     if joined.design == "unknown":
         warnings.append(
             "The labels carry no inclusion probabilities: treated as a uniform random sample."
         )
-    if joined.clusters is None:
+    if not frame.clusters.named:
         reason = f"No trace tells its {'+'.join(cluster_by)}" if cluster_by else "--cluster none"
         warnings.append(f"{reason}: traces are treated as independent.")
     if frame.rubric.choice == "primary":

@@ -71,7 +71,7 @@ def fit_calibration(
             :func:`annotator.calibration.frame.read_frame`.
     """
     calibration = choose_calibration(calibrations, empty_frame(run, rubric))
-    wanted = {trace.trace_id for trace in calibration.joined}
+    wanted = {trace.trace_id for trace in calibration.labelled}
     by = calibration.cluster_by if cluster is None else cluster
     frame = read_frame(run, rubric, wanted=wanted, cluster=by)
     return calibration, frame, explain_misfit(calibration, frame, run)

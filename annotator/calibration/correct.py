@@ -1,21 +1,25 @@
 """Correcting a run's table by a calibration: of this judge on these traces, or carried over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from annotator.calibration.choose import explain_misfit
 from annotator.calibration.estimates import (
     CodeEstimates,
-    Judged,
     correct_by_error_rates,
+    count_judged,
+    count_open,
+    describe_open,
     empty_share,
     estimate_code,
+    is_withheld,
     list_cautions,
     list_uncorrected,
     withhold_share,
 )
 from annotator.calibration.frame import Frame
-from annotator.calibration.model import Calibration, Codes, LabelledTrace, count_labels
+from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_labels
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE, Scheme, group_label
@@ -92,7 +96,7 @@ def correct(
     codes = {
         code: estimate_code(
             code,
-            _count_judged(code, frame),
+            count_judged(code, frame, traces),
             traces,
             calibration.confidence,
             calibration.seed,
@@ -108,20 +112,22 @@ def correct(
         "post-stratified by the judge's own label, Jeffreys, code by code: they need not add up to"
         " 100 %"
     )
+    opened = count_open(frame.statuses, traces)
     if joint:
-        codes = _correct_jointly(codes, traces, frame, calibration.confidence)
+        codes = _correct_jointly(codes, traces, frame, opened, calibration.confidence)
         how = (
             "post-stratified by the judge's own label, all codes at once (Dirichlet): they add up"
             f" to 100 %, and the intervals hold all together (Bonferroni over {len(codes)}): a code"
             " whose interval lies above all others is the commonest"
         )
-    _withhold_open(codes, frame)
+    _withhold_open(codes, frame, opened)
     over = "" if calibration.population == "corpus" else _describe_tasks(codes, frame)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
         f" {100 * calibration.confidence:g} %, {how}{over}. The interval beside the judge's own"
         " share is sampling error only.",
+        *describe_open(frame.statuses, frame.total, opened),
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
     )
@@ -129,13 +135,13 @@ def correct(
     groups = {
         name: estimate_code(
             group_label(name),
-            _count_judged(group_label(name), frame),
+            count_judged(group_label(name), frame, grouped),
             grouped,
             calibration.confidence,
             calibration.seed,
             calibration.population,
         )
-        for name in _countable_groups(frame)
+        for name in _countable_groups(frame, opened)
     }
     return Correction(codes, len(traces), False, calibration.confidence, notes, groups)
 
@@ -154,6 +160,7 @@ def _correct_jointly(
     codes: Mapping[str, CodeEstimates],
     traces: Sequence[LabelledTrace],
     frame: Frame,
+    opened: Mapping[str, int],
     confidence: float,
 ) -> dict[str, CodeEstimates]:
     """Return the estimates with shares that were corrected together."""
@@ -161,9 +168,12 @@ def _correct_jointly(
         raise AnnotatorError("--joint: a trace can have several codes; their shares do not add up")
     clusters: list[int] | None = None
     judged = {code: [frame.with_code[code]] for code in codes}
+    judged |= {answer: [size] for answer, size in opened.items()}
     if frame.clusters.named:
-        placed = ((trace.cluster, trace.counted.judge[0]) for trace in traces)
-        judged, clusters = frame.clusters.exclusive_totals(list(codes), placed)
+        numbers = {answer: number for number, answer in enumerate(judged)}
+        placed = ((trace.cluster, numbers[trace.counted.judge[0]]) for trace in traces)
+        rows, clusters = frame.clusters.answer_totals([*map(itemgetter, judged)], placed)
+        judged = {answer: [row[number] for row in rows] for answer, number in numbers.items()}
     shares = joint_shares(
         judged,
         [trace.counted.judge[0] for trace in traces],
@@ -178,18 +188,23 @@ def _correct_jointly(
 def match_traces(
     calibration: Calibration, frame: Frame, cluster: Sequence[str] | None = None
 ) -> list[LabelledTrace]:
-    """Return the labelled traces that a frame keeps, with what its judge says of them, and with
-    their cluster, by other attributes if there are.
+    """Return the labelled traces that a frame keeps, with its judge's answer and with their
+    cluster, by other attributes if there are.
     """
     traces, by = [], calibration.cluster_by if cluster is None else cluster
-    for trace in calibration.joined:
+    for trace in calibration.labelled:
         annotation = frame.wanted.get(trace.trace_id)
-        if annotation and annotation.status in ("labelled", "none"):
+        if annotation and annotation.status != "skipped":
+            answer = OPEN.get(annotation.status)
             judge = Codes(annotation.primary, annotation.secondary)
-            counted = replace(trace.counted, judge=count_labels(judge, frame.rubric))
+            counted = (answer,) if answer else count_labels(judge, frame.rubric)
             name = cluster_of(annotation.attributes, by)
             name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
-            traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
+            traces.append(
+                replace(
+                    trace, judge=judge, counted=replace(trace.counted, judge=counted), cluster=name
+                )
+            )
     return traces
 
 
@@ -216,12 +231,12 @@ def carry_over(
     codes = {}
     for code in frame.rubric.labels:
         estimates = correct_by_error_rates(
-            code, _count_judged(code, frame), traces, calibration.confidence
+            code, count_judged(code, frame, traces), traces, calibration.confidence
         )
         if reason := _not_carried(code, calibration, frame):
             estimates = replace(estimates, corrected=empty_share(estimates.corrected, reason))
         codes[code] = estimates
-    _withhold_open(codes, frame)
+    _withhold_open(codes, frame, ())
     n = len(calibration.joined)
     notes = (
         f"TRANSFERRED: {why}. Corrected by the error rates of {n} labels made elsewhere"
@@ -234,11 +249,11 @@ def carry_over(
     groups = {
         name: correct_by_error_rates(
             group_label(name),
-            _count_judged(group_label(name), frame),
+            count_judged(group_label(name), frame, grouped),
             grouped,
             calibration.confidence,
         )
-        for name in _countable_groups(frame)
+        for name in _countable_groups(frame, ())
         if not any(_not_carried(code, calibration, frame) for code in frame.rubric.groups[name])
     }
     return Correction(codes, n, True, calibration.confidence, notes, groups)
@@ -259,10 +274,12 @@ def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[Labell
     ]
 
 
-def _countable_groups(frame: Frame) -> list[str]:
-    """Return the groups whose codes the judge can all find; none if it screens and left some
-    open.
+def _countable_groups(frame: Frame, open: Collection[str]) -> list[str]:
+    """Return the groups that have a corrected share: those whose codes the judge can all find, and
+    all groups where labels tell what stands in the traces that it left undecided.
     """
+    if OPEN["undecided"] in open:
+        return list(frame.rubric.groups)
     if frame.statuses["undecided"] and frame.rubric.screened:
         return []
     return [
@@ -272,15 +289,9 @@ def _countable_groups(frame: Frame) -> list[str]:
     ]
 
 
-def _count_judged(code: str, frame: Frame) -> Judged:
-    clusters = frame.clusters if frame.clusters.named else None
-    return Judged(frame.total, frame.with_code[code], clusters)
-
-
-def _withhold_open(codes: dict[str, CodeEstimates], frame: Frame) -> None:
-    """Take the shares of what a judge screens for where it left traces undecided."""
-    if frame.statuses["undecided"]:
-        codes |= {code: withhold_share(codes[code]) for code in frame.rubric.screened}
+def _withhold_open(codes: dict[str, CodeEstimates], frame: Frame, open: Collection[str]) -> None:
+    """Take the shares of what a judge screens for where no undecided trace has a label."""
+    codes |= {code: withhold_share(codes[code]) for code in codes if is_withheld(code, frame, open)}
 
 
 def _not_carried(code: str, calibration: Calibration, frame: Frame) -> str | None:

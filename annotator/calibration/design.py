@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from annotator.calibration.model import OPEN
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.regular import explain_unreadable, read_regular
@@ -23,7 +24,7 @@ from annotator.traces.document import parse
 
 EVERYTHING = ""  # the stratum of a uniform sample
 # Others that are no codes, which have no colon: how the votes agreed, and no judgement that counts.
-UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", "status:undecided"
+UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", OPEN["undecided"]
 Strata = Literal["codes", "votes", "none"]
 """What traces are stratified by: the judge's codes, how its votes agreed, or nothing."""
 _PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn

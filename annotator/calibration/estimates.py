@@ -1,11 +1,14 @@
 """Shares corrected for a judge's errors, from labelled traces and the judge's counts."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Literal
 
-from annotator.calibration.model import THIN, LabelledTrace
+from annotator.calibration.frame import Frame
+from annotator.calibration.model import OPEN, THIN, LabelledTrace
 from annotator.clusters import ClusterCounts
 from annotator.text import count
 from validation import (
@@ -20,6 +23,7 @@ from validation import (
     ppi_mean,
     recall_estimate,
     rogan_gladen,
+    sample_size,
     share_of_totals,
 )
 from validation.agreement import LEAST_POSITIVES
@@ -28,15 +32,47 @@ from validation.intervals import quantile
 FEW_LABELS = 100
 FEW_CLUSTERS = 20  # below which every interval is optimistic
 SEEN_IN = 5  # tasks; the interval of a code that is seen in fewer is optimistic
+# Traces without labels whose code a share may guess, half of them; more leave limits alone.
+FEW_UNLABELLED, MOST_UNLABELLED = 3, 0.05
+_WIDTH = 0.1  # in each direction, that a number of further labels is to give
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How many of all traces a judge gave a code, and of each cluster, if clusters are known."""
+    """The traces that a share is of: how many a judge decided (``total``), how many of these it
+    gave the code, and of each cluster, if clusters are known.
+
+    ``open``: how many it left undecided or failed on, by answer (:data:`OPEN`), where labels tell
+    what people find in them; such an answer without labels is not here, and in no share.
+    """
 
     total: int
     flagged: int
     clusters: ClusterCounts | None = None
+    open: Mapping[str, int] = field(default_factory=dict)
+
+
+def count_open(statuses: Mapping[str, int], traces: Sequence[LabelledTrace]) -> dict[str, int]:
+    """Return the traces that the judge did not decide, by answer, of which any has a label."""
+    labelled = {trace.counted.judge[0] for trace in traces if not trace.decided}
+    return {answer: statuses[status] for status, answer in OPEN.items() if answer in labelled}
+
+
+def count_judged(code: str, frame: Frame, traces: Sequence[LabelledTrace]) -> Judged:
+    """Return what a frame counted of a code, and the traces that its judge left open of which some
+    of ``traces`` have labels.
+    """
+    clusters = frame.clusters if frame.clusters.named else None
+    opened = count_open(frame.statuses, traces)
+    return Judged(frame.total, frame.with_code[code], clusters, opened)
+
+
+def is_withheld(code: str, frame: Frame, open: Collection[str]) -> bool:
+    """Whether a label has no share: the judge is a screen for it, or has no rule, and left traces
+    undecided of which none is labelled.
+    """
+    undecided = frame.statuses["undecided"] and OPEN["undecided"] not in open
+    return bool(undecided) and code in frame.rubric.screened
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +106,22 @@ def correct_share(
         judged.total,
         judged.flagged,
         *(count_cell(code, flagged, traces) for flagged in (True, False)),
+        others=_count_others(code, judged, traces),
         confidence=confidence,
         cluster_variance=over_tasks.variance if over_tasks else 0.0,
         df=_degrees_of_freedom(judged, traces),
         population=population,
     )
     return _withhold(share)
+
+
+def _count_others(
+    code: str, judged: Judged, traces: Sequence[LabelledTrace]
+) -> list[tuple[int, Cell]]:
+    return [
+        (size, _count_labels(code, [t for t in traces if answer in t.counted.judge], traces))
+        for answer, size in judged.open.items()
+    ]
 
 
 def _degrees_of_freedom(judged: Judged, traces: Sequence[LabelledTrace]) -> int | None:
@@ -95,9 +141,9 @@ def estimate_code(
 ) -> CodeEstimates:
     """Return the corrected share of a code, and the judge's precision and recall on it.
 
-    The corrected share post-stratifies by the judge's own label (Tenenbein's double sampling,
-    :func:`validation.poststratify`, which says what ``population`` is). It has no value where its
-    interval is 0 to 1, or where the judge gave a label (or did not) to no labelled trace.
+    The corrected share post-stratifies by the judge's own answer: the code, not the code, or
+    undecided (Tenenbein's double sampling, :func:`validation.poststratify`, which says what
+    ``population`` is). Recall counts what the judge left undecided as not found.
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     over_tasks = find_influences(code, judged, traces)
@@ -107,16 +153,18 @@ def estimate_code(
         judged.total,
         judged.flagged,
         *(count_cell(code, side, traces) for side in (True, False)),
+        others=_count_others(code, judged, traces),
         confidence=confidence,
         design_effect=over_tasks.recall_design_effect if over_tasks else 1.0,
         df=_degrees_of_freedom(judged, traces),
         seed=seed,
     )
     missed = sum(code in trace.counted.human for trace in traces) - sum(right)
-    mark = mark_code(len(flagged), missed)
+    # Where the judge never gives the code, the labels with it are all that can bear on it.
+    mark = mark_code(len(flagged) if judged.flagged else missed, missed)
     if mark == "ok" and _count_tasks(code, traces) < SEEN_IN:
         mark = "few-tasks"
-    if corrected.inputs.get("note"):
+    if corrected.value is None and corrected.inputs.get("note"):
         mark = "one-sided"
     precision = _estimate_rate(right, flagged, traces, confidence)
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
@@ -126,17 +174,39 @@ def find_influences(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
 ) -> Influences | None:
     """Return what each cluster adds to the corrected share of a code, None without clusters."""
-    if not judged.clusters or not judged.total:
+    if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
-    flags = [code in trace.counted.judge for trace in traces]
-    names = (trace.cluster for trace in traces)
+    counts, rows, answers = place_answers(code, judged, traces)
     return poststratified_influences(
-        *judged.clusters.totals(code),
-        list(judged.clusters.places(code, zip(names, flags, strict=True))),
-        flags,
+        counts,
+        rows,
+        answers,
         [code in trace.counted.human for trace in traces],
         [trace.weight for trace in traces],
     )
+
+
+def place_answers(
+    code: str, judged: Judged, traces: Sequence[LabelledTrace]
+) -> tuple[list[list[int]], list[int], list[int]]:
+    """Return the traces of each cluster by the judge's answer (the code, not the code, and those of
+    ``judged.open``), and the row and the column of each labelled trace.
+    """
+    columns: list[Callable[[Counter[Hashable]], int]] = [
+        lambda counts: counts[code],
+        lambda counts: counts[None] - counts[code],
+        *(itemgetter(answer) for answer in judged.open),
+    ]
+    numbers = {answer: number for number, answer in enumerate(judged.open, 2)}
+    answers = [
+        (0 if code in trace.counted.judge else 1)
+        if trace.decided
+        else numbers[trace.counted.judge[0]]
+        for trace in traces
+    ]
+    clusters = judged.clusters or ClusterCounts()
+    names = [trace.cluster for trace in traces]
+    return *clusters.answer_totals(columns, zip(names, answers, strict=True)), answers
 
 
 def _count_tasks(code: str, traces: Sequence[LabelledTrace]) -> float:
@@ -147,9 +217,9 @@ def _count_tasks(code: str, traces: Sequence[LabelledTrace]) -> float:
 
 def withhold_share(estimates: CodeEstimates) -> CodeEstimates:
     """Return what labels say of a code of which a judge finds some at most, where it left traces
-    undecided: its precision alone. Those are not compared, and may hold most of what it missed.
+    undecided and none of these has a label: its precision alone.
     """
-    reason = "the judge finds but some of them, and left traces undecided"
+    reason = "the judge left traces undecided, and none of them has a label"
     return replace(
         estimates,
         corrected=empty_share(estimates.corrected, reason),
@@ -164,14 +234,46 @@ def empty_share(share: Estimate, reason: str) -> Estimate:
 
 
 def _withhold(share: Estimate) -> Estimate:
-    """Return a share without its value where a number would claim what the labels do not tell."""
-    if note := share.inputs.get("note"):
-        # The interval stands: it makes nothing of what is not known. A number would make half.
-        return replace(share, value=None, reason=note)
-    if share.value is not None and (share.low, share.high) == (0, 1):
-        reason = share.reason or "the labels are of too few tasks: the interval is 0 to 100 %"
-        return replace(share, value=None, reason=reason)
-    return share
+    """Return a share without its value where many traces are in a cell without labels: the value
+    counts half of them, and the limits are known all the same.
+    """
+    inputs = share.inputs
+    unlabelled = inputs["unlabelled"]
+    if unlabelled <= MOST_UNLABELLED or unlabelled * share.n < FEW_UNLABELLED + 0.5:
+        return share
+    return replace(share, value=None, reason=inputs.get("note") or share.reason)
+
+
+def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, int]) -> list[str]:
+    """Return which traces the shares are of, where the judge did not decide all.
+
+    Args:
+        statuses: traces by status.
+        total: those that the judge decided.
+        open: the others that have labels, as :func:`count_open` returns them.
+    """
+    lines = []
+    for status, answer in OPEN.items():
+        size = statuses[status]
+        if not size:
+            continue
+        if answer in open:
+            lines.append(
+                f"Shares and recall are of all traces, with the {size} {status} ones: labels tell"
+                " what people find in them."
+            )
+            continue
+        line = f"Shares and recall leave out {count(size, f'{status} trace')}: none has a label."
+        if status == "undecided":
+            # The share of all traces, whatever the labels say, to so many points.
+            half = min(0.99, _WIDTH * (total + size) / size)
+            needed = min(size, max(THIN, sample_size(0.5, half).n))
+            line += (
+                f" About {needed} labels of undecided traces would give shares of all, each to"
+                f" {100 * _WIDTH:g} points (annotate sample draws them)."
+            )
+        lines.append(line)
+    return lines
 
 
 def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estimate]) -> list[str]:
@@ -183,7 +285,12 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
             " hardly known."
         )
     clusters = {trace.cluster for trace in traces} - {None}
-    if 0 < len(clusters) < FEW_CLUSTERS:
+    if len(clusters) == 1:
+        lines.append(
+            "All labels come from one task, so there are no intervals. --cluster none treats traces"
+            " as independent."
+        )
+    elif 0 < len(clusters) < FEW_CLUSTERS:
         lines.append(
             f"The labels come from {count(len(clusters), 'task')}, fewer than {FEW_CLUSTERS}: the"
             " intervals are optimistic."
@@ -197,10 +304,16 @@ def list_cautions(traces: Sequence[LabelledTrace], corrected: Mapping[str, Estim
             f"Seen by people in fewer than {SEEN_IN} tasks, so that the interval is optimistic:"
             f" {', '.join(few)}."
         )
-    if codes := [code for code, share in corrected.items() if share.inputs.get("note")]:
+    empty = {code: share for code, share in corrected.items() if share.inputs.get("note")}
+    if codes := [code for code, share in empty.items() if share.value is None]:
         lines.append(
             "one-sided: no label among the traces that the judge gave the code, or none among the"
             f" others; only limits are known ({', '.join(codes)})."
+        )
+    if codes := [code for code, share in empty.items() if share.value is not None]:
+        lines.append(
+            "No label among the few traces that the judge gave the code. The share counts half of"
+            f" them, and the interval reaches from none to all: {', '.join(codes)}."
         )
     return lines + list_uncorrected(corrected)
 
@@ -209,7 +322,7 @@ def list_uncorrected(corrected: Mapping[str, Estimate]) -> list[str]:
     """Return which codes have no corrected share, a line for each reason; not the one-sided."""
     reasons: dict[str, list[str]] = {}
     for code, share in corrected.items():
-        if share.value is None and not share.inputs.get("note"):
+        if share.value is None and share.reason != share.inputs.get("note"):
             reasons.setdefault(share.reason or "not known", []).append(code)
     every = len(corrected)
     return [
@@ -324,10 +437,16 @@ def mark_code(flagged: int, missed: int) -> str:
 
 def count_cell(code: str, flagged: bool, traces: Sequence[LabelledTrace]) -> Cell:
     """Return what the labels say of the traces that the judge gave a code, or of the others."""
-    side = [trace for trace in traces if (code in trace.counted.judge) is flagged]
+    side = [t for t in traces if t.decided and (code in t.counted.judge) is flagged]
+    return _count_labels(code, side, traces)
+
+
+def _count_labels(
+    code: str, cell_of: Sequence[LabelledTrace], traces: Sequence[LabelledTrace]
+) -> Cell:
     return cell(
-        [code in trace.counted.human for trace in side],
-        [trace.weight for trace in side] if _have_weights(traces) else None,
+        [code in trace.counted.human for trace in cell_of],
+        [trace.weight for trace in cell_of] if _have_weights(traces) else None,
     )
 
 

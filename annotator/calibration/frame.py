@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from annotator.annotations import Annotation
+from annotator.calibration.model import OPEN
 from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.rubrics import Scheme
 from annotator.runs.run import Run
@@ -18,8 +19,8 @@ class Frame:
     """The judged traces of a run, as totals, and the annotations of those that were asked for.
 
     ``total`` counts the judged traces (labelled or none), ``with_code`` those with each label (as
-    :meth:`Scheme.labels_of` says) and ``clusters`` both per cluster. ``wanted`` holds annotations
-    by trace id, of any status.
+    :meth:`Scheme.labels_of` says) and ``clusters`` both per cluster, with the undecided and failed
+    traces beside them, in no total. ``wanted`` holds annotations by trace id, of any status.
     """
 
     run: str
@@ -41,6 +42,8 @@ class Frame:
     def add(self, annotation: Annotation, cluster: str | None) -> None:
         """Count one annotation."""
         self.statuses[annotation.status] += 1
+        if annotation.status in OPEN:
+            self.clusters.add(cluster, [OPEN[annotation.status]], in_total=False)
         if annotation.status not in ("labelled", "none"):
             return
         self.total += 1

@@ -7,32 +7,42 @@ from dataclasses import dataclass, field
 from annotator.annotations import Annotation
 from annotator.calibration.design import Design
 from annotator.calibration.frame import Frame
-from annotator.calibration.model import Codes, CountedLabels, LabelledTrace, count_labels
+from annotator.calibration.model import OPEN, Codes, CountedLabels, LabelledTrace, count_labels
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
+from annotator.rubrics import HasCodes, Scheme
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The labelled traces that a judge has judged, and all that could not be held side by side.
+    """The labelled traces of a run, and those that could not be held side by side.
 
-    ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``, ``undecided``: labelled,
-    and the run has no judgement that can be compared. ``design`` says how the labelled traces were
-    drawn: ``uniform`` or ``stratified`` if their inclusion probabilities are known, else
-    ``unknown``. ``missing``: by stratum, how many of its drawn traces have no label that can be
-    compared, and how many were drawn; the others stand for them.
+    ``traces``: those that the judge decided; ``not_decided``: those that it left undecided or
+    failed on. ``not_in_run``: labelled, but not in the run. ``skipped``, ``failed``,
+    ``undecided``: the ids of labelled traces with this status. ``design`` says how the labelled
+    traces were drawn: ``uniform`` or ``stratified`` if their inclusion probabilities are known,
+    else ``unknown``. ``missing``: by stratum, how many of its drawn traces have no label, and how
+    many were drawn; the others stand for them. ``drawn``: how many traces were drawn and how many
+    of them are labelled, None without a design.
     """
 
     traces: tuple[LabelledTrace, ...]
+    not_decided: tuple[LabelledTrace, ...]
     not_in_run: tuple[str, ...]
     skipped: tuple[str, ...]
     failed: tuple[str, ...]
     undecided: tuple[str, ...]
     design: str
     missing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    drawn: tuple[int, int] | None = None
+
+    @property
+    def all(self) -> tuple[LabelledTrace, ...]:
+        """Every labelled trace, whether or not the judge decided it."""
+        return self.traces + self.not_decided
 
     @property
     def weights(self) -> list[float] | None:
@@ -132,41 +142,59 @@ def join(
             some labels, or were changed by a later round; or no trace of a stratum was labelled.
     """
     judged: list[tuple[Label, Annotation]] = []
+    undecided: list[tuple[Label, Annotation]] = []
     left_out: dict[str, list[str]] = {"missing": [], "skipped": [], "failed": [], "undecided": []}
     # In the order of their ids: what is resampled shall not depend on the lines of a file.
     for trace_id, label in sorted(chosen.items()):
         annotation = frame.wanted.get(trace_id)
         if annotation is None:
             left_out["missing"].append(trace_id)
-        elif annotation.status in left_out:
+            continue
+        if annotation.status in left_out:
             left_out[annotation.status].append(trace_id)
-        else:
+        if annotation.status in OPEN:
+            undecided.append((label, annotation))
+        elif annotation.status != "skipped":
             judged.append((label, annotation))
-    if not judged:
+    if not judged and not undecided:
         raise AnnotatorError(_no_overlap(chosen, left_out, frame))
-    # What the judge left undecided was labelled, and stands for what it would leave undecided.
-    reached = [label.trace_id for label, _ in judged] + left_out["undecided"]
-    shares = _Strata(drawn, reached) if drawn else None
-    weights = shares.weights(judged) if shares else _weights(judged)
-    clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in judged]
+    pairs = [*judged, *undecided]
+    strata = _Strata(drawn, [label.trace_id for label, _ in pairs]) if drawn else None
+    weights = strata.weights(pairs) if strata else _weights(pairs)
+    clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in pairs]
     clustered = any(clusters)
     traces = [
         LabelledTrace(
             label.trace_id,
             Codes(label.primary, label.secondary),
             Codes(annotation.primary, annotation.secondary),
-            CountedLabels(*(count_labels(side, frame.rubric) for side in (label, annotation))),
+            count_both(label, annotation, frame.rubric),
             weight,
             (name or lone_cluster(label.trace_id)) if clustered else None,
         )
         for (label, annotation), weight, name in zip(
-            judged, weights or [1.0] * len(judged), clusters, strict=True
+            pairs, weights or [1.0] * len(pairs), clusters, strict=True
         )
     ]
     design = "unknown" if weights is None else "stratified" if len(set(weights)) > 1 else "uniform"
-    missing, skipped, failed, undecided = map(tuple, left_out.values())
-    lost = shares.missing if shares else {}
-    return Joined(tuple(traces), missing, skipped, failed, undecided, design, lost)
+    return Joined(
+        traces=tuple(traces[: len(judged)]),
+        not_decided=tuple(traces[len(judged) :]),
+        not_in_run=tuple(left_out["missing"]),
+        skipped=tuple(left_out["skipped"]),
+        failed=tuple(left_out["failed"]),
+        undecided=tuple(left_out["undecided"]),
+        design=design,
+        missing=strata.missing if strata else {},
+        drawn=(len(drawn.traces), len(pairs)) if drawn else None,
+    )
+
+
+def count_both(label: HasCodes, annotation: Annotation, rubric: Scheme) -> CountedLabels:
+    """Return what is counted of a person's labels and of a judge's answer."""
+    answer = OPEN.get(annotation.status)
+    judge = (answer,) if answer else count_labels(annotation, rubric)
+    return CountedLabels(count_labels(label, rubric), judge)
 
 
 class _Strata:

@@ -17,11 +17,19 @@ from annotator.runs.manifest import now
 from annotator.text import dump_json
 from validation import Averages, Estimate, Interval, RaterAgreement, Retest, SetAgreement
 
+CORPUS_OF_SPLIT = (
+    "the labels are of one split: no trace of the other tasks has a label, so that nothing is known"
+    " of the corpus as a whole; draw labels with annotate sample --split all, or leave"
+    " --population corpus out"
+)
 CORPUS_ONLY = (
     "Corrected intervals are for these traces only, not for what would make more of them"
     " (--population corpus)."
 )
 THIN = 5  # labels of flagged traces below which a code's precision says little
+OPEN = {"undecided": "status:undecided", "failed": "status:failed"}
+"""The judge's answer on a trace that it did not decide, by its status. No code has a colon."""
+OPEN_ANSWERS = frozenset(OPEN.values())
 
 Seed = Annotated[int, Field(ge=0)]
 Weight = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -91,9 +99,10 @@ class CountedLabels:
 class LabelledTrace:
     """One trace with a person's labels and the judge's, all of them and those that are counted.
 
-    ``weight`` is the number of traces that it stands for, 1 where all were equally likely to be
-    drawn; ``cluster`` is None where no labelled trace tells its own; where others do, a trace that
-    tells none is one of its own.
+    ``counted.judge`` of a trace that the judge did not decide is one of :data:`OPEN`. ``weight`` is
+    the number of traces that it stands for, 1 where all were equally likely to be drawn;
+    ``cluster`` is None where no labelled trace tells its own; where others do, a trace that tells
+    none is one of its own.
     """
 
     trace_id: str
@@ -102,6 +111,11 @@ class LabelledTrace:
     counted: CountedLabels
     weight: Weight
     cluster: str | None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the judge decided it."""
+        return OPEN_ANSWERS.isdisjoint(self.counted.judge)
 
 
 def count_labels(decision: HasCodes, rubric: Scheme) -> tuple[str, ...]:
@@ -114,8 +128,10 @@ class LabelsUsed:
     """Which labels a judge was held against: their files and hash, whose they are, of which split,
     and how their traces were drawn (``uniform``, ``stratified`` or ``unknown``).
 
-    ``n`` of them, in so many ``clusters`` (None: traces are independent); the other fields name the
-    labelled traces that could not be compared.
+    ``n`` of them are of traces that the judge decided, in so many ``clusters`` (None: traces are
+    independent); the other fields name the labelled traces that it did not. ``drawn``: the traces
+    of the sample, and ``labelled``: those of them with a label; None where it is not known how the
+    labels were sampled.
     """
 
     files: tuple[str, ...]
@@ -129,6 +145,8 @@ class LabelsUsed:
     skipped: tuple[str, ...]
     failed: tuple[str, ...]
     undecided: tuple[str, ...] = ()  # older calibrations have none
+    drawn: int | None = None
+    labelled: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +177,9 @@ class Calibration:
     ``warnings`` are about the labels and how they were drawn, ``cautions`` about the numbers that
     rest on them here.
 
-    ``joined`` holds every labelled trace, and from it each number can be computed again.
+    ``joined`` holds every labelled trace that the judge decided, ``not_decided`` those that it left
+    undecided or failed on; each number can be computed again from them. ``agreement`` is of
+    ``joined``; ``agreement_of_all`` of both, and there no answer is a disagreement.
     ``between``: people with each other (the ceiling); ``references``: the judge, and those whose
     labels decide, with each of several people; ``groups``: the judge and people on groups of codes.
     ``attribution``: how often it names the agent and the step that people name. ``judges``: this
@@ -169,7 +189,8 @@ class Calibration:
 
     Raises:
         ValueError: a trace is joined twice, or has a code that the rubric has not, or more codes
-            than are counted of one; some traces have a cluster and others have none.
+            than are counted of one; some traces have a cluster and others have none; the labels
+            are of one split, and the calibration of the whole corpus.
     """
 
     run: str
@@ -199,6 +220,8 @@ class Calibration:
     judges: tuple[Comparison, ...]
     reruns: Retest | None = None  # as cautions: not in the first calibrations
     joined: tuple[LabelledTrace, ...]
+    not_decided: tuple[LabelledTrace, ...] = ()
+    agreement_of_all: RaterAgreement | None = None
     confidence: Level
     seed: Seed
     population: Literal["process", "corpus"]
@@ -208,11 +231,12 @@ class Calibration:
     def __post_init__(self) -> None:
         labels = {*self.codes, NONE}
         ids: set[str] = set()
-        for trace in self.joined:
+        for trace in self.labelled:
             if trace.trace_id in ids:
                 raise ValueError(f"{trace.trace_id!r} stands twice in joined")
             ids.add(trace.trace_id)
-            for counted in (trace.counted.human, trace.counted.judge):
+            answers = (trace.counted.human, *([trace.counted.judge] if trace.decided else []))
+            for counted in answers:
                 if unknown := {*counted} - labels:
                     raise ValueError(
                         f"{trace.trace_id!r}: {min(unknown)!r} is no code of the rubric"
@@ -221,8 +245,19 @@ class Calibration:
                     len(counted) != 1 and self.choice != "many"
                 ):
                     raise ValueError(f"{trace.trace_id!r}: {', '.join(counted)} are counted of it")
-        if len({trace.cluster is None for trace in self.joined}) > 1:
+        if any(trace.decided for trace in self.not_decided) or not all(
+            trace.decided for trace in self.joined
+        ):
+            raise ValueError("a trace in joined was not decided, or one in not_decided was")
+        if len({trace.cluster is None for trace in self.labelled}) > 1:
             raise ValueError("some of the labelled traces have a cluster, and others have none")
+        if self.population == "corpus" and self.labels.split != "all":
+            raise ValueError(CORPUS_OF_SPLIT)
+
+    @property
+    def labelled(self) -> tuple[LabelledTrace, ...]:
+        """Every labelled trace, whether or not the judge decided it."""
+        return self.joined + self.not_decided
 
 
 Calibrations = Mapping[str, Sequence[Calibration]]

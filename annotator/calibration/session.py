@@ -13,6 +13,7 @@ from annotator.calibration.frame import Frame, read_frame
 from annotator.calibration.join import GOLD, Joined, choose_labels, join, select_split
 from annotator.calibration.ledger import hash_labels, labels_sha256, ledgers_of, note_look
 from annotator.calibration.model import (
+    CORPUS_OF_SPLIT,
     Calibration,
     Codes,
     Comparison,
@@ -128,6 +129,8 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
     in_use, split = select_split(chosen, final=request.final)
+    if request.population == "corpus" and split != "all":
+        raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
     design = _find_design(request, in_use)
     notes = _check_design(design, frame) if design else []
     joined = join(frame, in_use, request.cluster, design)
@@ -226,6 +229,8 @@ def _summarize_labels(
         skipped=joined.skipped,
         failed=joined.failed,
         undecided=joined.undecided,
+        drawn=joined.drawn[0] if joined.drawn else None,
+        labelled=joined.drawn[1] if joined.drawn else None,
     )
 
 

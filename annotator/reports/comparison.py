@@ -98,6 +98,7 @@ def compare(
     calibrations: Calibrations | None = None,
     *,
     cluster: Sequence[str] | None = None,
+    pool: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> list[GroupComparison]:
     """Compare the traces of ``runs`` with one value of an attribute with those with another, by
@@ -107,7 +108,7 @@ def compare(
     between runs and judges, else by task and the last part of the id; where that names a trace
     twice on a side, or leaves most without a partner, the groups are not paired. ``cluster``: the
     attributes that name a trace's task, none for independent traces; None: project and task, or
-    those of the calibrations. ``notice`` is told why a rubric is not compared: by it no judged
+    those of the calibrations. ``pool``: see :func:`correct_differences`. ``notice`` is told why a rubric is not compared: by it no judged
     trace has one of the values.
 
     Raises:
@@ -143,7 +144,7 @@ def compare(
         versions = [other[scheme.id] for other in schemes]  # by what each judge can find
         judged = [frozenset() if version.screens else version.judged for version in versions]
         comparison = _compare_by(
-            scheme, judges, sides, names, judged, terms, calibrated=bool(stored)
+            scheme, judges, sides, names, judged, terms, calibrated=bool(stored), pool=pool
         )
         comparisons.append(replace(comparison, runs=ids, notes=(*comparison.notes, *left, *parts)))
     if not comparisons:
@@ -163,21 +164,36 @@ def _compare_by(
     terms: Terms,
     *,
     calibrated: bool,
+    pool: bool,
 ) -> GroupComparison:
+    everything = sides  # with the traces that the judge did not decide
+    sides = _decided(sides)
     kind, alone = _kind(*sides), (0, 0)
+    if pool and kind != "independent":
+        raise AnnotatorError(
+            f"--pool is for independent groups, and these are {kind}: leave it out"
+        )
     if kind == "paired":
-        pairs = _pairs(*sides)
-        alone = (len(sides[0]) - len(pairs), len(sides[1]) - len(pairs))
-        sides = ([trace for trace, _ in pairs], [partner for _, partner in pairs])
+        sizes = [len(side) for side in sides]
+        sides, everything = _pair(sides), _pair(everything)
+        alone = (sizes[0] - len(sides[0]), sizes[1] - len(sides[1]))
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
     codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     correctable = calibrated and not same
-    rows, corrected = _compare_rows(sides, codes, kind, terms, correctable=correctable)
     groups = [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(codes)]
+    corrected: CorrectedDifferences | None = None
+    rows = compare_codes(sides, codes, kind, terms.confidence)
     grouped = count_groups(sides, scheme)
-    group_rows, _ = _compare_rows(grouped, groups, kind, terms, correctable=correctable)
+    group_rows = compare_codes(grouped, groups, kind, terms.confidence)
+    if correctable:
+        corrected = correct_differences(everything, codes, kind, terms, pool=pool)
+        rows = _add_corrected(rows, corrected)
+        of_groups = count_groups(everything, scheme)
+        group_rows = _add_corrected(
+            group_rows, correct_differences(of_groups, groups, kind, terms, pool=pool)
+        )
     left_out = [code for code in scheme.labels if code not in codes]
     return GroupComparison(
         scheme,
@@ -194,19 +210,18 @@ def _compare_by(
     )
 
 
-def _compare_rows(
-    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms, *, correctable: bool
-) -> tuple[list[Difference], CorrectedDifferences | None]:
-    """Return a row for each code, and how they were corrected if people's labels allow for it."""
-    rows = compare_codes(sides, codes, kind, terms.confidence)
-    if not correctable:
-        return rows, None
-    corrected = correct_differences(sides, codes, kind, terms)
+def _add_corrected(rows: list[Difference], corrected: CorrectedDifferences) -> list[Difference]:
     gaps = zip(rows, corrected.gaps, corrected.tests, corrected.adjusted, strict=True)
     return [
         replace(row, corrected=gap, corrected_test=test, corrected_adjusted=p)
         for row, gap, test, p in gaps
-    ], corrected
+    ]
+
+
+def _decided(sides: Sides) -> Sides:
+    """Return the traces of both sides that the judge decided."""
+    first, second = ([trace for trace in side if not trace.open] for side in sides)
+    return first, second
 
 
 def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
@@ -219,11 +234,11 @@ def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:
     return "same tasks" if tasks[0] & tasks[1] else "independent"
 
 
-def _pairs(
-    first: list[JudgedTrace], second: list[JudgedTrace]
-) -> list[tuple[JudgedTrace, JudgedTrace]]:
-    partners = {trace.key: trace for trace in second}
-    return [(trace, partners[trace.key]) for trace in first if trace.key in partners]
+def _pair(sides: Sides) -> Sides:
+    """Return the traces of both sides that have a partner, in the same order."""
+    partners = {trace.key: trace for trace in sides[1]}
+    first = [trace for trace in sides[0] if trace.key in partners]
+    return first, [partners[trace.key] for trace in first]
 
 
 def compare_codes(
@@ -370,8 +385,9 @@ def _notes(
             yield "The same traces have the same true shares: corrected ones are not compared."
         return
     yield from corrected.notes
-    for name, side, shares in zip(("first", "second"), sides, corrected.shares, strict=True):
-        people = [trace.person for trace in side if trace.person]
+    for name, people, shares in zip(
+        ("first", "second"), corrected.people, corrected.shares, strict=True
+    ):
         for caution in list_cautions(people, shares):
             yield f"{name}: {caution}"
     yield from terms.warnings

@@ -1,66 +1,86 @@
 """Differences between two groups of traces, corrected for the judge's errors by people's labels."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from annotator.calibration.estimates import (
-    FEW_LABELS,
     Judged,
     correct_share,
-    count_cell,
+    count_open,
     find_influences,
+    place_answers,
 )
-from annotator.calibration.model import LabelledTrace
+from annotator.calibration.model import OPEN, LabelledTrace
 from annotator.clusters import ClusterCounts
 from annotator.reports.comparison_sides import JudgedTrace, Kind, Sides, Terms
-from validation import LEAST_CLUSTERS, Estimate, Test, adjust, cluster_variance, fisher
+from validation import (
+    LEAST_CLUSTERS,
+    Cell,
+    Estimate,
+    Test,
+    adjust,
+    cell,
+    cluster_variance,
+)
 from validation.intervals import quantile, student_p
-
-_EQUAL = 0.05  # below it the error rates of the two sides differ, and are not pooled
+from validation.resampling import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedDifferences:
-    """The corrected difference of each code with its test, the p of these by Holm, and the
-    corrected shares of both sides. ``notes`` say how they were made.
+    """The corrected difference of each code with its test, the p of these by Holm, the corrected
+    shares of both sides and the labels that they rest on. ``notes`` say how they were made.
     """
 
     gaps: tuple[Estimate, ...]
     tests: tuple[Test, ...]
     adjusted: tuple[float | None, ...]
     shares: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
+    people: tuple[Sequence[LabelledTrace], Sequence[LabelledTrace]]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The judged traces of a side, counted by cluster, and those with people's labels."""
+    """The traces of a side, counted by cluster, and those with people's labels. ``total``: those
+    that the judge decided; ``open``: the others, by its answer.
+    """
 
     total: int
+    open: Mapping[str, int]
     counts: ClusterCounts
     people: Sequence[LabelledTrace]
     clustered: bool
 
     def judged(self, code: str) -> Judged:
+        """Return what is counted of a code."""
         clusters = self.counts if self.clustered else None
-        return Judged(self.total, sum(self.counts.totals(code)[0]), clusters)
+        return Judged(self.total, sum(self.counts.totals(code)[0]), clusters, self.open)
 
 
 def correct_differences(
-    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms
+    sides: Sides, codes: Sequence[str], kind: Kind, terms: Terms, *, pool: bool = False
 ) -> CorrectedDifferences:
     """Return the difference of the corrected shares of each code, first minus second.
 
     Each side is corrected by the labels of its own traces. Where the sides share tasks (or traces
-    are pairs), so do their errors: their correlation is that of what each task adds to the two
-    shares. Where groups are independent and a side has few labels, the error rates of both are
-    pooled for every code for which a test does not find them to differ.
+    are pairs), so do their errors: their covariance is that of what each task adds to the two
+    shares. With ``pool``, for independent groups, the judge is assumed to err alike on both sides,
+    and the labels of both tell how.
+
+    Traces that the judge left undecided or failed on count where people labelled some of them, on
+    each side that has any.
     """
     clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
-    first, second = (_count_side(n, side, kind, clustered) for n, side in enumerate(sides))
+    counted, notes = _choose_answers(sides)
+    first, second = (
+        _count_side(n, [trace for trace in side if trace.open in counted], kind, clustered)
+        for n, side in enumerate(sides)
+    )
     seen = sorted({label for side in sides for trace in side for label in trace.labels})
     shares = [
         {
@@ -68,169 +88,204 @@ def correct_differences(
                 code, side.judged(code), side.people, terms.confidence, terms.population
             )
             for code in dict.fromkeys((*codes, *seen))
+            if code not in OPEN.values()
         }
         for side in (first, second)
     ]
-    labels = [len(first.people), len(second.people)]
-    notes = [f"Corrected: by the labels of both sides ({labels[0]} and {labels[1]})."]
-    pooled: frozenset[str] = frozenset()
-    corpus = terms.population == "corpus"  # whose tasks are all there
-    if kind == "independent" and 0 < min(labels) < FEW_LABELS and not corpus:
-        pooled, note = _find_poolable(codes, (first, second))
-        notes.append(note)
+    labels = f"{len(first.people)} and {len(second.people)}"
+    how = f"Corrected: each side by its own labels ({labels})."
+    if pool:
+        how = (
+            f"Corrected, pooled: the judge is assumed to err alike on both sides ({labels} labels"
+            " together). Where it does not, these differences are wrong."
+        )
     gaps, tests = [], []
     for code in codes:
-        if code in pooled:
-            gap, test = _pool(code, (first, second), terms.confidence)
+        if pool:
+            gap, test = _pool(code, (first, second), terms)
         else:
             both = shares[0][code], shares[1][code]
-            together = None if corpus else _correlate(code, (first, second))
+            corpus = terms.population == "corpus"  # whose tasks are all there
+            together = None if corpus else _find_covariance(code, (first, second))
             gap, test = _subtract(both, together, terms.confidence)
         gaps.append(gap)
         tests.append(test)
-    adjusted = adjust([test.p for test in tests], "holm")
     return CorrectedDifferences(
-        tuple(gaps), tuple(tests), tuple(adjusted), (shares[0], shares[1]), tuple(notes)
+        tuple(gaps),
+        tuple(tests),
+        tuple(adjust([test.p for test in tests], "holm")),
+        (shares[0], shares[1]),
+        (first.people, second.people),
+        (how, *notes),
     )
+
+
+def _choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
+    """Return the answers whose traces are counted (None: the judge decided), and what to say."""
+    counted: set[str | None] = {None}
+    notes = []
+    for status, answer in OPEN.items():
+        of_sides = [[trace for trace in side if trace.open == answer] for side in sides]
+        if not any(of_sides):
+            continue
+        sizes = " and ".join(str(len(traces)) for traces in of_sides)
+        if all(any(trace.person for trace in traces) for traces in of_sides if traces):
+            counted.add(answer)
+            notes.append(f"Corrected shares are of all traces, with the {sizes} {status} ones.")
+        else:
+            notes.append(
+                f"Corrected shares leave out the {sizes} {status} traces: a side has no label of"
+                " them."
+            )
+    return counted, notes
 
 
 def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered: bool) -> _Side:
     """Count a side; a trace that tells no task is of its own, or of its pair's."""
     counts, people = ClusterCounts(), []
+    answers: Counter[str | None] = Counter()
     for trace in side:
         lone = f"{'' if kind == 'paired' else number}:{trace.key!r}"
         name = (trace.cluster or lone) if clustered else None
-        counts.add(name, trace.labels)
+        counts.add(name, trace.labels, in_total=not trace.open)
+        answers[trace.open] += 1
         if trace.person:
             people.append(replace(trace.person, cluster=name))
-    return _Side(len(side), counts, people, clustered)
+    statuses = {status: answers[answer] for status, answer in OPEN.items()}
+    return _Side(answers[None], count_open(statuses, people), counts, people, clustered)
 
 
 def _subtract(
     shares: tuple[Estimate, Estimate], together: float | None, confidence: float
 ) -> tuple[Estimate, Test]:
-    """Return the difference of two corrected shares, whose errors are correlated as far as they go
-    ``together``, and the test of none.
+    """Return the difference of two corrected shares, whose errors have the covariance ``together``,
+    and the test of none.
     """
     n = sum(share.n for share in shares)
     for name, share in zip(("first", "second"), shares, strict=True):
         if share.value is None:
             return _nothing(n, f"the {name} side: {share.reason or 'not known'}", confidence)
-    spreads, frees = [], []
+    variance, frees, unlabelled = -2 * (together or 0.0), [], 0.0
     for share in shares:
         free = share.inputs["df"]
-        widened = 1.0 if free is None else quantile(confidence, free) / quantile(confidence)
-        spreads.append(share.inputs["posterior_sd"] / widened)
+        widened = 1.0 if free is None else quantile(confidence, max(free, 1)) / quantile(confidence)
+        variance += (share.inputs["posterior_sd"] / widened) ** 2
+        unlabelled += share.inputs["unlabelled"]
         frees.append(free)
-    variance = sum(spread**2 for spread in spreads)
-    variance -= 2 * (together or 0.0) * spreads[0] * spreads[1]
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
-    inputs = {"first": shares[0].value, "second": shares[1].value, "correlation": together}
-    return _test(gap, variance, df, n, confidence, "post-stratified", inputs)
+    inputs = {"first": shares[0].value, "second": shares[1].value, "covariance": together}
+    return _test(gap, variance, df, n, confidence, "post-stratified", inputs, slack=unlabelled / 2)
 
 
-def _correlate(code: str, sides: tuple[_Side, _Side]) -> float | None:
-    """Return how far the errors of the two corrected shares go together, None where they share no
+def _find_covariance(code: str, sides: tuple[_Side, _Side]) -> float | None:
+    """Return the covariance of the errors of the two corrected shares, None where they share no
     task.
     """
     names = [list(side.counts.in_cluster) for side in sides]
     if not set(names[0]) & set(names[1]):
         return None
-    by_name: list[dict[Hashable, float]] = []
+    by_name: list[dict[str, float]] = []
     for side, clusters in zip(sides, names, strict=True):
         influences = find_influences(code, side.judged(code), side.people)
         assert influences is not None  # noqa: S101 - clusters are shared, so there are some
         by_name.append(dict(zip(clusters, influences.on_share.tolist(), strict=True)))
-    squares = [sum(value**2 for value in side.values()) for side in by_name]
+    count = len({*names[0], *names[1]})
     product = sum(value * by_name[1].get(name, 0.0) for name, value in by_name[0].items())
-    return product / math.sqrt(squares[0] * squares[1]) if min(squares) > 0 else 0.0
+    return product * count / (count - 1) if count > 1 else 0.0
 
 
-def _find_poolable(codes: Sequence[str], sides: tuple[_Side, _Side]) -> tuple[frozenset[str], str]:
-    """Return the codes for which no test finds the judge's error rates to differ between the sides,
-    and what was found: Fisher's test for each code of the flagged and of the other labels, Holm.
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The traces of a side by cluster and by the judge's answer (the code, not the code, and those
+    of ``Judged.open``), shape (G, K), and the row and the column of each labelled trace.
     """
-    tests = []
-    for code in codes:
-        for flagged in (True, False):
-            table = []
-            for side in sides:
-                cell = [
-                    code in trace.counted.human
-                    for trace in side.people
-                    if (code in trace.counted.judge) is flagged
-                ]
-                table.append([sum(cell), len(cell) - sum(cell)])
-            varies = all(map(sum, table)) and all(map(sum, zip(*table, strict=True)))
-            tests.append((code, fisher(table).p if varies else None))
-    adjusted = adjust([p for _, p in tests], "holm")
-    differ = {
-        code for (code, _), p in zip(tests, adjusted, strict=True) if p is not None and p < _EQUAL
-    }
-    made = [p for p in adjusted if p is not None]
-    smallest = f", the smallest {min(made):.3f}" if made else ""
-    few = min(len(side.people) for side in sides)
-    note = (
-        f"A side has {few} labels, fewer than {FEW_LABELS}: the judge's error rates are those of"
-        f" both sides together. Test that they are equal (Fisher, by code and the judge's answer,"
-        f" {len(made)} tests; p by Holm{smallest}): "
-    )
-    apart = f"they differ, and each side keeps its rates, for {', '.join(sorted(differ))}."
-    note += apart if differ else "none differs; with few labels that says little."
-    return frozenset(codes) - differ, note
+
+    counts: Floats
+    rows: Sequence[int]
+    columns: Sequence[int]
+
+    @property
+    def size(self) -> float:
+        """The number of traces."""
+        return float(self.counts.sum())
+
+    @property
+    def shares(self) -> Floats:
+        """The share of the traces with each answer, shape (K,)."""
+        shares: Floats = self.counts.sum(axis=0) / self.size
+        return shares
 
 
-def _pool(code: str, sides: tuple[_Side, _Side], confidence: float) -> tuple[Estimate, Test]:
-    """Return (W1 - W2) (p1 - p0), the difference of two corrected shares with the error rates of
-    all labels, and the test of none.
+def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate, Test]:
+    """Return the difference of two corrected shares with the error rates of all labels, and the
+    test of none: the sum over the judge's answers of (W1 - W2) p, W the share of a side's traces
+    with the answer.
 
     The variance is at least that of independent traces and labels with Jeffreys' prior, and at
     least that over tasks.
     """
-    people = [*sides[0].people, *sides[1].people]
-    n = sides[0].total + sides[1].total
-    cells = [count_cell(code, flagged, people) for flagged in (True, False)]
-    if any(cell.share is None for cell in cells):
-        which = "without" if cells[0].share is not None else "with"
-        return _nothing(n, f"no label of traces {which} the judge's code", confidence)
-    flags = [side.judged(code).flagged / side.total for side in sides]
-    hit, miss = (cell.share or 0.0 for cell in cells)
-    gain, between = hit - miss, flags[0] - flags[1]
-    sampled = sum(w * (1 - w) / side.total for w, side in zip(flags, sides, strict=True))
-    variance = (cells[0].mean - cells[1].mean) ** 2 * sampled
-    variance += between**2 * sum(cell.variance for cell in cells)
+    every = dict.fromkeys((*sides[0].open, *sides[1].open), 0)
+    placed = []
+    for side in sides:
+        judged = replace(side.judged(code), clusters=side.counts, open=every | dict(side.open))
+        rows, of_labels, columns = place_answers(code, judged, side.people)
+        placed.append(_Answers(np.array(rows, dtype=float), of_labels, columns))
+    cells = _count_cells(code, [*sides[0].people, *sides[1].people], placed)
+    n = int(sum(side.size for side in placed))
+    both = placed[0].shares + placed[1].shares
+    if any(one.share is None for one, share in zip(cells, both, strict=True) if share):
+        return _nothing(n, "no label of traces with one of the judge's answers", terms.confidence)
+    p = np.array([one.share or 0.0 for one in cells])
+    q = np.array([one.mean for one in cells])
+    between = placed[0].shares - placed[1].shares
+    variance = float(between**2 @ [one.variance for one in cells])
+    for side_answers in placed:
+        W = side_answers.shares
+        variance += max(0.0, float(W @ q**2 - (W @ q) ** 2)) / side_answers.size
     df = None
     if sides[0].clustered:
-        over_tasks, df = _spread_over_tasks(code, sides, people, gain, between)
-        variance = max(variance, over_tasks)
-    inputs = {"W1": flags[0], "W2": flags[1], "p1": hit, "p0": miss}
-    return _test(gain * between, variance, df, n, confidence, "pooled", inputs)
+        variance = max(variance, _spread_over_tasks(code, sides, placed, p))
+        df = float(min(len({trace.cluster for trace in side.people}) for side in sides) - 1)
+    inputs = {"first": float(placed[0].shares @ p), "second": float(placed[1].shares @ p)}
+    return _test(float(between @ p), variance, df, n, terms.confidence, "pooled", inputs)
+
+
+def _count_cells(
+    code: str, people: Sequence[LabelledTrace], placed: Sequence[_Answers]
+) -> list[Cell]:
+    """Return what the labels of both sides say of the traces with each of the judge's answers."""
+    columns = [column for side in placed for column in side.columns]
+    return [
+        cell(
+            [
+                code in t.counted.human
+                for t, column in zip(people, columns, strict=True)
+                if column == n
+            ],
+            [t.weight for t, column in zip(people, columns, strict=True) if column == n],
+        )
+        for n in range(placed[0].counts.shape[1])
+    ]
 
 
 def _spread_over_tasks(
-    code: str,
-    sides: tuple[_Side, _Side],
-    people: Sequence[LabelledTrace],
-    gain: float,
-    between: float,
-) -> tuple[float, float]:
-    """Return the variance of the pooled difference over tasks, and its degrees of freedom."""
-    added: dict[str | None, float] = {}
-    for sign, side in zip((1, -1), sides, strict=True):
-        share = side.judged(code).flagged / side.total
-        for name, counts in side.counts.in_cluster.items():
-            deviation = (counts[code] - share * counts[None]) / side.total
-            added[name] = added.get(name, 0.0) + sign * gain * deviation
-    for sign, flagged in ((1, True), (-1, False)):
-        cell = [trace for trace in people if (code in trace.counted.judge) is flagged]
-        total = sum(trace.weight for trace in cell)
-        mean = sum(trace.weight * (code in trace.counted.human) for trace in cell) / total
-        for trace in cell:
-            residual = trace.weight * ((code in trace.counted.human) - mean) / total
-            added[trace.cluster] += sign * between * residual
-    labelled = min(len({trace.cluster for trace in side.people}) for side in sides)
-    return cluster_variance(np.array(list(added.values()))), float(labelled - 1)
+    code: str, sides: tuple[_Side, _Side], placed: Sequence[_Answers], p: Floats
+) -> float:
+    """Return the variance of the pooled difference over tasks; the sides share none."""
+    between = placed[0].shares - placed[1].shares
+    totals = np.zeros(len(p))
+    for side, answers in zip(sides, placed, strict=True):
+        np.add.at(totals, list(answers.columns), [trace.weight for trace in side.people])
+    added = []
+    for sign, side, answers in zip((1, -1), sides, placed, strict=True):
+        sizes = answers.counts.sum(axis=1)
+        of_tasks = sign * (answers.counts @ p - sizes * float(answers.shares @ p)) / answers.size
+        for trace, row, column in zip(side.people, answers.rows, answers.columns, strict=True):
+            residual = trace.weight * ((code in trace.counted.human) - p[column])
+            of_tasks[row] += between[column] * residual / totals[column]
+        added.append(of_tasks)
+    return cluster_variance(np.concatenate(added))
 
 
 def _test(
@@ -241,20 +296,24 @@ def _test(
     confidence: float,
     method: str,
     inputs: Mapping[str, float | None],
+    slack: float = 0.0,
 ) -> tuple[Estimate, Test]:
-    """Return a difference with its interval, and Student's test of none."""
+    """Return a difference with its interval, and Student's test of none. ``slack``: how far traces
+    in cells without labels may move the difference, up or down.
+    """
     if df is not None and df < LEAST_CLUSTERS - 1:
         reason = f"labels of fewer than {LEAST_CLUSTERS} tasks"
         estimate = Estimate("difference", gap, None, None, n, confidence, method, reason, inputs)
         return estimate, Test("t", None, None, n, reason)
     error = math.sqrt(variance)
-    half = quantile(confidence, df) * error
+    half = quantile(confidence, df) * error + slack
     low, high = max(-1.0, gap - half), min(1.0, gap + half)
     inputs = {**inputs, "se": error, "df": df}
     estimate = Estimate("difference", gap, low, high, n, confidence, method, None, inputs)
     if not error:
         return estimate, Test("t", None, None, n, "nothing varies")
-    return estimate, Test("t", gap / error, student_p(gap / error, df), n)
+    statistic = math.copysign(max(0.0, abs(gap) - slack), gap) / error
+    return estimate, Test("t", statistic, student_p(statistic, df), n)
 
 
 def _nothing(n: int, reason: str, confidence: float) -> tuple[Estimate, Test]:

@@ -8,7 +8,14 @@ from typing import Literal
 from annotator.annotations import Annotation, value_of
 from annotator.calibration.choose import fit_calibration
 from annotator.calibration.correct import match_traces
-from annotator.calibration.model import Calibration, LabelledTrace
+from annotator.calibration.estimates import count_open
+from annotator.calibration.model import (
+    OPEN,
+    OPEN_ANSWERS,
+    Calibration,
+    CountedLabels,
+    LabelledTrace,
+)
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
 from annotator.reports.counts import JUDGED
@@ -25,8 +32,9 @@ class EmptySide(AnnotatorError):
 
 @dataclass(frozen=True, slots=True)
 class JudgedTrace:
-    """A judged trace: its id, what pairs it, the labels that are counted; a person's, and the
-    cluster that it belongs to, None if it tells none.
+    """A trace: its id, what pairs it, the judge's labels that are counted (or one of
+    :data:`annotator.calibration.model.OPEN`, where it did not decide); a person's, and the cluster
+    that it belongs to, None if it tells none.
     """
 
     trace_id: str
@@ -34,6 +42,11 @@ class JudgedTrace:
     labels: tuple[str, ...]
     person: LabelledTrace | None
     cluster: str | None
+
+    @property
+    def open(self) -> str | None:
+        """The judge's answer if it did not decide, else None."""
+        return next(iter(OPEN_ANSWERS.intersection(self.labels)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +72,8 @@ def read_sides(
     calibrations: Sequence[Calibration],
     cluster: Sequence[str] | None = None,
 ) -> tuple[Sides, Terms, list[str]]:
-    """Return the judged traces of both sides, on what terms they were calibrated, and notes of how
-    many traces of each side are in no share.
+    """Return the traces of both sides, judged, undecided and failed, on what terms they were
+    calibrated, and notes of how many traces of each side are in no share of the judge.
 
     ``names``: the attribute and its two values. ``cluster``: what makes a cluster, if not what did
     for the calibrations.
@@ -88,16 +101,15 @@ def read_sides(
             if value in ("true", "false"):  # in whatever case a side was named
                 value = next((side for side in sides if side.lower() == value), value)
             statuses[value, annotation.status] += 1
-            if annotation.status not in JUDGED:
-                continue
-            value_counts[value] += 1
-            attributes.update(annotation.attributes)
-            if value in sides:
+            if annotation.status in JUDGED:
+                value_counts[value] += 1
+                attributes.update(annotation.attributes)
+            if value in sides and annotation.status != "skipped":
                 person = people.get(annotation.trace_id)
                 task = cluster_of(annotation.attributes, by)
                 sides[value].append(_place_trace(annotation, scheme, attribute, person, task))
     for side, traces in sides.items():
-        if not traces:
+        if all(trace.open for trace in traces):
             counts = ", ".join(f"{value} ({n})" for value, n in value_counts.most_common(12))
             raise EmptySide(
                 f"no trace judged by {scheme.id} has {attribute} = {side}; there are"
@@ -115,7 +127,7 @@ def read_sides(
         raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {names_of}")
     notes = [
         f"{side}: {statuses[side, 'undecided']} undecided and {statuses[side, 'failed']} failed"
-        " traces are in no share."
+        " traces are in none of the judge's own shares."
         for side in values
         if statuses[side, "undecided"] or statuses[side, "failed"]
     ]
@@ -130,14 +142,11 @@ def count_groups(sides: Sides, scheme: Scheme) -> Sides:
 
 def _count_groups_of(trace: JudgedTrace, scheme: Scheme) -> JudgedTrace:
     person = trace.person
+    labels = trace.labels if trace.open else scheme.groups_of(trace.labels)
     if person:
-        counted = replace(
-            person.counted,
-            human=scheme.groups_of(person.counted.human),
-            judge=scheme.groups_of(person.counted.judge),
-        )
+        counted = CountedLabels(scheme.groups_of(person.counted.human), labels)
         person = replace(person, counted=counted)
-    return replace(trace, labels=scheme.groups_of(trace.labels), person=person)
+    return replace(trace, labels=labels, person=person)
 
 
 def _join_terms(before: Terms | None, terms: Terms) -> Terms:
@@ -171,7 +180,8 @@ def _people(
             " labels of their own traces: calibrate this run"
         )
     traces = match_traces(calibration, frame, cluster)
-    scale = frame.total / sum(trace.weight for trace in traces) if traces else 1.0
+    size = frame.total + sum(count_open(frame.statuses, traces).values())
+    scale = size / sum(trace.weight for trace in traces) if traces else 1.0
     people = {trace.trace_id: replace(trace, weight=trace.weight * scale) for trace in traces}
     terms = Terms(
         calibration.confidence,
@@ -199,4 +209,6 @@ def _place_trace(
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    return JudgedTrace(annotation.trace_id, key, scheme.labels_of(annotation), person, cluster)
+    answer = OPEN.get(annotation.status)
+    labels = (answer,) if answer else scheme.labels_of(annotation)
+    return JudgedTrace(annotation.trace_id, key, labels, person, cluster)

@@ -237,7 +237,7 @@ class _Frames:
 
             frame = self._frames[name, None] = self._empty(name)
             calibration = self._calibrations[name] = choose_calibration(calibrations[name], frame)
-            self._wanted[name] = {trace.trace_id for trace in calibration.joined}
+            self._wanted[name] = {trace.trace_id for trace in calibration.labelled}
 
     def add(self, annotation: Annotation, group: str | None) -> None:
         """Count an annotation in its group, None for all together."""
@@ -385,7 +385,7 @@ def _group_row(
         counts.share((name,)) if whole else None,
         unknown=None if whole else PARTLY,
         bounds=counts.bounds(count, screen=screen) if ruled else None,
-        labels=correction.groups.get(name) if correction and whole else None,
+        labels=correction.groups.get(name) if correction else None,
     )
 
 
