@@ -60,7 +60,14 @@ if TYPE_CHECKING:
         round_half_up,
         row_means,
     )
-    from validation.reliability import Flips, Retest, gwet_ac1_raters, krippendorff_alpha, retest
+    from validation.reliability import (
+        Flips,
+        Retest,
+        gwet_ac1_raters,
+        kappa_difference,
+        krippendorff_alpha,
+        retest,
+    )
     from validation.resampling import BootstrapInterval, cluster_bootstrap, cluster_mean
     from validation.sets import PrimaryAgreement, SetAgreement, primary_agreement, set_agreement
 
@@ -82,7 +89,7 @@ _MODULES = {
     "prevalence": "Cell cell poststratify ppi_mean recall_estimate",
     "published": "auc matches_printed percent_difference possible_counts"
     " retention round_half_up row_means",
-    "reliability": "Flips Retest gwet_ac1_raters krippendorff_alpha retest",
+    "reliability": "Flips Retest gwet_ac1_raters kappa_difference krippendorff_alpha retest",
     "resampling": "BootstrapInterval cluster_bootstrap cluster_mean",
     "sets": "PrimaryAgreement SetAgreement primary_agreement set_agreement",
 }
@@ -130,6 +137,7 @@ __all__ = [
     "implied_by_shares",
     "joint_shares",
     "kappa_ase",
+    "kappa_difference",
     "krippendorff_alpha",
     "lang_reiczigel",
     "matches_printed",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -138,6 +138,62 @@ def alpha_of_sets(
         seed=seed,
         weights=weight / weight.mean() if len(weight) else weight,
     )
+
+
+def kappa_difference(
+    first: tuple[Sequence[str], Sequence[str]],
+    second: tuple[Sequence[str], Sequence[str]],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Estimate:
+    """Return by how much Cohen's kappa of one pair of raters is above that of another pair, on the
+    same items, with the cluster bootstrap interval.
+
+    Args:
+        first: the labels of two raters, one per item.
+        second: those of two others (one may be the same), of the same items in the same order.
+        clusters: what items must be drawn together; default: every item alone.
+        weights: positive sampling weights; default: all the same.
+        confidence: between 0 and 1, both excluded.
+        resamples: at least 1.
+        seed: the same seed gives the same limits.
+
+    Raises:
+        ValueError: an argument is out of its range, or they do not speak of equally many items.
+    """
+    sides = [*first, *second]
+    if len({len(labels) for labels in sides}) > 1:
+        raise ValueError("all raters must label the same items")
+    numbers = {label: n for n, label in enumerate(sorted({*chain(*sides)}))}
+    size, items = len(numbers), len(sides[0])
+    weight = item_weights(weights, items)
+    columns = np.zeros((items, 2 * size * size))
+    for pair, (one, other) in enumerate((first, second)):
+        for item, labels in enumerate(zip(one, other, strict=True)):
+            row, column = map(numbers.__getitem__, labels)
+            columns[item, (pair * size + row) * size + column] = weight[item]
+
+    def difference(totals: Floats) -> Floats:
+        tables = totals.reshape(len(totals), 2, size, size)
+        shares = tables / tables.sum(axis=(2, 3), keepdims=True)
+        observed = np.trace(shares, axis1=2, axis2=3)
+        expected = (shares.sum(axis=3) * shares.sum(axis=2)).sum(axis=2)
+        kappas = (observed - expected) / (1 - expected)
+        gap: Floats = kappas[:, 0] - kappas[:, 1]
+        return gap
+
+    found = cluster_bootstrap(
+        cluster_totals(columns, clusters),
+        difference,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+    return found.estimate("kappa_difference", items)
 
 
 def gwet_ac1_raters(

@@ -106,11 +106,13 @@ def compare(
     values: tuple[str, str] | None = None,
     calibration: "CalibrationSource | None" = None,
     cluster: Sequence[str] | None = None,
+    pool: bool = False,
     on_notice: Callable[[str], None] | None = None,
 ) -> "list[Table]":
     """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
-    has one of two ``values``. ``cluster``: as :func:`count`. ``on_notice`` is told which rubric
-    cannot be compared.
+    has one of two ``values``. ``cluster``: as :func:`count`. ``pool``: with a calibration, and of
+    independent groups: the judge is assumed to err alike in both. ``on_notice`` is told which
+    rubric cannot be compared.
 
     Raises:
         AnnotatorError: nothing can be compared, a run is given twice, or a calibration is not of
@@ -131,6 +133,7 @@ def compare(
         second,
         group_calibrations(calibration),
         cluster=None if cluster is None else list_names(cluster),
+        pool=pool,
         notice=notice,
     )
     return list(comparison.tabulate(compared))

@@ -19,6 +19,7 @@ from annotator.calibration.model import OPEN
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.regular import explain_unreadable, read_regular
+from annotator.runs.run import Run
 from annotator.text import one_line, storable
 from annotator.traces.document import parse
 
@@ -27,6 +28,7 @@ EVERYTHING = ""  # the stratum of a uniform sample
 UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", OPEN["undecided"]
 Strata = Literal["codes", "votes", "none"]
 """What traces are stratified by: the judge's codes, how its votes agreed, or nothing."""
+_RECORDED = "samples"  # the folder of a run with the designs of what was drawn from it
 _PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn
 
 
@@ -247,6 +249,33 @@ def read_design(file: Path) -> Design:
     if unknown := counts.keys() - design.strata.keys():
         raise AnnotatorError(f"{file}: traces of an unknown stratum {min(unknown)!r}")
     return design
+
+
+def record_design(run: Run, design: Design) -> bool:
+    """Keep a design with the run that it was drawn from, where ``annotate calibrate`` finds it;
+    return whether it could be written.
+    """
+    if not run.folder:
+        return False
+    file = run.folder / _RECORDED / f"{design.id}.design.json"
+    try:
+        file.parent.mkdir(exist_ok=True)
+        if not file.exists():
+            write_design(file, design)
+    except (OSError, AnnotatorError):
+        return False
+    return True
+
+
+def recorded_designs(run: Run) -> list[Design]:
+    """Return the designs that are kept with a run.
+
+    Raises:
+        AnnotatorError: one cannot be read.
+    """
+    if not run.folder:
+        return []
+    return [read_design(file) for file in sorted((run.folder / _RECORDED).glob("*.design.json"))]
 
 
 def design_file(sheet: Path) -> Path:

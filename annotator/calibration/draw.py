@@ -19,6 +19,7 @@ from annotator.calibration.design import (
     draw,
     draw_doubles,
     read_design,
+    record_design,
     top_up,
     write_design,
 )
@@ -57,7 +58,7 @@ class Assumed:
 @dataclass(frozen=True, slots=True)
 class Draw:
     """What to draw. ``strata``: what the judged traces are stratified by; ``undecided``: draw from
-    the undecided ones too, which are a stratum of their own and belong to those of ``votes``.
+    the undecided ones too, a stratum of their own (always with ``votes``).
 
     ``floor``: how many of each stratum at least; None: of the judge's codes 5, 10 from 300 traces
     on, and of how votes agree as many of each.
@@ -69,7 +70,7 @@ class Draw:
     rubric: str | None = None
     n: int = 200
     strata: Strata = "codes"
-    undecided: bool = False
+    undecided: bool = True
     floor: int | None = None
     double: int = 30
     cluster: tuple[str, ...] = DEFAULT_CLUSTER
@@ -89,7 +90,9 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet that was written: where, how many traces and rows, and from how many."""
+    """A sheet that was written: where, how many traces and rows, and from how many. ``recorded``:
+    the run keeps its design, too.
+    """
 
     file: Path
     design_file: Path
@@ -98,13 +101,14 @@ class Sheet:
     rows: int
     tasks: int | None
     left_out: int
+    recorded: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """What ``n`` labels are expected to show of one code. ``expected``: labels of traces that the
     judge gave the code; ``half_width``: of the corrected share, in [0, 1], widened by the
-    ``design_effect`` of the judge's share over so many ``tasks`` and by Student's t.
+    ``design_effect`` of the judge's share and by Student's t on the ``tasks`` that can have labels.
     """
 
     code: str
@@ -154,8 +158,9 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
         if new and not out.exists():  # stopped after the sheet took its place, it needs the design
             beside.unlink(missing_ok=True)
         raise
+    recorded = not isinstance(source, Run) or record_design(source, design)
     tasks = len({trace.task for trace in chosen}) if population.tasks_known else None
-    return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out)
+    return Sheet(out, beside, design, len(chosen), len(sheet), tasks, population.left_out, recorded)
 
 
 def _draw_first(population: Population, what: Draw, split: Split) -> tuple[Design, list[Candidate]]:
@@ -192,9 +197,9 @@ def plan_sheet(
         raise AnnotatorError("--plan needs a RUN: the shares of the codes come from it")
     population = _population(source, what, what.split)
     sizes = count_strata(population.candidates)
-    judged = {name: size for name, size in sizes.items() if name != UNDECIDED}
     total = sum(sizes.values())
-    shares = _measure_tasks(source, what, population)
+    effects = _measure_effects(source, what, population)
+    tasks = len({trace.task for trace in population.candidates})
     planned = []
     for n in sorted({min(n, total) for n in (*PLANNED, what.n)}):
         try:
@@ -205,8 +210,8 @@ def plan_sheet(
             raise
         for code, by_stratum in population.with_code.items():
             of_judge = (assumed or {}).get(code) or (assumed or {}).get("") or Assumed()
-            cell = _plan_code(code, n, by_stratum, judged, drawn, of_judge)
-            planned.append(_widen(cell, shares.get(code)))
+            cell = _plan_code(code, n, by_stratum, sizes, drawn, of_judge)
+            planned.append(_widen(cell, effects.get(code), min(n, tasks)))
     return planned
 
 
@@ -218,26 +223,30 @@ def _plan_code(
     drawn: Mapping[str, int],
     assumed: Assumed,
 ) -> Planned:
-    flagged, total = sum(by_stratum.values()), sum(sizes.values())
+    judged = {name: size for name, size in sizes.items() if name != UNDECIDED}
+    flagged, total = sum(by_stratum.values()), sum(judged.values())
     share = flagged / total
     right = share * assumed.precision
     wrong = share - right if assumed.recall is None else right / assumed.recall - right
     missed = wrong / (1 - share) if share < 1 else 0.0
-    unflagged = {name: size - by_stratum.get(name, 0) for name, size in sizes.items()}
+    unflagged = {name: size - by_stratum.get(name, 0) for name, size in judged.items()}
+    # Of what the judge left undecided as much is assumed to have the code as of the rest.
+    undecided = [(sizes[name], share, drawn[name]) for name in sizes.keys() & {UNDECIDED}]
     width = expected_half_widths(
         share,
         assumed.precision,
         min(missed, 1.0),
-        _effective(by_stratum, sizes, drawn),
-        _effective(unflagged, sizes, drawn),
+        _effective(by_stratum, judged, drawn),
+        _effective(unflagged, judged, drawn),
         total,
+        others=undecided,
     )
     expected = sum(count * drawn[name] / sizes[name] for name, count in by_stratum.items())
     return Planned(code, n, flagged, share, round(expected), width, assumed=assumed)
 
 
-def _measure_tasks(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
-    """Return the judge's share of each code over tasks, none where no trace tells its own."""
+def _measure_effects(source: Run, what: Draw, population: Population) -> dict[str, Interval]:
+    """Return the judge's share of each code over tasks, nothing where no trace tells its own."""
     rubric = what.rubric or next(iter(source.schemes))
     frame = read_frame(source, rubric, cluster=what.cluster)
     if not frame.clusters.named:
@@ -245,14 +254,16 @@ def _measure_tasks(source: Run, what: Draw, population: Population) -> dict[str,
     return {code: share_of_totals(*frame.clusters.totals(code)) for code in population.with_code}
 
 
-def _widen(planned: Planned, share: Interval | None) -> Planned:
-    """Return what is planned for traces that share tasks."""
-    if share is None or not share.clusters or share.clusters < 2:
+def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
+    """Return what is planned where traces share tasks: the design effect is that of the judge's
+    share in the whole run, and Student's t that of the tasks that can have labels.
+    """
+    if share is None or tasks < 2:
         return planned
     effect = share.design_effect or 1.0
-    factor = math.sqrt(effect) * quantile(0.95, share.clusters - 1) / quantile(0.95)
+    factor = math.sqrt(effect) * quantile(0.95, tasks - 1) / quantile(0.95)
     width = min(0.5, planned.half_width * factor)
-    return replace(planned, half_width=width, design_effect=effect, tasks=share.clusters)
+    return replace(planned, half_width=width, design_effect=effect, tasks=tasks)
 
 
 def read_assumed(files: Sequence[Path], rubric: str | None) -> dict[str, Assumed]:
@@ -313,6 +324,6 @@ def _population(source: Run | Sequence[str], what: Draw, split: Split) -> Popula
         raise AnnotatorError("--rubric is missing: what is to be labelled?")
     if what.before:
         raise AnnotatorError("--top-up needs the RUN that the design was drawn from")
-    if what.undecided or what.strata == "votes":
-        raise AnnotatorError("--strata votes and --undecided need a RUN: nobody judged these")
+    if what.strata == "votes":
+        raise AnnotatorError("--strata votes needs a RUN: nobody judged these")
     return find_traces(source, what.format, load_rubric(what.rubric), split, what.cluster)

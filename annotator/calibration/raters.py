@@ -19,6 +19,7 @@ from validation import (
     RaterAgreement,
     Retest,
     agreement_of,
+    kappa_difference,
     krippendorff_alpha,
     retest,
     round_half_up,
@@ -203,25 +204,62 @@ def _plain(name: str | None) -> str | None:
     return re.sub(r"[\W_]", "", name).lower() if name else None
 
 
-def suspect_fit(judge: RaterAgreement, people: Sequence[Comparison], reference: str) -> str | None:
-    """Return what to say where the judge agrees better with the reference than people do with each
-    other: one of the two may have been fitted to the other. None where it does not.
+def suspect_fit(
+    labels: Labels,
+    in_use: Mapping[str, Label],
+    frame: Frame,
+    clusters: Mapping[str, str | None],
+    weights: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> str | None:
+    """Return what to say where the judge agrees better with ``gold`` than people do with each
+    other: one of the two may have been fitted to the other. None where it does not, beyond sampling
+    error and on the same traces.
     """
-    kappas = [
-        (pair.agreement.kappa.value, pair.what)
-        for pair in people
-        if pair.n >= _ENOUGH and pair.agreement.kappa.value is not None
-    ]
-    value = judge.kappa.value
-    if reference != GOLD or value is None or not kappas or value <= max(kappas)[0]:
+    people = [name for name in labels.annotators if name != GOLD]
+    if {label.annotator for label in in_use.values()} != {GOLD}:
         return None
-    best, what = max(kappas)
-    # As tables round them.
-    judged, between = (f"{round_half_up(round(kappa, 10), 2):.2f}" for kappa in (value, best))
+    found: list[tuple[float, str, Estimate, float]] = []
+    for pair in combinations(people, 2):
+        answers = [labels.of(name) for name in pair]
+        units = [
+            unit
+            for unit in in_use
+            if _label_of(frame, unit) and all(unit in of_one for of_one in answers)
+        ]
+        if len(units) < _ENOUGH:
+            continue
+        gold, *others = (
+            [join_labels(frame.rubric.labels_of(of_one[unit])) for unit in units]
+            for of_one in (in_use, *answers)
+        )
+        judge = [_label_of(frame, unit) or "" for unit in units]
+        kappas = [
+            _agreement(sides, units, frame.rubric, clusters, weights, confidence).kappa.value
+            for sides in ([gold, judge], others)
+        ]
+        if kappas[0] is None or kappas[1] is None:
+            continue
+        gap = kappa_difference(
+            (gold, judge),
+            (others[0], others[1]),
+            clusters=_clusters(units, clusters),
+            weights=[weights[unit] for unit in units] if weights else None,
+            confidence=confidence,
+            seed=seed,
+        )
+        found.append((kappas[1], " and ".join(pair), gap, kappas[0]))
+    if not found:
+        return None
+    between, names, gap, value = max(found, key=lambda one: one[0])
+    if gap.low is None or gap.low <= 0:
+        return None
+    best, judged = (f"{round_half_up(round(kappa, 10), 2):.2f}" for kappa in (between, value))
     return (
-        f"The judge agrees better with {reference} (kappa {judged}) than {what} with each other"
-        f" ({between}): a sign that {reference} was made with the judge in sight, or the judge"
-        f" fitted to {reference}."
+        f"On {gap.n} traces the judge agrees better with {GOLD} (kappa {judged}) than {names} with"
+        f" each other ({best}), by more than chance. Was {GOLD} made with the judge's answers in"
+        f" sight, or the judge fitted to {GOLD}?"
     )
 
 

@@ -8,7 +8,12 @@ from typing import Any, Literal
 
 from annotator.annotations import Annotation
 from annotator.calibration.calibrate import calibrate
-from annotator.calibration.design import Design, design_file, read_design
+from annotator.calibration.design import (
+    Design,
+    design_file,
+    read_design,
+    recorded_designs,
+)
 from annotator.calibration.frame import Frame, read_frame
 from annotator.calibration.join import GOLD, Joined, choose_labels, join, select_split
 from annotator.calibration.ledger import hash_labels, labels_sha256, ledgers_of, note_look
@@ -46,8 +51,8 @@ class Request:
 
     ``annotators``: whose labels decide, as :func:`annotator.calibration.join.choose_labels` says.
     ``against``: other runs of the same traces. ``final`` opens the test split. ``design``: the file
-    that ``annotate sample`` wrote beside its last sheet; it is found where it stands beside the
-    only label file. ``ledger``: where looks are noted, if not beside the labels.
+    that ``annotate sample`` wrote beside its last sheet; None: the one that the labels name, which
+    is recorded with the run. ``ledger``: where looks are noted, if not beside the labels.
     """
 
     labels: LabelFiles
@@ -131,8 +136,8 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     in_use, split = select_split(chosen, final=request.final)
     if request.population == "corpus" and split != "all":
         raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
-    design = _find_design(request, in_use)
-    notes = _check_design(design, frame) if design else []
+    design, notes = _find_design(run, request, in_use)
+    notes += _check_design(design, frame) if design else []
     joined = join(frame, in_use, request.cluster, design)
     notes += _note_left_out(joined, labels)
     notes += _note_undecided(joined, in_use, rubric)
@@ -206,7 +211,9 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
             attribution=attribution,
             notes=[*notes, *look_notes],
         )
-        fitted = suspect_fit(calibration.agreement, pairs, "+".join(annotators))
+        fitted = suspect_fit(
+            labels, in_use, frame, clusters, weights, request.confidence, request.seed
+        )
         if fitted:
             calibration = replace(calibration, warnings=(*calibration.warnings, fitted))
         return Calibrated(calibration, in_use, frame.wanted)
@@ -263,14 +270,14 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
         strata = joined.missing.items()
         parts = (f"{name or 'all'} {missing}/{drawn}" for name, (missing, drawn) in strata)
         notes.append(
-            f"{lost} drawn traces have no label that can be compared, and the others of their"
-            f" stratum stand for them: {', '.join(parts)}."
+            f"{count(lost, 'drawn trace')} without a label: the labelled ones of the same stratum"
+            f" count for them too ({', '.join(parts)})."
         )
     return notes
 
 
 def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme) -> list[str]:
-    """Say what people gave the traces that the judge left undecided: they are in no share."""
+    """Say what people gave the traces that the judge left undecided."""
     if not joined.undecided:
         return []
     given = Counter(
@@ -278,26 +285,39 @@ def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme)
     )
     counts = ", ".join(f"{code} {given[code]}" for code in rubric.labels if given[code])
     return [
-        f"Not compared: {count(len(joined.undecided), 'labelled trace')} that the judge left"
-        f" undecided; people say {counts}."
+        f"The judge left {count(len(joined.undecided), 'labelled trace')} undecided, where people"
+        f" say {counts}."
     ]
 
 
-def _find_design(request: Request, labels: Mapping[str, Label]) -> Design | None:
-    """Return the design that was given, or the one beside the only label file if it is the one that
-    the labels name.
+def _find_design(
+    run: Run, request: Request, labels: Mapping[str, Label]
+) -> tuple[Design | None, list[str]]:
+    """Return the design that the labels were drawn by, and what to say where it is not found.
+
+    It is the one that was given; else one that the labels name, recorded with the run or beside the
+    only label file. Labels of several rounds name several: the last round's has all of them.
     """
     if request.design:
-        return read_design(request.design)
-    files = list(request.labels.paths)
+        return read_design(request.design), []
     named = {label.design for label in labels.values()}
-    if len(files) > 1 or len(named) > 1 or None in named or not files[0].is_file():
-        return None
-    beside = design_file(files[0])
-    if not beside.is_file():
-        return None
-    design = read_design(beside)
-    return design if design.id in named else None
+    if None in named:
+        return None, []
+    designs = recorded_designs(run)
+    files = list(request.labels.paths)
+    if len(files) == 1 and design_file(files[0]).is_file():
+        designs.append(read_design(design_file(files[0])))
+    fitting = [
+        design
+        for design in designs
+        if design.id in named and (len(named) == 1 or design.traces.keys() >= labels.keys())
+    ]
+    if fitting:
+        return max(fitting, key=lambda design: len(design.traces)), []
+    return None, [
+        f"The labels name a sample ({', '.join(sorted(map(str, named)))}) that is not recorded with"
+        " the run: how many drawn traces have no label is not known. Give it with --design FILE."
+    ]
 
 
 def _check_sums(joined: Joined, frame: Frame) -> list[str]:

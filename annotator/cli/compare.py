@@ -29,6 +29,12 @@ from annotator.reports.formats import FORMATS
 )
 @with_calibration
 @with_cluster
+@click.option(
+    "--pool",
+    is_flag=True,
+    help="With --calibration, for independent groups: assume that the judge errs alike in both, and"
+    " use the labels of both for each. Wrong if it does not.",
+)
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @click.option(
     "--out",
@@ -42,6 +48,7 @@ def command(
     sides: tuple[str, str] | None,
     calibration_files: tuple[Path, ...],
     cluster: str | None,
+    pool: bool,
     format_: str,
     out: Path | None,
 ) -> None:
@@ -54,11 +61,19 @@ def command(
     opened = api.open_runs(runs)
     if not sides and (by != "run" or len(runs) != 2):
         raise click.UsageError(f"--by {by}, {len(runs)} RUNS: say which two with --values A B")
-    put_comparison(Asked(opened, calibration_files, by=by, cluster=cluster), sides, format_, out)
+    if pool and not calibration_files:
+        raise click.UsageError("--pool needs --calibration: it is about people's labels")
+    asked = Asked(opened, calibration_files, by=by, cluster=cluster)
+    put_comparison(asked, sides, format_, out, pool=pool)
 
 
 def put_comparison(
-    asked: Asked, sides: tuple[str, str] | None, format_: str, place: Path | None
+    asked: Asked,
+    sides: tuple[str, str] | None,
+    format_: str,
+    place: Path | None,
+    *,
+    pool: bool = False,
 ) -> None:
     """Write or print how the traces with two values of ``asked.by`` differ, and say on stderr which
     rubrics cannot be compared.
@@ -69,6 +84,7 @@ def put_comparison(
         values=sides or None,
         calibration=asked.calibrations,
         cluster=asked.cluster_by,
+        pool=pool,
         on_notice=say_notice,
     )
     put(tables, format_, place)

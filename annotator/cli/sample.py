@@ -35,7 +35,11 @@ from annotator.text import printable
     help="What a RUN's traces are stratified by: the judge's codes, or how its votes agreed"
     " (unanimous, divided, undecided).",
 )
-@click.option("--undecided", is_flag=True, help="Draw from the undecided traces, too: a stratum.")
+@click.option(
+    "--undecided/--no-undecided",
+    default=True,
+    help="Whether to draw undecided traces too. Without labels of them, shares leave them out.",
+)
 @click.option(
     "--uniform",
     is_flag=True,
@@ -179,6 +183,12 @@ def command(
         f"the design, with the judge's codes, is in {printable(name_place(sheet.design_file))}:"
         " keep it from who labels"
     )
+    if not sheet.recorded:
+        click.echo(
+            "the run's folder cannot be written, so the run does not know this sample: give"
+            " annotate calibrate the design with --design",
+            err=True,
+        )
     if sheet.left_out:
         judged = isinstance(source, api.Run)
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"

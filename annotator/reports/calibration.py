@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from annotator.annotations import Annotation
 from annotator.calibration.estimates import Judged, correct_by_error_rates, correct_by_predictions
-from annotator.calibration.model import Calibration, CodeRow, Comparison
+from annotator.calibration.model import OPEN, Calibration, CodeRow, Comparison
 from annotator.calibration.session import Annotators, Calibrated
 from annotator.labels import Label
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
@@ -43,18 +43,32 @@ def _head(calibration: Calibration) -> Iterator[str]:
         f"  {calibration.rubric} v{calibration.rubric_version} ({calibration.rubric_sha256[:12]})"
         f"  N={calibration.judged} judged traces{tasks}"
     )
-    labels = calibration.labels
-    parts = [f"{labels.n} of {', '.join(one_line(name, 60) for name in labels.annotators)}"]
+    labels, total = calibration.labels, len(calibration.labelled)
+    parts = [f"{total} of {', '.join(one_line(name, 60) for name in labels.annotators)}"]
+    if labels.drawn is not None:
+        parts.append(f"{labels.labelled} of {labels.drawn} drawn traces are labelled")
     parts += [f"design {labels.design}", f"split {labels.split}"]
     if look := calibration.look:
         judges = f" ({look.judges} judges)" if look.judges > 1 else ""
         parts.append(f"look {look.look} at these labels{judges}")
     yield "labels: " + ", ".join(parts)
+    if labels.n < total:
+        open = {status: len(getattr(labels, status)) for status in OPEN}
+        left = " and ".join(f"{n} {status}" for status, n in open.items() if n)
+        yield (
+            f"judge and people are compared on {labels.n} of {total} labelled traces; the judge"
+            f" left {left}"
+        )
     what = "primary code, none is a code"
     if calibration.choice == "many":
         what = "sets of codes; AC1 by the sets that occur"
     what += ", weighted" if labels.design == "stratified" else ""
     yield from _agreement_lines(f"agreement ({what})", calibration.agreement)
+    if calibration.agreement_of_all:
+        yield from _agreement_lines(
+            f"agreement on all {total}, where no answer is a disagreement",
+            calibration.agreement_of_all,
+        )
     if sets := calibration.sets:
         yield (
             f"sets: mean Jaccard {_number(sets.mean_jaccard)}, same set {_number(sets.exact)},"
@@ -154,8 +168,8 @@ def _share(rate: Estimate) -> str:
 def _foot(calibration: Calibration) -> Iterator[str]:
     labels = calibration.labels
     yield (
-        "corrected: the judge's share corrected by the labels (post-stratified by the judge's own"
-        f" label, Jeffreys, {100 * calibration.confidence:g} %); judged %: not corrected."
+        "corrected %: the share that people would give, estimated from the labels"
+        f" ({100 * calibration.confidence:g} % intervals). judged %: the judge alone."
     )
     if any(row.over_annotators for row in calibration.rows):
         yield (
@@ -166,7 +180,7 @@ def _foot(calibration: Calibration) -> Iterator[str]:
         yield "Shares are weighted by the inverse inclusion probabilities; counts are not."
     yield (
         "labels: of traces the judge gave the code + others a person gave it; thin: fewer than 5"
-        " of the first; blind: none of either; open: undecided traces may hold more."
+        " of the first; blind: none of either; open: undecided traces may have it too."
     )
     yield from (*calibration.cautions, *calibration.warnings)
     for name, ids in (
@@ -204,7 +218,7 @@ def render_disagreements(calibrated: Calibrated) -> str:
 
 def _estimators(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     """Yield each code's corrected share by every estimator."""
-    traces, confidence = calibration.joined, calibration.confidence
+    traces, confidence = calibration.joined, calibration.confidence  # that the judge decided
     for row in calibration.rows:
         first = one_line(row.code, 64), percent(row.corrected), limits(row.corrected)
         if row.judged is None:  # what the judge has flagged is no share: undecided traces hold more

@@ -71,7 +71,8 @@ class GroupComparison:
     ``kind`` says how they belong together: ``paired`` by trace, ``same tasks`` without a partner
     for each trace, or ``independent``. ``alone``: the judged traces of each side that have no
     partner and are left out of a paired comparison. ``code_groups``: the rows of groups of codes, a
-    family of tests of their own for Holm.
+    family of tests of their own for Holm. ``pooled``: the corrected differences take the judge's
+    error rates from the labels of both sides together.
     """
 
     rubric: Scheme
@@ -88,6 +89,7 @@ class GroupComparison:
     notes: tuple[str, ...]
     runs: tuple[str, ...] = ()
     code_groups: tuple[Difference, ...] = ()
+    pooled: bool = False
 
 
 def compare(
@@ -108,8 +110,8 @@ def compare(
     between runs and judges, else by task and the last part of the id; where that names a trace
     twice on a side, or leaves most without a partner, the groups are not paired. ``cluster``: the
     attributes that name a trace's task, none for independent traces; None: project and task, or
-    those of the calibrations. ``pool``: see :func:`correct_differences`. ``notice`` is told why a rubric is not compared: by it no judged
-    trace has one of the values.
+    those of the calibrations. ``pool``: see :func:`correct_differences`. ``notice`` is told why a
+    rubric is not compared: by it no judged trace has one of the values.
 
     Raises:
         AnnotatorError: the runs have no rubric in common, none of them can be compared, or a
@@ -207,6 +209,7 @@ def _compare_by(
         sum(row.adjusted is not None for row in rows),
         tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
         code_groups=tuple(group_rows),
+        pooled=pool and correctable,
     )
 
 

@@ -25,7 +25,7 @@ _COLUMNS = (
     Column("corrected_method", "corrected_method"),
     Column("corrected_p", "corrected_test_p"),
     Column("corrected_p_holm", "corrected_adjusted"),
-    *columns_of("runs", "notes"),
+    *columns_of("pooled", "runs", "notes"),
 )
 
 
@@ -61,7 +61,10 @@ def _table(compared: GroupComparison) -> Table:
 def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     record = {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
-        **{key: getattr(compared, key) for key in ("attribute", "kind", "confidence", "runs")},
+        **{
+            key: getattr(compared, key)
+            for key in ("attribute", "kind", "confidence", "pooled", "runs")
+        },
         **flatten(asdict(row)),
         **{"first": compared.first, "first_count": row.first.k},
         **{"second": compared.second, "second_count": row.second.k},
@@ -93,7 +96,8 @@ def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:
         rows.append(cells)
     level = f"{100 * compared.confidence:g} % interval"
     header = ("code", "first", "%", "second", "%", "difference", level, "p", "p (Holm)")
-    more = ("corrected", level, "p", "p (Holm)") if corrected else ()
+    name = "corrected (pooled)" if compared.pooled else "corrected"
+    more = (name, level, "p", "p (Holm)") if corrected else ()
     return (*header, *more), rows
 
 

@@ -63,8 +63,8 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
     if tasks:
         number = max(n for n in tasks if n)
         yield (
-            f"Widened for traces of {number} tasks, by the root of the design effect (deff) of the"
-            " judge's own share and Student's t."
+            f"Widened for traces that share {number} tasks of this split: by the root of the design"
+            " effect (deff) of the judge's own share, and by Student's t."
         )
     else:
         yield "No trace tells its task: traces are taken as independent."
