@@ -58,6 +58,9 @@ def _table(compared: GroupComparison) -> Table:
     )
 
 
+_FIELDS = ("attribute", "kind", "confidence", "pooled", "runs")
+
+
 def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     record = {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
