@@ -30,7 +30,7 @@ BAR = 0.92
 
 @dataclass(frozen=True)
 class Setting:
-    """Of one row."""
+    """The tasks, traces and labels of one row."""
 
     tasks: int
     icc: float
@@ -41,7 +41,7 @@ class Setting:
 
 
 def list_settings() -> Iterator[Setting]:
-    """Yield what is measured."""
+    """Yield the settings, one for each row."""
     for tasks, icc, n, labels in product((14, 34, 60), (0.0, 0.05, 0.15), (652, 2702), (100, 200)):
         yield Setting(tasks, icc, n, labels)
     for design, undecided in (("stratified", False), ("uniform", True)):
@@ -50,7 +50,7 @@ def list_settings() -> Iterator[Setting]:
 
 
 def judge_rates(undecided: bool) -> np.ndarray:
-    """Return what the judge says of a trace with each code; the last column is undecided."""
+    """Return the chance of each answer by the true code; the last column is undecided."""
     rates = np.tile(SHARES, (len(CODES), 1))
     np.fill_diagonal(rates, 0)
     rates *= ((1 - RIGHT) / rates.sum(axis=1))[:, None]
