@@ -1,6 +1,7 @@
 """Shares of exclusive codes corrected together, so that they add up to one."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,65 +12,87 @@ from validation.intervals import check_confidence, quantile
 from validation.prevalence import beta_limits
 from validation.resampling import Floats
 
+# A code that people found in fewer tasks is left out of the promise.
+FOUND_IN = 5
+
 
 def joint_shares(
     judged: Mapping[str, Sequence[int]],
     judge: Sequence[str],
     human: Sequence[str],
     *,
+    codes: Sequence[str] | None = None,
     weights: Sequence[float] | None = None,
     clusters: Sequence[int] | None = None,
     confidence: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Return the share of every code among traces that have exactly one each, "none" included, the
-    judge's codes corrected by human labels, with limits that hold for all codes at once.
+    """Return the corrected share of every code where a trace has exactly one; they sum to one.
 
-    With W_j the judge's share of code j and p_kj the share of code k among the labels of its
-    traces, the share of k is the sum over j of W_j p_kj; together they add up to one. p_kj of a j
-    without labels is the share of k over all other j. The limits are those of Beta distributions
-    at 1 - (1 - confidence) / K, K codes, with mean m_k = sum W_j q_kj and variance sum W_j^2 q_kj
-    (1 - q_kj) / (n_j + 2) + (sum W_j q_kj^2 - m_k^2) / N, where q_kj = (n_j p_kj + share of k) /
-    (n_j + 1) under a Dirichlet prior that weighs one label, and n_j is Kish's number of labels;
-    with clusters the linearised variance over them, if larger, and Student's t.
+    For example, the judge gives "a" to 30 % of the traces, and people agree on 2 of 3 labelled
+    ones. These traces add .30 x 2/3 to the share of "a", and .30 x 1/3 to the code that people gave
+    instead. In general, W_j is the share of the judge's answer j, p_kj the share of code k among
+    its n_j labels (Kish's number, if they have weights), and the share of k is sum_j W_j p_kj.
+
+    The limits are those of a Beta distribution at confidence 1 - (1 - confidence) / K for K codes,
+    with this mean and variance over N judged traces:
+
+        mean      m_k = sum_j W_j q_kj
+        variance  sum_j W_j^2 q_kj (1 - q_kj) / (n_j + a_j + 1) + (sum_j W_j q_kj^2 - m_k^2) / N
+        q_kj      = (n_j p_kj + a_kj) / (n_j + a_j), where a_j = sum_k a_kj
+        a_kj      the prior, in labels: 1/2 for the judge's own code, 1/2 divided like the shares,
+                  and W_j / 2 for every code, which makes half a label of a code over all answers
+
+    So the limits of a code without a label are about as wide as those of Jeffreys' prior. With
+    clusters, the linearised variance over them replaces a smaller one, and Student's t widens it.
+
+    If an answer has no labels, half of its traces count as the judge says, and the other half are
+    divided like all labelled answers. An answer that is not a code is divided like these as a
+    whole.
 
     Args:
-        judged: for each code the traces that the judge gives it, by cluster; in any one order, and
-            of equal lengths. Without clusters one number.
-        judge: the judge's code of each labelled trace.
-        human: the human's.
+        judged: for each answer of the judge the number of traces in each cluster, shape (G,), the
+            same order for all answers. Without clusters G is 1.
+        judge: the judge's answer to each labelled trace.
+        human: the code that people gave it.
+        codes: the codes that people can give; by default the judge's answers. The judge may have
+            answers that are not codes, such as "undecided".
         weights: of the labels, above 0.
-        clusters: of each labelled trace, its place in the numbers of ``judged``.
-        confidence: that all limits hold together; between 0 and 1, both excluded.
+        clusters: the cluster of each labelled trace, as an index into the numbers of ``judged``.
+        confidence: of all limits together; between 0 and 1, both excluded.
 
     Returns:
-        By code, method "joint"; ``inputs``: ``confidence_each``, ``posterior_mean``,
-        ``posterior_sd`` (widened by t / z), ``clusters`` and ``df``. Undefined without judged
-        traces and without labels; limits of 0 and 1 with one cluster of labels.
+        By code, method "joint". ``inputs``: ``found_in`` (the clusters, or without clusters the
+        traces, where people found the code), ``promised`` (found in at least 5: these limits hold
+        all together in the simulations of ``bench.coverage``), ``confidence_each``,
+        ``posterior_mean``, ``posterior_sd`` (widened by t / z), ``clusters`` and ``df``. Undefined
+        without judged traces or without labels. If all labels are of one cluster, the limits are 0
+        and 1.
 
     Raises:
-        ValueError: lengths differ, a label is none of the codes, or confidence not in (0, 1).
+        ValueError: lengths differ, a label or an answer is unknown, or confidence not in (0, 1).
 
     Source: A. Tenenbein, Technometrics 14 (1972) 187-202 (multinomial double sampling); for all
     codes by Bonferroni, as L. A. Goodman, Technometrics 7 (1965) 247-254. Own code: no library has
     it.
     """
     check_confidence(confidence)
-    codes = list(judged)
-    if unknown := {*judge, *human} - set(codes):
+    answers, names = list(judged), list(judged if codes is None else codes)
+    if unknown := (set(judge) - set(answers)) | (set(human) - set(names)):
         raise ValueError(f"the label {min(unknown)!r} is none of the codes")
     if not len(judge) == len(human) == len(weights if weights is not None else human):
         raise ValueError("judge, human and weights must be of the same traces")
-    totals = np.array([judged[code] for code in codes], dtype=float).reshape(len(codes), -1)
+    totals = np.array([judged[answer] for answer in answers], dtype=float)
+    totals = totals.reshape(len(answers), -1)
     size = int(totals.sum())
     if not size or not len(human):
         why = "no human labels" if size else "no judged traces"
-        empty = Estimate("prevalence", None, 0.0, 1.0, size, confidence, "joint", why)
-        return dict.fromkeys(codes, empty)
-    place = {code: number for number, code in enumerate(codes)}
-    rows = np.array([place[code] for code in judge])
-    columns = np.array([place[code] for code in human])
+        nothing = {"found_in": 0, "promised": False}
+        empty = Estimate("prevalence", None, 0.0, 1.0, size, confidence, "joint", why, nothing)
+        return dict.fromkeys(names, empty)
+    rows = np.array([answers.index(answer) for answer in judge])
+    columns = np.array([names.index(code) for code in human])
     w = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=float)
-    labelled, squares = np.zeros((len(codes), len(codes))), np.zeros(len(codes))
+    labelled, squares = np.zeros((len(answers), len(names))), np.zeros(len(answers))
     np.add.at(labelled, (rows, columns), w)
     np.add.at(squares, rows, w**2)
     of_judge = totals.sum(axis=1) / size
@@ -77,31 +100,35 @@ def joint_shares(
     there = weight > 0
     kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=there)
     p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=there[:, None])
-    rest = of_judge[there]
-    # Labels may all be of codes that the judge gives nothing any more.
-    mean = rest @ p[there] / rest.sum() if rest.sum() else p[there].mean(axis=0)
-    p[~there] = mean
+    own = np.array([[float(answer == code) for code in names] for answer in answers])
+    p[~there] = _prior(own, _mean(of_judge[there], p[there]))[~there]
     shares = of_judge @ p
-    q = (kish[:, None] * p + shares) / (kish[:, None] + 1)
+    prior = _prior(own, shares) + of_judge[:, None] / 2
+    known = kish[:, None] + prior.sum(axis=1, keepdims=True)
+    q = (kish[:, None] * p + prior) / known
     centre = of_judge @ q
-    variance = (of_judge**2) @ (q * (1 - q) / (kish[:, None] + 2))
+    variance = (of_judge**2) @ (q * (1 - q) / (known + 1))
     variance += (of_judge @ q**2 - centre**2) / size
-    each = 1 - (1 - confidence) / len(codes)
+    each = 1 - (1 - confidence) / len(names)
     df: int | None = None
+    places: Sequence[int] = range(len(rows)) if clusters is None else clusters
     if clusters is not None:
         df = len(set(clusters)) - 1
         variance = np.maximum(
             variance, _spread(totals, p, shares, rows, columns, w / weight[rows], clusters)
         )
     widened = 1.0 if df is None or df < 1 else quantile(each, df) / quantile(each)
+    found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
+    reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
     estimates = {}
-    for code, share, m, v in zip(codes, shares, centre, variance * widened**2, strict=True):
+    for code, share, m, v in zip(names, shares, centre, variance * widened**2, strict=True):
         low, high = 0.0, 1.0
-        reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
         value = min(1.0, float(share))
         if not reason:
             low, high = beta_limits(float(m), float(v), each, value)
         inputs = {
+            "found_in": found_in[code],
+            "promised": not reason and found_in[code] >= FOUND_IN,
             "confidence_each": each,
             "posterior_mean": float(m),
             "posterior_sd": math.sqrt(v),
@@ -112,6 +139,18 @@ def joint_shares(
             "prevalence", value, low, high, size, confidence, "joint", reason, inputs
         )
     return estimates
+
+
+def _prior(own: Floats, shares: Floats) -> Floats:
+    """Return how one label of each answer is divided among the codes; ``own``: 1 for its code."""
+    prior: Floats = own / 2 + (1 - own.sum(axis=1, keepdims=True) / 2) * shares
+    return prior
+
+
+def _mean(weights: Floats, p: Floats) -> Floats:
+    """Return the mean of the rows; the plain one if the judge gives none of these answers now."""
+    mean: Floats = weights @ p / weights.sum() if weights.sum() else p.mean(axis=0)
+    return mean
 
 
 def _spread(

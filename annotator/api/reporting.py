@@ -37,7 +37,7 @@ def count(
     shares of the labelled traces alone. ``cluster``: the attributes that make a task, whose traces
     are not independent, ``()`` for none; default: project and task, or those of the calibration.
     ``joint``: all codes are corrected at once, so that their shares add up to 100 %, with intervals
-    that hold all together.
+    that hold all together where people found the code in five tasks or more.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has

@@ -25,6 +25,7 @@ from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE, Scheme, group_label
 from annotator.runs.run import Run
 from validation import joint_shares
+from validation.joint import FOUND_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def correct(
 
     The judge's label of each labelled trace is the one in the frame; labels of traces that are not
     kept in it (another group) are left out. ``joint``: all codes are corrected at once, so that
-    their shares add up, and with limits that hold for all of them.
+    their shares add up, and with limits that hold together; a note names the codes left out.
 
     Raises:
         AnnotatorError: ``joint``, and a trace can have several codes that count, or the calibration
@@ -113,8 +114,10 @@ def correct(
         " 100 %"
     )
     opened = count_open(frame.statuses, traces)
+    unsure: list[str] = []
     if joint:
         codes = _correct_jointly(codes, traces, frame, opened, calibration.confidence)
+        unsure = _list_unsure(codes, frame)
         how = (
             "post-stratified by the judge's own label, all codes at once (Dirichlet): they add up"
             f" to 100 %, and the intervals hold all together (Bonferroni over {len(codes)}): a code"
@@ -127,6 +130,7 @@ def correct(
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
         f" {100 * calibration.confidence:g} %, {how}{over}. The interval beside the judge's own"
         " share is sampling error only.",
+        *unsure,
         *describe_open(frame.statuses, frame.total, opened),
         *calibration.warnings,
         *list_cautions(traces, {code: estimates.corrected for code, estimates in codes.items()}),
@@ -181,8 +185,21 @@ def _correct_jointly(
         weights=[trace.weight for trace in traces],
         clusters=clusters,
         confidence=confidence,
+        codes=list(codes),
     )
     return {code: replace(each, corrected=shares[code]) for code, each in codes.items()}
+
+
+def _list_unsure(codes: Mapping[str, CodeEstimates], frame: Frame) -> list[str]:
+    """Return a note that names the codes whose joint intervals are not promised, if there are."""
+    names = [code for code, each in codes.items() if not each.corrected.inputs["promised"]]
+    if not names:
+        return []
+    units = "tasks" if frame.clusters.named else "traces"
+    return [
+        f"People found these codes in fewer than {FOUND_IN} {units}, so their intervals are not"
+        f" among those that hold all together: {', '.join(names)}."
+    ]
 
 
 def match_traces(

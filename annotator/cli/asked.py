@@ -47,7 +47,7 @@ _TABLES = (
         "--joint",
         is_flag=True,
         help="With --calibration: correct all codes at once; shares add up to 100 %, and the"
-        " intervals hold all together.",
+        " intervals of codes found in 5 tasks or more hold all together.",
     ),
     click.option("--by", metavar="ATTRIBUTE", help="One table for each value: model, setting, ..."),
 )

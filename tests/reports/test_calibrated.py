@@ -232,6 +232,11 @@ def test_joint_shares_are_of_all_codes_at_once(annotate_cli, calibrate, tmp_path
     assert values == pytest.approx({"alpha": alpha, "beta": beta, "gamma": 0, "none": none})
     for code, share in wanted.items():
         assert (found[code]["low"], found[code]["high"]) == pytest.approx((share.low, share.high))
+    # No label of gamma, and no code in five tasks.
+    assert found["gamma"]["high"] < 0.25
+    unsure = [code for code, share in found.items() if not share["inputs"]["promised"]]
+    assert unsure == {0: ["gamma"], 40: list(CODES)}.get(named, unsure)
+    assert any(note.endswith(f": {', '.join(unsure)}.") for note in table["notes"])
 
 
 def test_transfer_where_it_fits_anyway_is_no_transfer(annotate_cli, run, file):
