@@ -3,7 +3,7 @@ task.
 
     python -m bench.coverage [RUNS] [NAME ...]
 
-RUNS is 1,000 by default (300 for "joint"); NAME is a measurement, by default all of them:
+RUNS is 1,000 by default (300 for the last four); NAME is a measurement, by default all of them:
 
 shares: N traces of G uneven tasks; each has one of three codes (33, 10 and 3 %) or none, by shares
 that differ between tasks so that two traces of one task have the intraclass correlation ICC. A
@@ -16,10 +16,9 @@ tests: two sides without a difference, of different tasks ("groups"), or of the 
 effects of their own ("pairs") or with common ones ("same"). Missed: the test of the judge's own
 shares rejects in more than 6 % (8 % at ICC .15).
 
-corrected-tests: the same of corrected shares, by LABELS labels a side, of which 50 pool the judge's
-error rates; a quarter of the runs.
+corrected-tests: the same of corrected shares, by 200 and 50 labels a side; a quarter of the runs.
 
-joint: see ``bench.joint``.
+joint: see ``bench.joint``. unequal, corpus, undecided: see ``bench.judge_errors``.
 
 All bars are three standard errors of the simulation lower. The exit code is 1 if one is missed.
 """
@@ -36,6 +35,7 @@ from annotator.reports.comparison_corrected import correct_differences
 from annotator.reports.comparison_sides import JudgedTrace, Kind, Terms
 from annotator.rubrics import NONE
 from bench.joint import measure_joint
+from bench.judge_errors import measure_corpus, measure_undecided, measure_unequal
 from bench.simulation import JUDGE, SHARES, draw_codes, draw_labels, draw_shares, draw_sizes
 from validation import (
     cell,
@@ -223,8 +223,11 @@ MEASUREMENTS: dict[str, Callable[[np.random.Generator, int], bool]] = {
     "tests": measure_tests,
     "corrected-tests": measure_corrected_tests,
     "joint": measure_joint,
+    "unequal": measure_unequal,
+    "corpus": measure_corpus,
+    "undecided": measure_undecided,
 }
-FEWER = {"joint": 300}  # runs by default
+FEWER = dict.fromkeys(("joint", "unequal", "corpus", "undecided"), 300)  # runs by default
 
 
 def main() -> None:
