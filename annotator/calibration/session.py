@@ -257,12 +257,9 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     notes = []
     if joined.not_in_run:
         notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
-    for name, ids in (("skipped", joined.skipped), ("failed", joined.failed)):
-        if ids:
-            notes.append(
-                f"{len(ids)} labelled traces have no judgement in the run ({name}) and are left"
-                " out."
-            )
+    if skipped := len(joined.skipped):
+        were = "was skipped in the run and is" if skipped == 1 else "were skipped in the run and are"
+        notes.append(f"{count(skipped, 'labelled trace')} {were} left out.")
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     if joined.missing:

@@ -171,16 +171,17 @@ def test_labels_missing_from_a_known_design_are_said(annotate_cli, tmp_path, rub
     file = write_labels(tmp_path / "labels.jsonl", rows)
     done = annotate_cli("calibrate", run, "--labels", file, "--final", "--design", "design.json")
     assert done.code == 0, done.err
-    assert "20 drawn traces have no label that can be compared" in done.out
-    assert "stand for them: all 20/50" in done.out
+    assert "20 drawn traces without a label" in done.out
+    assert "count for them too (all 20/50)" in done.out
+    assert "30 of 50 drawn traces are labelled" in done.out
     made = calibration(run / "calibration.json")
     assert {trace["weight"] for trace in made["joined"]} == {100 / 30}
 
 
 def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     """Two strata of 50, 10 drawn of each; beta has 5 labels, on 1 the judge failed, 1 it left
-    undecided: the 3 compared ones stand for 50 / 4 each, the fourth for what is undecided. Found
-    beside the labels, and with nothing of a stratum left refused.
+    undecided: each of the five stands for 10. Found beside the labels, and with nothing of a
+    stratum left refused.
     """
     traces = [said(f"a{n}", "alpha") for n in range(50)] + [
         said(f"b{n}", *(["beta"] if n > 1 else []), status={0: "failed", 1: "undecided"}.get(n))
@@ -199,14 +200,19 @@ def test_missing_labels_of_one_stratum(annotate_cli, tmp_path, rubric):
     assert done.code == 0, done.err
     made = calibration(run / "calibration.json")
     weights = {trace["trace_id"]: trace["weight"] for trace in made["joined"]}
-    assert weights == {f"a{n}": 5.0 for n in range(10)} | {f"b{n}": 12.5 for n in (2, 3, 4)}
-    assert "stand for them: beta 6/10." in done.out
+    assert weights == {f"a{n}": 5.0 for n in range(10)} | {f"b{n}": 10 for n in (2, 3, 4)}
+    assert {trace["trace_id"]: trace["weight"] for trace in made["not_decided"]} == {
+        "b0": 10,
+        "b1": 10,
+    }
+    assert "count for them too (beta 5/10)." in done.out
+    assert "15 of 20 drawn traces are labelled" in done.out
     # The same traces stand for as many beside another run, which agrees on the 10 of alpha alone.
     other = make_run(tmp_path / "other", rubric, [said(name, "alpha") for name in drawn])
     done = annotate_cli("calibrate", run, "--labels", file, "--against", other)
     [judges] = calibration(run / "calibration.json")["judges"]
     observed = judges["agreement"]["observed"]["value"]
-    assert observed == pytest.approx(10 * 5 / (10 * 5 + 3 * 12.5))
+    assert observed == pytest.approx(10 * 5 / (10 * 5 + 3 * 10))
     # Judges are compared on what others alone labelled, too: with it each drawn trace counts alike.
     more = [label(f"b{n}", rubric, "beta", by="other", **named) for n in range(5, 10)]
     wider = write_labels(tmp_path / "wider.jsonl", rows + more)
@@ -371,10 +377,9 @@ def check_row(code, row, lines, data, choice):
             for task in tasks
         ]
         added = poststratified_influences(
-            [sum(one) for one in of],
-            [len(one) for one in of],
+            [[sum(one), len(one) - sum(one)] for one in of],
             [tasks.index(one.rpartition("/")[2]) for one in clusters],
-            [code in one for one in judge],
+            [0 if code in one else 1 for one in judge],
             [code in one for one in human],
             weights,
         )
@@ -704,23 +709,31 @@ def test_shares_by_other_people_and_by_predictions(annotate_cli, tmp_path, rubri
 
 @pytest.mark.parametrize(
     ("n", "differ", "reference", "warned"),
-    [(10, 1, "gold", True), (9, 1, "gold", False), (10, 0, "gold", False), (10, 1, "ann", False)],
+    [(10, 4, "gold", True), (9, 4, "gold", False), (10, 1, "gold", False), (10, 4, "ann", False)],
 )
 def test_a_judge_that_agrees_better_with_gold_than_people_do(
     annotate_cli, tmp_path, rubric, n, differ, reference, warned
 ):
-    """Gold, ann and the judge agree in all; bob differs in one of 10: po .9, pe .5."""
+    """Gold, ann and the judge agree in all; bob differs in 4 of 10: po .6, pe .5 * .1 + .5 * .9.
+    One of 10 may be chance: a third of the resamples lack it. A trace that the judge left
+    undecided, on which ann and bob differ too, is none of these.
+    """
     codes = ["alpha"] * 5 + ["beta"] * (n - 5)
-    run = make_run(tmp_path / "run", rubric, [said(f"t{m}", one) for m, one in enumerate(codes)])
+    traces = [said(f"t{m}", one) for m, one in enumerate(codes)]
+    run = make_run(tmp_path / "run", rubric, [*traces, said("open", status="undecided")])
     rows = [
         label(f"t{m}", rubric, "beta" if by == "bob" and m < differ else one, by=by)
         for by in ("gold", "ann", "bob")
         for m, one in enumerate(codes)
     ]
+    rows += [
+        label("open", rubric, code, by=by)
+        for by, code in (("gold", "alpha"), ("ann", "alpha"), ("bob", "beta"))
+    ]
     file = write_labels(tmp_path / "l.jsonl", rows)
     done = annotate_cli("calibrate", run, "--labels", file, "--annotator", reference)
     assert done.code == 0, done.err
-    told = "with gold (kappa 1.00) than ann and bob with each other (0.80)"
+    told = "On 10 traces the judge agrees better with gold (kappa 1.00) than ann and bob with"
     assert ("agrees better" in done.out, told in done.out) == (warned, warned)
 
 

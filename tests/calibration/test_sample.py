@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -108,7 +109,8 @@ def test_more_dev_share_never_moves_a_task_out_of_dev():
 
 
 def drawn_tasks(annotate_cli, tmp_path, run, name, *options):
-    done = annotate_cli("sample", run, "-n", 400, "--double", 0, "--out", name, *options)
+    base = ("sample", run, "-n", 400, "--double", 0, "--no-undecided")
+    done = annotate_cli(*base, "--out", name, *options)
     assert done.code == 0, done.err
     rows = sheet_of(tmp_path / name)
     return {row["task"] for row in rows}, rows
@@ -307,7 +309,8 @@ def test_the_order_of_the_sheet_says_nothing(annotate_cli, tmp_path, run):
 
 
 def test_probabilities_are_drawn_over_size(annotate_cli, tmp_path, run, rubric):
-    annotate_cli("sample", run, "-n", 60, "--out", "s.jsonl", "--split", "all")
+    base = ("sample", run, "-n", 60, "--no-undecided")
+    annotate_cli(*base, "--out", "s.jsonl", "--split", "all")
     design = design_of(tmp_path / "s.jsonl")
     # 240 alpha, 20 beta, 140 none; floors of 5, 45 left over 235, 15, 135: 27.5, 1.8, 15.8.
     assert {name: (one.size, one.drawn) for name, one in design.strata.items()} == {
@@ -526,7 +529,7 @@ def test_a_plan_knows_of_tasks(annotate_cli, tmp_path, rubric):
     assert (effect, none) == ("22.2", "-")
     factor = (200 / 9) ** 0.5 * 2.262157 / 1.959964
     assert over_tasks == pytest.approx(min(50, independent * factor), rel=0.02)
-    assert "Widened for traces of 10 tasks" in out
+    assert "Widened for traces that share 10 tasks of this split" in out
     assert "traces are taken as independent" in alone
     sure, _, narrow = width("--cluster", "none", "--precision", "0.99", "--recall", "0.99")
     assert narrow < independent
@@ -678,7 +681,7 @@ def test_a_folder_with_the_sheet_and_its_design(annotate_cli, tmp_path, run):
     """`--labels FOLDER` reads the sheet; the design beside it is no file of labels."""
     (tmp_path / "people").mkdir()
     annotate_cli("sample", run, "-n", 60, "--out", "people/s.csv", "--split", "all")
-    fill(tmp_path / "people" / "s.csv", {f"r/{n}": "alpha" for n in range(400)})
+    fill(tmp_path / "people" / "s.csv", {f"r/{n}": "alpha" for n in range(400)} | {"tie": "beta"})
     done = annotate_cli("calibrate", run, "--labels", "people", "--annotator", "ann")
     assert done.code == 0, done.err
 
@@ -689,17 +692,21 @@ def test_both_rounds_together(annotate_cli, tmp_path, rubric, run):
         *("sample", run, "--top-up", "beta=6", "--from", "one.csv.design.json"),
         *("--out", "two.csv"),
     )
-    truth = {f"r/{n}": (judged(n) or [None])[0] for n in range(400)}
+    truth = {f"r/{n}": (judged(n) or [None])[0] for n in range(400)} | {"tie": "beta"}
     fill(tmp_path / "one.csv", truth)
     fill(tmp_path / "two.csv", truth)
     both = ("--labels", "one.csv", "--labels", "two.csv")
+    for more in ((), ("--design", "two.csv.design.json")):  # the run keeps the last round's
+        done = annotate_cli("calibrate", run, *both, *more)
+        assert done.code == 0, done.err
+        made = calibration(run / "calibration.json")
+        assert made["labels"]["n"] == 65
+        assert sum(one["weight"] for one in made["joined"]) == pytest.approx(400)
+        assert [one["weight"] for one in made["not_decided"]] == [1]
+        assert "66 of 66 drawn traces are labelled" in done.out
+        assert "add up" not in done.out
+    shutil.rmtree(run / "samples")
     said_in_words(annotate_cli("calibrate", run, *both))
-    done = annotate_cli("calibrate", run, *both, "--design", "two.csv.design.json")
-    assert done.code == 0, done.err
-    made = calibration(run / "calibration.json")
-    assert made["labels"]["n"] == 66
-    assert sum(one["weight"] for one in made["joined"]) == pytest.approx(400)
-    assert "add up" not in done.out
     wrong = annotate_cli("calibrate", run, *both, "--design", "one.csv.design.json")
     said_in_words(wrong)
 
@@ -875,13 +882,14 @@ def test_strata_of_votes_and_their_weights_by_hand(annotate_cli, tmp_path, panel
     # Of 24 that the judge gave alpha, of 12 that it gave none: the share that is alpha.
     right = unanimous * drawn["au"] / (unanimous * drawn["au"] + divided * drawn["ad"])
     missed = divided * drawn["nd"] / (unanimous * drawn["nu"] + divided * drawn["nd"])
-    expected = (24 * right + 12 * missed) / 36
+    expected = (24 * right + 12 * missed) / 40  # and beta in all four undecided ones
     made = calibration(panel / "calibration.json")
     row = row_of(made, "alpha")
     assert row["corrected"]["value"] == pytest.approx(float(expected))
     assert row["precision"]["value"] == pytest.approx(float(right))
     assert (made["judged"], made["labels"]["n"], made["labels"]["design"]) == (36, 8, "stratified")
-    assert "4 labelled traces that the judge left undecided; people say beta 4." in done.out
+    assert "The judge left 4 labelled traces undecided, where people say beta 4." in done.out
+    assert row_of(made, "beta")["corrected"]["value"] >= 4 / 40
     # Read as if all were as likely, the judge's errors would count for much more.
     plain = Fraction(drawn["au"], drawn["au"] + drawn["ad"])
     assert abs(float(right - plain)) > 0.1
@@ -904,10 +912,10 @@ def test_every_weight_stands_for_its_traces_over_many_draws(tmp_path, panel):
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [
-        ((), {"alpha": 24, "none": 12}),
-        (("--undecided",), {"alpha": 24, "none": 12, "status:undecided": 4}),
-        (("--uniform",), {"": 36}),
-        (("--uniform", "--undecided"), {"": 36, "status:undecided": 4}),
+        ((), {"alpha": 24, "none": 12, "status:undecided": 4}),
+        (("--no-undecided",), {"alpha": 24, "none": 12}),
+        (("--uniform",), {"": 36, "status:undecided": 4}),
+        (("--uniform", "--no-undecided"), {"": 36}),
     ],
 )
 def test_undecided_traces_are_a_stratum_of_their_own(annotate_cli, tmp_path, panel, more, sizes):

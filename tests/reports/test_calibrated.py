@@ -335,14 +335,15 @@ def test_a_group_without_labels_is_not_corrected(annotate_cli, calibrate, rubric
 
 
 @pytest.mark.parametrize(
-    ("tasks", "why"),
+    ("tasks", "interval", "told"),
     [
-        (1, "all traces are of one task: how tasks differ is not known"),
-        (2, "the labels are of too few tasks: the interval is 0 to 100 %"),
+        (1, "-", "All labels come from one task, so there are no intervals. --cluster none treats"),
+        (2, "[0.0, 100.0]", "The labels come from 2 tasks, fewer than 20"),
     ],
 )
-def test_labels_that_tell_nothing_give_no_number(annotate_cli, tmp_path, rubric, tasks, why):
-    """An interval of 0 to 100 % beside a share of 0.0 would look as if the share were known."""
+def test_labels_of_few_tasks_give_a_share_and_say_so(
+    annotate_cli, tmp_path, rubric, tasks, interval, told
+):
     found = [said(f"t{n}", "alpha", project="p", task=str(n % 10)) for n in range(40)]
     run = make_run(tmp_path / "run", rubric, found)
     rows = [label(f"t{n}", rubric, "alpha") for n in range(20) if n % 10 < tasks]
@@ -350,9 +351,12 @@ def test_labels_that_tell_nothing_give_no_number(annotate_cli, tmp_path, rubric,
     done = annotate_cli("calibrate", run, "--labels", file)
     assert done.code == 0, done.err
     shown = annotate_cli("report", run, "--calibration", run / "calibration.json").out
-    assert [cells[-4:-2] for cells in table_rows(shown).values()] == [["-", "-"]] * 4
-    assert f"Not corrected: every code ({why})." in shown.splitlines()
-    assert f"Not corrected: every code ({why})." in done.out.splitlines()
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    for code, share in (("alpha", "100.0"), ("beta", "0.0"), ("gamma", "0.0"), ("none", "0.0")):
+        [row] = [line for line in lines if line.startswith(f"{code} ")]
+        assert f" {share} {interval} " in row
+    for text in (shown, done.out):
+        assert [line for line in text.splitlines() if line.startswith(told)]
 
 
 def test_carrying_over_needs_something_to_carry(annotate_cli, run):

@@ -36,8 +36,8 @@ def pairs(both, first_only, second_only, neither):
     ]
 
 
-def compared(annotate_cli, *arguments):
-    done = annotate_cli("report", *arguments, "--format", "json")
+def compared(annotate_cli, *arguments, command="report"):
+    done = annotate_cli(command, *arguments, "--format", "json")
     assert done.code == 0, done.err
     values = json.loads(done.out, parse_constant=lambda word: pytest.fail(word))
     return values[0], {row["code"]: row for row in values[0]["rows"]}
@@ -518,11 +518,10 @@ def test_corrected_differences_of_tasks_that_both_sides_have(
     for code in ("alpha", "beta"):
         shares = [row_of(calibration(run / "calibration.json"), code)["corrected"] for run in runs]
         u = [influence_by_hand(side, code) for side in sides]
-        together = sum(a * b for a, b in zip(*u, strict=True))
-        together /= math.sqrt(sum(a * a for a in u[0]) * sum(b * b for b in u[1]))
+        together = 10 / 9 * sum(a * b for a, b in zip(*u, strict=True))
         t, z = stats.t(9).ppf(0.975), stats.norm.ppf(0.975)
         sd = [share["inputs"]["posterior_sd"] * z / t for share in shares]
-        error = math.sqrt(sd[0] ** 2 + sd[1] ** 2 - 2 * together * sd[0] * sd[1])
+        error = math.sqrt(sd[0] ** 2 + sd[1] ** 2 - 2 * together)
         gap = shares[0]["value"] - shares[1]["value"]
         found = rows[code]
         assert limits(found["corrected"]) == pytest.approx((gap, gap - t * error, gap + t * error))
@@ -714,8 +713,9 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
             if at < labels:
                 rows.append(label(name, rubric, "alpha" if at < right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
-    one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
-    assert one["kind"] == "independent"
+    options = calibrate(run, rows)
+    one, found = compared(annotate_cli, run, *options, *VALUES, "--pool", command="compare")
+    assert (one["kind"], one["pooled"]) == ("independent", True)
     gap, p1, p0 = found["alpha"]["corrected"], 13 / 15, 3 / 25
     assert gap["method"] == "pooled"
     assert gap["value"] == pytest.approx(0.4 * (p1 - p0))
@@ -725,28 +725,84 @@ def test_groups_of_other_tasks_with_few_labels(annotate_cli, calibrate, tmp_path
     assert gap["inputs"]["se"] >= math.sqrt(variance) - 1e-12
     assert gap["inputs"]["se"] == pytest.approx(math.sqrt(variance), rel=0.1)
     assert found["alpha"]["corrected_test"]["p"] < 0.01
-    [note] = [note for note in one["notes"] if "error rates" in note]
-    assert "A side has 15 labels, fewer than 100" in note
-    assert " answer, 4 tests; " in note  # of gamma and none there is nothing to test
-    assert "none differs" in note
+    assert "Corrected, pooled" in " ".join(one["notes"])
+    shown = annotate_cli("compare", run, *options, *VALUES, "--pool").out
+    assert "corrected (pooled)" in shown.splitlines()[2]
+    # Without it, each side by its own labels: .6 * 9/10 + .4 * 1/5 and .2 * 4/5 + .8 * 2/20.
+    one, found = compared(annotate_cli, run, *options, *VALUES, command="compare")
+    assert one["pooled"] is False
+    assert found["alpha"]["corrected"]["method"] == "post-stratified"
+    assert found["alpha"]["corrected"]["value"] == pytest.approx(0.62 - 0.24)
+    assert "(15 and 25)" in " ".join(one["notes"])
 
 
-def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_path, rubric):
-    """On one side all 20 labelled alpha are right, on the other none of 20: Fisher's p is 1e-11."""
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ((), "--pool needs --calibration"),
+        (("--calibration", "{file}"), "--pool is for independent groups, and these are paired"),
+    ],
+)
+def test_pooling_that_cannot_be(annotate_cli, calibrate, tmp_path, rubric, more, words):
+    traces = pairs(36, 12, 2, 0)
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, file = calibrate(run, labelled(rubric, traces, every=3))
+    options = [file if one == "{file}" else one for one in more]
+    done = annotate_cli("compare", run, *VALUES, "--pool", *options)
+    said_in_words(done)
+    assert words in done.err
+
+
+def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate, tmp_path, rubric):
+    """100 traces a side, each of its own task; 40 and 20 flagged, 20 undecided each. All flagged
+    labels are alpha, no other is, and of the undecided 3 of 4 and 1 of 4: .4 + .2 * 3/4 less
+    .2 + .2 / 4. A side without labels of its undecided traces takes them out of both.
+    """
     traces, rows = [], []
-    for model in ("one", "two"):
-        for n in range(80):
-            name = f"{model}/{n}"
-            code = "alpha" if n % 2 else "beta"
-            traces.append(said(name, code, project=model, task=str(n), model=model))
-            if n < 40:
-                rows.append(label(name, rubric, "gamma" if model == "two" and n % 2 else code))
+    for model, flagged, right in (("one", 40, 3), ("two", 20, 1)):
+        for n in range(100):
+            name, status = f"{model}/{n}", "undecided" if n >= 80 else None
+            codes = () if status else ("alpha" if n < flagged else "beta",)
+            at = {"project": model, "task": str(n), "model": model}
+            traces.append(said(name, *codes, status=status, **at))
+            if n % 5 == 0:
+                code = "alpha" if n < flagged or 80 <= n < 80 + 5 * right else "beta"
+                rows.append(label(name, rubric, code))
     run = make_run(tmp_path / "run", rubric, traces)
     one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
-    assert found["alpha"]["corrected"]["method"] == "post-stratified"
-    assert found["alpha"]["corrected"]["value"] == pytest.approx(0.5)
-    [note] = [note for note in one["notes"] if "error rates" in note]
-    assert "they differ, and each side keeps its rates, for alpha" in note
+    gap = found["alpha"]["corrected"]
+    assert gap["value"] == pytest.approx(0.55 - 0.25)
+    assert gap["low"] < 0.55 - 0.25 < gap["high"]
+    assert one["n"] == [80, 80]
+    assert "Corrected shares are of all traces, with the 20 and 20 undecided ones." in one["notes"]
+    half = [row for row in rows if row["trace_id"] not in ("two/80", "two/85", "two/90", "two/95")]
+    one, found = compared(annotate_cli, run, *calibrate(run, half), *BY_MODEL)
+    assert found["alpha"]["corrected"]["value"] == pytest.approx(40 / 80 - 20 / 80)
+    assert [note for note in one["notes"] if "leave out the 20 and 20 undecided" in note]
+
+
+def test_a_few_flagged_traces_without_labels_leave_a_difference(
+    annotate_cli, calibrate, tmp_path, rubric
+):
+    """Of gamma, given to 2 of 100 and to none, no trace is labelled: half of the two, so .01, and
+    .01 more to either side; the limits are those without any, and with both.
+    """
+    traces, rows = [], []
+    for model, gammas in (("one", 2), ("two", 0)):
+        for n in range(100):
+            code = "gamma" if n < gammas else "alpha" if n % 2 else "beta"
+            at = {"project": model, "task": str(n), "model": model}
+            traces.append(said(f"{model}/{n}", code, **at))
+            if n % 4 == 3:
+                rows.append(label(f"{model}/{n}", rubric, "alpha"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    gap = found["gamma"]["corrected"]
+    assert gap["value"] == pytest.approx(0.01)
+    df = stats.t(gap["inputs"]["df"])
+    half = df.ppf(0.975) * gap["inputs"]["se"] + 0.01
+    assert (gap["low"], gap["high"]) == pytest.approx((0.01 - half, 0.01 + half))
+    assert found["gamma"]["corrected_test"]["p"] == 1  # no more than what is not known
 
 
 @pytest.mark.parametrize(
@@ -756,9 +812,9 @@ def test_error_rates_that_differ_are_not_pooled(annotate_cli, calibrate, tmp_pat
         # more 9/12, 1/6 and 7/12.
         ("p", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 3 / 11),
         ("p", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 7 / 24),
-        # Of others, pooled: (2/3 - 1/2) times 13/21 - 1/12; with a task more 16/24 - 1/15.
-        ("", 5, (13 / 21 - 1 / 12) / 6),
-        ("", 6, (16 / 24 - 1 / 15) / 6),
+        # Of other tasks the same: each side by its own labels.
+        ("", 5, 2 / 3 * 0.7 + 1 / 3 * 0.2 - 3 / 11),
+        ("", 6, 2 / 3 * 9 / 12 + 1 / 3 / 6 - 7 / 24),
     ],
 )
 def test_corrected_differences_of_few_tasks_have_no_test(
@@ -778,7 +834,7 @@ def test_corrected_differences_of_few_tasks_have_no_test(
     _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
     alpha = found["alpha"]
     assert alpha["corrected"]["value"] == pytest.approx(gap)
-    assert alpha["corrected"]["method"] == ("post-stratified" if project else "pooled")
+    assert alpha["corrected"]["method"] == "post-stratified"
     reason = "labels of fewer than 6 tasks" if tasks < 6 else None
     for one in (alpha["corrected"], alpha["corrected_test"]):
         assert one["reason"] == reason
@@ -800,7 +856,8 @@ def test_the_variance_of_a_pooled_difference_over_tasks(annotate_cli, calibrate,
             if n % 5 == 0:
                 rows.append(label(name, rubric, "alpha" if n // 5 in right else "beta"))
     run = make_run(tmp_path / "run", rubric, traces)
-    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    options = (*calibrate(run, rows), *VALUES, "--pool")
+    _, found = compared(annotate_cli, run, *options, command="compare")
     p1, p0 = 4 / 6, 1 / 10
     gain, hit, miss = p1 - p0, (1 - p1) / 24, -p1 / 24
     added = [gain / 16 + hit] * 3 + [gain / 16 + miss]
@@ -867,8 +924,8 @@ def test_several_runs_of_a_group_do_not_lose_all_but_the_last(
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
 def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, rubric, tasks):
-    """No labels, or labels of one or two tasks: its corrected shares may be anything, and so may
-    be the differences.
+    """No labels: nothing is known of the difference. Labels of one or two tasks: it has a value,
+    and neither an interval nor a test.
     """
     sides = [(model, n) for model in ("one", "two") for n in range(40)]
     traces = [
@@ -882,19 +939,15 @@ def test_a_side_of_which_labels_tell_nothing(annotate_cli, calibrate, tmp_path, 
         if n % 20 < (20 if model == "one" else tasks)
     ]
     options = (*calibrate(run, rows), *BY_MODEL)
-    one, found = compared(annotate_cli, run, *options)
+    _, found = compared(annotate_cli, run, *options)
     for code, row in found.items():
-        assert row["corrected"]["value"] is None, code
-        which = "without" if code == "alpha" else "with"
-        assert row["corrected"]["reason"] == (
-            f"no label of traces {which} the judge's code"
-            if tasks
-            else "the second side: no human labels"
-        ), code
-    assert [note for note in one["notes"] if "Not corrected: every code" in note]
+        gap = row["corrected"]
+        reason = "labels of fewer than 6 tasks" if tasks else "the second side: no human labels"
+        assert limits(gap) == ((0.0 if tasks else None), None, None), code
+        assert gap["reason"] == row["corrected_test"]["reason"] == reason
     shown = annotate_cli("report", run, *options).out
     lines = [line.split() for line in shown.splitlines() if line.startswith(("alpha", "none"))]
-    assert [line[-4:] for line in lines] == [["-"] * 4] * 2
+    assert [line[-4:] for line in lines] == [["+0.0" if tasks else "-", "-", "-", "-"]] * 2
 
 
 def test_groups_are_not_compared_by_labels_made_elsewhere(
@@ -932,5 +985,5 @@ def test_what_is_in_no_share_of_a_side_is_said(annotate_cli, tmp_path, rubric, f
     done = annotate_cli("compare", run, *sides, "--format", format_)
     assert done.code == 0, done.err
     if format_ != "csv":
-        assert "conflicts: 3 undecided and 1 failed traces are in no share" in done.out
+        assert "conflicts: 3 undecided and 1 failed traces are in none of" in done.out
     assert "clean: " not in done.out.replace("conflicts and clean", "")

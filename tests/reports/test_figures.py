@@ -166,11 +166,11 @@ def test_error_rates_from_elsewhere_are_called_so(draw, tmp_path, rubric, file):
 
 
 def test_limits_without_a_number_have_no_dot(draw, calibrate, rubric, run):
-    # No trace that the judge called alpha has a label: of alpha only limits are known.
-    rows = [label(f"t{n}", rubric, "beta") for n in (2, 3, 4, 6, 7)]
+    # None of the four traces that the judge called beta has a label: only limits are known.
+    rows = [label(f"t{n}", rubric, "alpha") for n in (0, 1, 6, 7, 8)]
     picture = draw(run, *calibrate(run, rows))
-    assert "bar:corrected:0:alpha" in picture.groups
-    assert "dot:corrected:0:alpha" not in picture.groups
+    assert "bar:corrected:0:beta" in picture.groups
+    assert "dot:corrected:0:beta" not in picture.groups
     assert "Bar without a marker: only limits are known." in picture.text
 
 

@@ -9,8 +9,6 @@ from html.parser import HTMLParser
 import pytest
 
 from annotator.calibration.draw import Assumed, Planned
-from annotator.calibration.model import Comparison
-from annotator.calibration.raters import suspect_fit
 from annotator.errors import AnnotatorError
 from annotator.reports.co_occurrence import count_co_occurrences
 from annotator.reports.comparison import compare
@@ -26,7 +24,7 @@ from annotator.traces import read_traces
 from tests.calibration.build import make_rubric, make_run
 from tests.conftest import EXAMPLES
 from tests.reports.test_formats import NAMES, strange, traces  # noqa: F401
-from validation import Estimate, agreement_of, difference, wilson
+from validation import Estimate, difference, wilson
 
 
 @pytest.fixture
@@ -80,14 +78,6 @@ def test_a_plan_is_rounded_as_other_tables():
     assert "in %: c0 63, c1 13/23." in told[0]
     assert "right in 63 %" in told[1]
     assert "right in 13 % of what it flags, and flags 23 %" in told[2]
-
-
-def test_a_warning_names_a_kappa_as_tables_do():
-    """By hand: 17 of 20 agree, by chance 12 of 20: (.85 - .6) / .4 = .625; people 9 of 20."""
-    first = ["x"] * 5 + ["y"] * 15
-    judge = agreement_of(first, ["x"] * 4 + ["y"] + ["x"] * 2 + ["y"] * 13)
-    people = Comparison("A and B", 20, agreement_of(first, ["y", "x"] * 10))
-    assert "gold (kappa 0.63) than A and B" in suspect_fit(judge, [people], "gold")
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -312,8 +312,14 @@ def test_ppi_that_is_degenerate():
         (lambda: Cell(None, 0, 2, 2), "a share of None does not go with 2 labels"),
         (lambda: Cell(0.5, 1, 2, 9), "n_effective must be between 0 and n"),
         (lambda: poststratify(10, 11, EMPTY, EMPTY), "n_flagged must be between 0 and n_judged"),
-        (lambda: poststratify(10, 2, labels(1, 3), EMPTY), "3 traces with the judge's flag are labelled"),
-        (lambda: poststratify(10, 9, EMPTY, labels(1, 3)), "3 traces without the judge's flag are labelled"),
+        (
+            lambda: poststratify(10, 2, labels(1, 3), EMPTY),
+            "3 traces with the judge's flag are labelled",
+        ),
+        (
+            lambda: poststratify(10, 9, EMPTY, labels(1, 3)),
+            "3 traces without the judge's flag are labelled",
+        ),
         (lambda: poststratify(10, 5, EMPTY, EMPTY, confidence=2), "confidence must be between"),
         (
             lambda: poststratify(10, 5, EMPTY, EMPTY, judge_design_effect=-1),
