@@ -34,23 +34,14 @@ SCHEMA: dict[str, type] = {
 
 _COLUMNS = (
     *columns_of("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit"),
-    *columns_of("kind", "code", "name", "count", "n"),
-    Column("percent", "percent", "value"),
-    Column("low", "interval_percent", "low"),
-    Column("high", "interval_percent", "high"),
-    *columns_of("method", "confidence", "design_effect", "clusters"),
-    Column("reason", "unknown"),
-    Column("bounds_low", "bounds_percent", "low"),
-    Column("bounds_high", "bounds_percent", "high"),
+    *columns_of("kind", "code", "name", "count", "n", "value", "low", "high"),
+    *columns_of("percent", "interval_percent", "method", "confidence", "design_effect"),
+    *columns_of("clusters", "reason", "bounds_low", "bounds_high", "bounds_percent"),
     *columns_of("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
-    *columns_of("flips", "flips_n", "attribute"),
-    Column("value", "attribute_value"),
-    Column("corrected_percent", "corrected_percent", "value"),
-    Column("corrected_low", "corrected_interval_percent", "low"),
-    Column("corrected_high", "corrected_interval_percent", "high"),
-    *columns_of(
-        "corrected_method", "corrected_confidence", "labels_flagged", "labels_missed", "mark"
-    ),
+    *columns_of("flips", "flips_n", "attribute", "attribute_value"),
+    *columns_of("corrected_value", "corrected_low", "corrected_high", "corrected_percent"),
+    *columns_of("corrected_interval_percent", "corrected_method", "corrected_confidence"),
+    *columns_of("labels_flagged", "labels_missed", "mark"),
 )
 
 
@@ -197,7 +188,6 @@ def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
         **flatten(_row_value(row, table)),
         "kind": row.kind,
         "count": row.count,
-        "unknown": row.unknown,
         "bounds_percent": bracket(row.bounds) if row.bounds else None,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
