@@ -128,7 +128,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     wanted = {label.trace_id for label in labels.labels}
     frame = read_frame(run, rubric.id, wanted=wanted, cluster=request.cluster)
     in_use, split = select_split(chosen, final=request.final)
-    design = _find_design(request, in_use)
+    design = find_design(request, in_use)
     notes = _check_design(design, frame) if design else []
     joined = join(frame, in_use, request.cluster, design)
     notes += _note_left_out(joined, labels)
@@ -251,6 +251,12 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
                 f"{len(ids)} labelled traces have no judgement in the run ({name}) and are left"
                 " out."
             )
+    return notes + note_unlabelled(joined, labels)
+
+
+def note_unlabelled(joined: Joined, labels: Labels) -> list[str]:
+    """Return how many drawn traces have no label, and which labels stand for them."""
+    notes = []
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     if joined.missing:
@@ -278,7 +284,7 @@ def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme)
     ]
 
 
-def _find_design(request: Request, labels: Mapping[str, Label]) -> Design | None:
+def find_design(request: Request, labels: Mapping[str, Label]) -> Design | None:
     """Return the design that was given, or the one beside the only label file if it is the one that
     the labels name.
     """
@@ -430,7 +436,7 @@ def compare_annotators(
     """
     return [
         _compare_annotators(rubric, request, first, second, run)
-        for rubric in _choose_schemes(request, run)
+        for rubric in choose_schemes(request, run)
     ]
 
 
@@ -466,7 +472,12 @@ def _compare_annotators(
     return Annotators(rubric, comparison, differing)
 
 
-def _choose_schemes(request: Request, run: Run | None) -> list[Scheme]:
+def choose_schemes(request: Request, run: Run | None) -> list[Scheme]:
+    """Return the rubrics that are asked for, or else all that the labels name.
+
+    Raises:
+        AnnotatorError: there is none, or one is not in the run, or, without a run, not known.
+    """
     names = request.rubrics or tuple(sorted(request.labels.count_rubrics()))
     if not names:
         raise AnnotatorError("the labels name no rubric; say which with --rubric NAME|FILE")
