@@ -124,6 +124,8 @@ def command(
     form = format_of(format_)
     form.check(format_, given)
     people = counts_people(given | {"RUNS": runs}, form)
+    if not runs and label_files and not people:
+        raise click.UsageError(f"--format {format_} needs RUNS")
     if not runs and not people:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
     place = form.place(() if people else runs, out)
