@@ -101,7 +101,14 @@ def test_every_format_says_whose_labels_they_are(annotate_cli, file, rubric, tmp
         return
     else:
         text = out.read_text()
-        for word in ("faults v1", "gold", "not a judge", "labels.jsonl", "split all", "n 10"):
+        for word in (
+            "faults v1",
+            "gold",
+            "not a judge",
+            "labels.jsonl",
+            "split all",
+            "n 10 (with a code 5, none 5)",
+        ):
             assert word in text
         assert "4" in next(line for line in text.splitlines() if "alpha" in line)
         return
@@ -204,6 +211,16 @@ def test_a_sheet_that_is_labelled_in_part(annotate_cli, count, rubric, tmp_path)
     assert found["alpha"]["value"] == pytest.approx(10 / 40)
     assert found["beta"]["value"] == pytest.approx(30 / others / 40)
     assert any("1 traces of the sheet are not labelled yet" in note for note in table["notes"])
+    # Elsewhere the design is found only by its name; without it a label has its own chance.
+    copy = write_labels(tmp_path / "copy.jsonl", [*strata["alpha"], *strata["none"], empty])
+    design = sheet.with_name("sheet.jsonl.design.json")
+    [same] = count("--labels", copy, "--design", design)
+    assert same["rows"] == table["rows"]
+    [own] = count("--labels", copy)
+    others_drawn = 30 / (others + 1)
+    assert shares(own)["beta"]["value"] == pytest.approx(
+        others_drawn / (10 + others_drawn * others)
+    )
     # In a group the weights are those of all labels: a trace stands for as many in each.
     for group in count(run, "--labels", sheet, "--by", "half"):
         half = group["group"]["value"]

@@ -96,7 +96,7 @@ def about(table: FrequencyTable) -> list[str]:
             files,
             *run,
             f"split {people.split}",
-            f"n {table.judged} (labelled {table.labelled}, none {table.none})",
+            f"n {table.judged} (with a code {table.labelled}, none {table.none})",
         ]
     return [
         rubric,
