@@ -26,6 +26,7 @@ _NAMES = {
     "calibrate": "annotator.api",
     "compare": "annotator.api",
     "count": "annotator.api",
+    "count_labels": "annotator.api",
     "count_together": "annotator.api",
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",

@@ -31,7 +31,7 @@ def calibrate(
     """
     from annotator.calibration.session import calibrate_run, choose_rubrics
 
-    request = _request(labels, rubrics=(rubric,) if rubric else (), **options)
+    request = make_request(labels, rubrics=(rubric,) if rubric else (), **options)
     rubrics = choose_rubrics(run, request)
     if len(rubrics) > 1:  # before any look is noted
         raise AnnotatorError(f"the labels are for {', '.join(rubrics)}: say which with rubric=")
@@ -50,7 +50,7 @@ def calibrate_rubrics(
     """
     from annotator.calibration.session import calibrate_run
 
-    return calibrate_run(run, _request(labels, rubrics=list_names(rubrics), **options))
+    return calibrate_run(run, make_request(labels, rubrics=list_names(rubrics), **options))
 
 
 def compare_annotators(
@@ -70,11 +70,12 @@ def compare_annotators(
     """
     from annotator.calibration import session
 
-    request = _request(labels, rubrics=list_names(rubrics), **options)
+    request = make_request(labels, rubrics=list_names(rubrics), **options)
     return session.compare_annotators(request, first, second, run)
 
 
-def _request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
+def make_request(labels: str | Path | Sequence[str | Path], **options: Any) -> "Request":
+    """Return a request for these labels; ``options`` are its other fields."""
     from annotator.calibration.session import Request
     from annotator.labels import LabelFiles
 

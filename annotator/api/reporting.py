@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from annotator.api.calibrating import make_request
 from annotator.errors import AnnotatorError
 from annotator.runs.run import Run, name_runs
 from annotator.text import list_names
@@ -47,6 +48,52 @@ def count(
 
     calibrations = group_calibrations(calibration)
     counted = _count(runs, calibrations, transfer, by, of_labelled, cluster, joint)
+    return list(frequency.tabulate(counted))
+
+
+def count_labels(
+    labels: str | Path | Sequence[str | Path],
+    rubrics: Sequence[str] = (),
+    *,
+    run: Run | None = None,
+    traces: TraceSource | Traces | None = None,
+    by: str | None = None,
+    of_labelled: bool = False,
+    cluster: Sequence[str] | None = None,
+    **options: Any,
+) -> "list[Table]":
+    """Return how often people gave each code: a table for each rubric that the labels name, or for
+    those in ``rubrics``, as ``annotate report --labels`` prints them.
+
+    Args:
+        labels: the files of labels.
+        rubrics: names, or files, of rubrics.
+        run: only the traces of this run are counted, by their attributes there.
+        traces: only these are counted, by their attributes. Without ``run`` and ``traces`` the only
+            attribute is the ``task`` that a label names.
+        by: one table for each value of this attribute.
+        of_labelled: shares of the traces with a code alone.
+        cluster: the attributes that make a task, ``()`` for none; default: project and task.
+        options: ``annotators``, ``final`` and ``design``, as :func:`annotator.api.calibrate`.
+
+    Raises:
+        AnnotatorError: the labels cannot be read or are of other traces, a choice has to be made
+            (which rubric, which annotator), or no trace has the attribute.
+    """
+    from annotator.reports.people import people_tables
+    from annotator.reports.tables import frequency
+
+    names = None if cluster is None else list_names(cluster)
+    if names is not None:
+        options["cluster"] = names
+    request = make_request(labels, rubrics=list_names(rubrics), **options)
+    known = None
+    if traces is not None:
+        loaded = traces if isinstance(traces, Traces) else load_traces(traces)
+        known = {trace.id: trace.attributes for trace in loaded}
+    counted = people_tables(
+        request, run=run, traces=known, by=by, of_labelled=of_labelled, cluster=names
+    )
     return list(frequency.tabulate(counted))
 
 

@@ -136,7 +136,7 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     in_use, split = select_split(chosen, final=request.final)
     if request.population == "corpus" and split != "all":
         raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
-    design, notes = _find_design(run, request, in_use)
+    design, notes = find_design(run, request, in_use)
     notes += _check_design(design, frame) if design else []
     joined = join(frame, in_use, request.cluster, design)
     notes += _note_left_out(joined, labels)
@@ -258,8 +258,16 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     if joined.not_in_run:
         notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
     if skipped := len(joined.skipped):
-        were = "was skipped in the run and is" if skipped == 1 else "were skipped in the run and are"
+        were = (
+            "was skipped in the run and is" if skipped == 1 else "were skipped in the run and are"
+        )
         notes.append(f"{count(skipped, 'labelled trace')} {were} left out.")
+    return notes + note_unlabelled(joined, labels)
+
+
+def note_unlabelled(joined: Joined, labels: Labels) -> list[str]:
+    """Return how many drawn traces have no label, and which labels stand for them."""
+    notes = []
     if labels.unlabelled:
         notes.append(f"{len(labels.unlabelled)} traces of the sheet are not labelled yet.")
     if joined.missing:
@@ -287,8 +295,8 @@ def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme)
     ]
 
 
-def _find_design(
-    run: Run, request: Request, labels: Mapping[str, Label]
+def find_design(
+    run: Run | None, request: Request, labels: Mapping[str, Label]
 ) -> tuple[Design | None, list[str]]:
     """Return the design that the labels were drawn by, and what to say where it is not found.
 
@@ -300,7 +308,7 @@ def _find_design(
     named = {label.design for label in labels.values()}
     if None in named:
         return None, []
-    designs = recorded_designs(run)
+    designs = recorded_designs(run) if run else []
     files = list(request.labels.paths)
     if len(files) == 1 and design_file(files[0]).is_file():
         designs.append(read_design(design_file(files[0])))
@@ -452,7 +460,7 @@ def compare_annotators(
     """
     return [
         _compare_annotators(rubric, request, first, second, run)
-        for rubric in _choose_schemes(request, run)
+        for rubric in choose_schemes(request, run)
     ]
 
 
@@ -488,7 +496,12 @@ def _compare_annotators(
     return Annotators(rubric, comparison, differing)
 
 
-def _choose_schemes(request: Request, run: Run | None) -> list[Scheme]:
+def choose_schemes(request: Request, run: Run | None) -> list[Scheme]:
+    """Return the rubrics that are asked for, or else all that the labels name.
+
+    Raises:
+        AnnotatorError: there is none, or one is not in the run, or, without a run, not known.
+    """
     names = request.rubrics or tuple(sorted(request.labels.count_rubrics()))
     if not names:
         raise AnnotatorError("the labels name no rubric; say which with --rubric NAME|FILE")

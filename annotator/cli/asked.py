@@ -58,7 +58,7 @@ _PAGES = (
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="On pages: labels of people, shown beside the judge's.",
+        help="Labels of people. Pages show them beside the judge's; report counts them instead.",
     ),
     click.option(
         "--annotator",
@@ -71,7 +71,7 @@ _PAGES = (
         "--traces",
         multiple=True,
         metavar="TRACES",
-        help="On pages: where the traces are now.  [default: where the run read them]",
+        help="Where the traces are now.  [default: where the run read them]",
     ),
 )
 
@@ -108,6 +108,9 @@ class Asked:
     of_labelled: bool = False
     cluster: str | None = None
     joint: bool = False
+    rubrics: Sequence[str] = ()
+    final: bool = False
+    design: Path | None = None
 
     def __post_init__(self) -> None:
         if self.joint and not self.calibration_files:
@@ -127,8 +130,21 @@ class Asked:
         """The calibrations in the files; None if none was given."""
         return api.load_calibrations(*self.calibration_files) if self.calibration_files else None
 
+    def count_labels(self) -> "list[Table]":
+        """Return the frequency tables of people's labels, of each run if there are runs."""
+        options: dict[str, Any] = {"annotators": self.annotators, "final": self.final}
+        options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
+        options |= {"design": self.design, "traces": self.traces or None}
+        return [
+            table
+            for run in self.runs or [None]
+            for table in api.count_labels(self.label_files, self.rubrics, run=run, **options)
+        ]
+
     def count(self) -> "list[Table]":
-        """Return the frequency tables of all runs."""
+        """Return the frequency tables of all runs, or of the labels if they are to be counted."""
+        if self.label_files:
+            return self.count_labels()
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
         options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
         options["joint"] = self.joint

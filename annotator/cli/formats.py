@@ -36,9 +36,30 @@ class Format:
         """Return where it is written; None is stdout."""
         if out or not self.write:
             return out
-        if len(runs) > 1:
-            raise click.UsageError(f"several runs: say with --out PATH where {self.name} goes")
+        if len(runs) != 1:
+            raise click.UsageError(f"no single run: say with --out PATH where {self.name} goes")
         return runs[0] / self.name
+
+
+def counts_people(given: Given, form: Format) -> bool:
+    """Return whether people's labels are counted, and not shown beside a judge's.
+
+    Raises:
+        click.UsageError: options of such a table are given without labels, or others with them.
+    """
+    if not given["--labels"]:
+        for name in ("--rubric", "--final", "--design", "--traces"):
+            if given[name] and form is not FORMATS["html"]:
+                raise click.UsageError(f"{name} needs --labels FILE")
+        return False
+    if form is FORMATS["html"]:
+        return False
+    others = ("--calibration", "--compare", "--co-occurrence", "--figure")
+    if wrong := [name for name in others if given[name]]:
+        raise click.UsageError(f"--labels counts people's labels: leave {wrong[0]} out")
+    if given["--traces"] and given["RUNS"]:
+        raise click.UsageError("--traces is for labels without RUNS, which know their traces")
+    return True
 
 
 def check_together(given: Given) -> None:
@@ -96,7 +117,8 @@ def _html(asked: Asked, path: Path) -> None:
 
 
 _TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
-_COUNTED = _TABLES | {"--of-labelled"}
+_PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
+_COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
 _TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
     **dict.fromkeys(formats.FORMATS, _TEXT),

@@ -8,7 +8,7 @@ from annotator import api
 from annotator.cli.asked import Asked, about_pages, about_tables
 from annotator.cli.choices import PluginChoice, plot_option
 from annotator.cli.compare import put_comparison
-from annotator.cli.formats import FORMATS, check_together, format_of
+from annotator.cli.formats import FORMATS, check_together, counts_people, format_of
 from annotator.cli.output import say_notice
 from annotator.cli.tables import put, say_written
 
@@ -16,7 +16,7 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
 
 
 @click.command("report", context_settings={"show_default": True})
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "format_",
@@ -53,6 +53,22 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
 )
 @about_pages
 @click.option(
+    "--rubric",
+    "rubrics",
+    multiple=True,
+    metavar="NAME|FILE",
+    help="With --labels: only this rubric.  [default: every one with labels]",
+)
+@click.option(
+    "--final", is_flag=True, help="With --labels: count the test split, which is held out."
+)
+@click.option(
+    "--design",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --labels: the design that annotate sample wrote, for its inclusion probabilities.",
+)
+@click.option(
     "--push",
     metavar="ORG/NAME",
     help="With --format dataset: push it to the Hugging Face hub too, private.",
@@ -74,10 +90,16 @@ def command(
     label_files: tuple[Path, ...],
     annotators: tuple[str, ...],
     traces: tuple[str, ...],
+    rubrics: tuple[str, ...],
+    final: bool,
+    design: Path | None,
     push: str | None,
 ) -> None:
     """Print the frequency tables of RUNS (run directories), one per rubric; or draw them, or write
     them with every trace and finding into one page (--format html).
+
+    With --labels FILE it counts people's labels instead: those of the traces in RUNS, or without
+    RUNS all.
     """
     co_occurrence = co_occurrence or plot == "co-occurrence"
     given = {
@@ -94,18 +116,26 @@ def command(
         "--labels": label_files,
         "--annotator": annotators,
         "--traces": traces,
+        "--rubric": rubrics,
+        "--final": final,
+        "--design": design,
         "--push": push,
     }
     form = format_of(format_)
     form.check(format_, given)
-    place = form.place(runs, out)
+    people = counts_people(given | {"RUNS": runs}, form)
+    if not runs and label_files and not people:
+        raise click.UsageError(f"--format {format_} needs RUNS")
+    if not runs and not people:
+        raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
+    place = form.place(() if people else runs, out)
     check_together(given)
     if figure:
         api.check_figure(figure)
     opened = api.open_runs(runs)
-    people = label_files, annotators
     asked = Asked(
-        opened, calibration_files, transfer, by, *people, traces, of_labelled, cluster, joint
+        *(opened, calibration_files, transfer, by, label_files, annotators, traces),
+        *(of_labelled, cluster, joint, rubrics, final, design),
     )
     if sides and by:
         put_comparison(asked, sides, format_, place)

@@ -1,9 +1,9 @@
 """How often each code was found in a run: counts, shares and Wilson intervals."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.annotations import Annotation, value_of
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # they need scipy, which a table without a calibration must n
     from annotator.calibration.correct import Correction
     from annotator.calibration.estimates import CodeEstimates
     from annotator.calibration.frame import Frame
-    from annotator.calibration.model import Calibration, Calibrations
+    from annotator.calibration.model import Calibration, Calibrations, LabelsUsed
 
 NO_RULE = "the judge has no rule for this code"
 SCREEN = "the judge is a screen for this code: what it does not find is not known"
@@ -55,8 +55,9 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
     """The table of one run and rubric, or of the traces among them with one value of an attribute
-    (``group``: attribute and value). ``n`` is that of every share: the judged traces (labelled and
-    none), or with ``of_labelled`` the labelled ones alone, and none has no share.
+    (``group``: attribute and value); or of the labels of ``people``, which have no judge. ``n`` is
+    that of every share: the judged traces (labelled and none), or with ``of_labelled`` the labelled
+    ones alone, and none has no share.
     ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
     ``least_read``: the smallest share of a trace that was read, None where all was read, or it is
     not known; ``reasons``: why traces are undecided (:mod:`annotator.reports.counts`).
@@ -68,10 +69,10 @@ class FrequencyTable:
     version: int
     rubric_sha256: str
     choice: str
-    judge: str
-    judge_sha256: str
-    run: str
-    status: str
+    judge: str | None
+    judge_sha256: str | None
+    run: str | None
+    status: str | None
     limit: int | None
     rows: tuple[Row, ...]
     code_groups: tuple[Row, ...]
@@ -95,6 +96,7 @@ class FrequencyTable:
     correction: "Correction | None" = None
     run_name: str = ""
     of_labelled: bool = False
+    people: "LabelsUsed | None" = None
 
     @property
     def judged(self) -> int:
@@ -169,12 +171,7 @@ def frequency_tables(
             counts[key] = TraceCounts(run.schemes[annotation.rubric], of_labelled, cluster_by)
         counts[key].add(annotation)
         frames.add(annotation, group)
-    names = ", ".join(sorted(attributes)) or "none at all"
-    if by and by not in attributes:
-        raise AnnotatorError(f"--by {by}: no trace of {run} has this attribute, only {names}")
-    if cluster and attributes and attributes.isdisjoint(cluster):  # else as if independent
-        asked = ",".join(cluster)
-        raise AnnotatorError(f"--cluster {asked}: no trace of {run} has this, only {names}")
+    check_attributes(attributes, by, cluster, f"no trace of {run}")
     return [
         _table(
             run,
@@ -187,6 +184,17 @@ def frequency_tables(
     ]
 
 
+def check_attributes(
+    attributes: Collection[str], by: str | None, cluster: Sequence[str] | None, no_trace: str
+) -> None:
+    """Raise :class:`AnnotatorError` if traces have no attribute to group or to cluster them by."""
+    names = ", ".join(sorted(attributes)) or "none at all"
+    if by and by not in attributes:
+        raise AnnotatorError(f"--by {by}: {no_trace} has this attribute, only {names}")
+    if cluster and attributes and set(attributes).isdisjoint(cluster):  # else as if independent
+        raise AnnotatorError(f"--cluster {','.join(cluster)}: {no_trace} has this, only {names}")
+
+
 def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[FrequencyTable]:
     """Return tables of ``runs``; those of the same rubric, judge and group say of which run each
     is, by its name.
@@ -195,7 +203,7 @@ def mark_runs(tables: Iterable[FrequencyTable], runs: Sequence[Run]) -> list[Fre
     alike = Counter((table.rubric_sha256, table.judge, table.group) for table in tables)
     names = {run.id: name for run, name in zip(runs, name_runs(runs), strict=True)}
     return [
-        replace(table, run_name=names.get(table.run, table.run))
+        replace(table, run_name=names.get(table.run or "", table.run_name))
         if alike[table.rubric_sha256, table.judge, table.group] > 1
         else table
         for table in tables
@@ -292,6 +300,39 @@ def _table(
     group: tuple[str, str] | None,
     correction: "Correction | None",
 ) -> FrequencyTable:
+    return build_table(
+        counts,
+        group,
+        lambda shares: describe_caveats(run, counts, shares, correction),
+        correction=correction,
+        judge=run.judge,
+        judge_sha256=run.judge_sha256,
+        run=run.id,
+        status=run.manifest.status,
+        limit=run.manifest.limit,
+    )
+
+
+def build_table(
+    counts: TraceCounts,
+    group: tuple[str, str] | None,
+    describe: Callable[[Mapping[str, Interval]], Iterable[str]],
+    *,
+    correction: "Correction | None" = None,
+    **source: Any,
+) -> FrequencyTable:
+    """Return a table of counted traces.
+
+    Args:
+        counts: the counted traces.
+        group: the attribute and the value that these traces share, if they are a group.
+        describe: returns the notes of the table. It takes the shares by code.
+        correction: corrected shares, if there are any.
+        source: the fields of the table that say whose labels these are.
+
+    Raises:
+        AnnotatorError: the rows of the table contradict each other.
+    """
     scheme, status = counts.rubric, counts.status
     rows = (
         *(_code_row(code, counts, correction) for code in scheme.codes),
@@ -304,11 +345,6 @@ def _table(
         version=scheme.version,
         rubric_sha256=scheme.sha256,
         choice=scheme.choice,
-        judge=run.judge,
-        judge_sha256=run.judge_sha256,
-        run=run.id,
-        status=run.manifest.status,
-        limit=run.manifest.limit,
         rows=rows,
         code_groups=code_groups,
         screen=scheme.only_screens,
@@ -326,10 +362,11 @@ def _table(
         reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
         failures=tuple(counts.failures),
-        notes=tuple(describe_caveats(run, counts, shares, correction)),
+        notes=tuple(describe(shares)),
         group=group,
         correction=correction,
         of_labelled=counts.of_labelled,
+        **source,
     )
     _check(table)
     return table

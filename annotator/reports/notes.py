@@ -26,18 +26,20 @@ def describe_caveats(
     """
     if run.judge == "rules":
         yield "Judge: rules, a deterministic baseline without a language model."
-    yield from _describe_shares(counts)
+    yield from describe_shares(counts)
     if correction:
         yield from correction.notes
-    yield from _describe_intervals(counts, shares, calibrated=correction is not None)
-    yield from _describe_traces(counts)
+    whose, errors = (" of the judge's own shares", "") if correction else ("", _NOT_MEASURED)
+    yield from describe_intervals(counts, shares, whose, errors)
+    yield from describe_traces(counts)
     yield from _describe_undecided(counts)
     yield from _describe_votes(counts)
     yield from _describe_reading(counts)
     yield from run.manifest.partial
 
 
-def _describe_shares(counts: TraceCounts) -> Iterator[str]:
+def describe_shares(counts: TraceCounts) -> Iterator[str]:
+    """Yield which codes have no share, and what shares are of."""
     scheme = counts.rubric
     unknown = [code.id for code in scheme.codes if not code.judged]
     if unknown:
@@ -63,14 +65,12 @@ def _describe_shares(counts: TraceCounts) -> Iterator[str]:
         )
 
 
-def _describe_intervals(
-    counts: TraceCounts, shares: Mapping[str, Interval], *, calibrated: bool
+def describe_intervals(
+    counts: TraceCounts, shares: Mapping[str, Interval], whose: str, errors: str
 ) -> Iterator[str]:
-    """Tell what the intervals of the judge's shares know of."""
+    """Yield what the intervals allow for, ``whose`` they are, and the ``errors`` they leave out."""
     if not shares or not counts.n:
         return
-    whose = " of the judge's own shares" if calibrated else ""
-    errors = "" if calibrated else _NOT_MEASURED
     tasks, by = len(counts.clusters), "+".join(counts.cluster_by)
     if not counts.clusters.named:
         why = f"no trace tells its {by}" if by else "--cluster none"
@@ -100,7 +100,8 @@ def _describe_intervals(
         )
 
 
-def _describe_traces(counts: TraceCounts) -> Iterator[str]:
+def describe_traces(counts: TraceCounts) -> Iterator[str]:
+    """Yield what is odd about the counted traces and their findings."""
     scheme = counts.rubric
     if scheme.choice == "many":
         yield "Shares do not add up to 100 %: a trace can have several codes."
@@ -119,8 +120,8 @@ def _describe_traces(counts: TraceCounts) -> Iterator[str]:
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
         which = "passed" if scheme.applies_to.passed else "failed"
         yield (
-            f"{counts.outcome_unknown} judged traces do not tell whether the run passed; the rubric"
-            f" is for {which} runs."
+            f"{counts.outcome_unknown} counted traces do not tell whether the run passed; the"
+            f" rubric is for {which} runs."
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.text import one_line
@@ -20,18 +20,18 @@ Record = Mapping[str, Any]
 class Column:
     """A column of CSV: its name and the key of the records that it shows.
 
-    ``part`` is for keys that hold digits as they are printed: the ``value`` of "12.3", the ``low``
-    or ``high`` of "[1.0, 2.0]"; "-" is empty. Any other text is a name or a sentence.
+    ``printed``: the key holds digits as a table prints them, and "-" is an empty cell. Any other
+    text is a name or a sentence.
     """
 
     name: str
     key: str
-    part: Literal["", "value", "low", "high"] = ""
+    printed: bool = False
 
 
 def columns_of(*keys: str) -> list[Column]:
     """Return columns that are named as the keys they show."""
-    return [Column(key, key) for key in keys]
+    return [Column(key, key, printed=key.endswith("percent")) for key in keys]
 
 
 def flatten(value: Record, prefix: str = "") -> dict[str, Any]:

@@ -161,6 +161,11 @@ class Scheme(BaseModel):
         """The codes of each group; nothing where no group tells more than the codes or none."""
         return group_codes(self.codes)
 
+    def for_people(self) -> "Scheme":
+        """Return the same rubric for people, who can give every code."""
+        codes = [code.model_copy(update={"judged": True, "screen": False}) for code in self.codes]
+        return Scheme.model_validate(self.model_dump() | {"codes": codes})
+
     def groups_of(self, labels: Collection[str]) -> tuple[str, ...]:
         """Return the groups that any of the labels is of, each as a label of its own."""
         chosen = set(labels)

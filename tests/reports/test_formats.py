@@ -18,6 +18,7 @@ from pyarrow import parquet as pq
 
 from annotator.reports.formats import parquet, render, screen
 from annotator.reports.frequency import frequency_tables
+from annotator.reports.table import flatten
 from annotator.reports.tables.frequency import tabulate
 from annotator.runs.run import open_run
 from annotator.text import one_line
@@ -85,25 +86,12 @@ def named(row: Mapping[str, object]) -> str:
 
 
 def from_csv(text: str) -> Numbers:
-    found = {}
-    rows = list(csv.DictReader(io.StringIO(text)))
-    bounded = {row["value"] for row in rows if row["bounds_low"]}
-    for row in rows:
-        cells = [row["count"], row["n"], row["percent"], f"[{row['low']}, {row['high']}]"]
-        if row["value"] in bounded:
-            cells.append(f"[{row['bounds_low']}, {row['bounds_high']}]")
-        if row["rubric"] == "first":
-            cells.append(row["primary_or_secondary"])
-        if row["mark"]:
-            cells += [
-                row["corrected_percent"],
-                f"[{row['corrected_low']}, {row['corrected_high']}]",
-                f"{row['labels_flagged']}+{row['labels_missed']}",
-                row["mark"],
-            ]
-        shown = ("-" if cell in ("", "[, ]") else cell for cell in cells)
-        found[row["value"], named(row)] = tuple(shown)
-    return found
+    rows = [{key: cell or None for key, cell in row.items()} for row in csv_rows(text)]
+    return from_values([(row["rubric"], row["attribute_value"] or "", row) for row in rows])
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def from_values(rows: list[tuple[str, str, Mapping[str, object]]]) -> Numbers:
@@ -260,12 +248,6 @@ def test_a_calibrated_table(annotate_cli, calibrate, tmp_path, first):
     # Of 16 labelled traces with alpha 8 are right, of the 32 others none is alpha: 1/3 * 1/2.
     assert found["", "alpha"][5] == "16.7"
     assert found["", "alpha"][7] == "16+0"
-    annotate_cli("report", run, *options, "--format", "parquet")
-    [table] = json.loads(annotate_cli("report", run, *options, "--format", "json").out)
-    rows = pq.read_table(run / "report.parquet").to_pylist()
-    for row, expected in zip(rows, table["rows"], strict=True):
-        for name in ("value", "low", "high", "method", "confidence", "reason"):
-            assert row[f"corrected_{name}"] == expected["corrected"][name], name
 
 
 def test_several_codes_in_a_trace(annotate_cli, tmp_path):
@@ -309,14 +291,76 @@ def test_nothing_judged(annotate_cli, tmp_path, first):
     assert found["", "none"] == ("0", "0", "-", "-", "[0.0, 100.0]", "-")
 
 
-def test_parquet_has_the_full_precision(annotate_cli, tmp_path, first):
+LIMITS = ("value", "low", "high")
+MACHINES = {
+    # Options of report; value, low and high of alpha. Wilson for 20 of 60 as in
+    # test_a_primary_rubric, for 10 of 30: [.1923, .5122] (by hand). One task tells no limits.
+    "independent": (("--cluster", "none"), [1 / 3, 0.2273, 0.4594]),
+    "tasks": ((), [1 / 3, 0.1686, 0.5521]),
+    "groups": (("--by", "model", "--cluster", "none"), [1 / 3, 0.1923, 0.5122]),
+    "one task": (("--by", "task"), [1.0, 0.0, 1.0]),
+    "nothing": ((), [None, 0.0, 1.0]),
+    "calibrated": ((), [1 / 3, 0.1686, 0.5521]),
+}
+
+
+@pytest.mark.parametrize("case", MACHINES)
+def test_low_and_high_are_the_same_shares_in_every_format_for_machines(
+    annotate_cli, calibrate, tmp_path, first, case
+):
+    options, expected = MACHINES[case]
+    failed = [said("t", status="failed")]
+    run = make_run(tmp_path / "run", first, failed if case == "nothing" else [*traces(), *failed])
+    if case == "calibrated":
+        options = calibrate(run, [label(f"t{m}", first, "alpha") for m in range(48)])
+    for name in ("csv", "json", "parquet"):
+        out = tmp_path / name
+        done = annotate_cli("report", run, *options, "--format", name, "--out", out)
+        assert done.code == 0, done.err
+    tables = json.loads((tmp_path / "json").read_text())
+    rows = [row for table in tables for row in (*table["rows"], *table["code_groups"])]
+    found = {
+        "json": list(map(flatten, rows)),
+        "csv": csv_rows((tmp_path / "csv").read_text()),
+        "parquet": pq.read_table(tmp_path / "parquet").to_pylist(),
+    }
+    names = [f"{of}{name}" for of in ("", "bounds_", "corrected_") for name in LIMITS]
+    names.remove("bounds_value")
+    numbers = {
+        name: [[None if row.get(x) in (None, "") else float(row[x]) for x in names] for row in rows]
+        for name, rows in found.items()
+    }
+    assert numbers["json"][0][:3] == pytest.approx(expected, abs=1e-4)
+    assert numbers["csv"] == numbers["parquet"] == numbers["json"]
+    assert (numbers["json"][0][5] is not None) == (case == "calibrated")
+    told = {
+        name: [[row.get(x) or None for x in ("reason", "method", "name")] for row in rows]
+        for name, rows in found.items()
+    }
+    assert told["csv"] == told["parquet"] == told["json"]
+
+
+def test_differences_are_the_same_shares_in_csv_and_json(annotate_cli, tmp_path, first):
+    """30 of 40 against 10 of 20, Newcombe's interval: [-.0017, .4780] (by hand)."""
+    ones = [said(f"a{m}", *(["alpha"] if m < 30 else []), model="a") for m in range(40)]
+    ones += [said(f"b{m}", *(["alpha"] if m < 10 else []), model="b") for m in range(20)]
+    run = make_run(tmp_path / "run", first, ones)
+    arguments = ("compare", run, "--by", "model", "--values", "a", "b", "--cluster", "none")
+    [table] = json.loads(annotate_cli(*arguments, "--format", "json").out)
+    rows = csv_rows(annotate_cli(*arguments, "--format", "csv").out)
+    for row, expected in zip(rows, (*table["rows"], *table["code_groups"]), strict=True):
+        gap = expected["difference"]
+        shown = [float(row[x]) if row[x] else None for x in ("difference", "low", "high")]
+        assert shown == [gap[x] for x in LIMITS]
+    shown = [float(rows[0][x]) for x in ("difference", "low", "high")]
+    assert shown == pytest.approx([0.25, -0.0017, 0.4780], abs=1e-4)
+
+
+def test_parquet_counts_what_the_table_counts(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, traces())
     annotate_cli("report", run, "--format", "parquet")
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
     rows = pq.read_table(run / "report.parquet").to_pylist()
-    for row, expected in zip(rows, table["rows"], strict=True):
-        for name in ("value", "low", "high", "method", "confidence", "reason", "name"):
-            assert row[name] == expected[name], name
     assert (rows[0]["labelled"], rows[0]["none"], rows[0]["version"]) == (30, 30, 1)
     assert rows[0]["notes"].splitlines() == table["notes"]
 

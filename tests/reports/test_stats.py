@@ -524,9 +524,10 @@ def test_the_same_digits_in_every_format(graded):
     assert f"{found.difficulty.pooled.retention.value:.2f}" in render(tabulate(found), "table")
     rows = list(csv.DictReader(io.StringIO(render(tabulate(found), "csv"))))
     kept = next(row for row in rows if row["column"] == "retention")
-    assert float(kept["number"]) == found.difficulty.pooled.retention.value
-    value = json.loads(render(tabulate(found), "json"))
-    assert value["difficulty"]["pooled"]["retention"]["value"] == float(kept["number"])
+    value = json.loads(render(tabulate(found), "json"))["difficulty"]["pooled"]["retention"]
+    assert value["value"] == found.difficulty.pooled.retention.value
+    for name, key in {"number": "value", "low": "low", "high": "high"}.items():
+        assert kept[name] == ("" if value[key] is None else repr(value[key]))
 
 
 def test_records_without_tasks_or_settings(tmp_path):

@@ -122,7 +122,7 @@ def test_an_unknown_outcome_is_judged_and_said(annotate_cli: Cli, tmp_path: Path
     write_run(tmp_path / run_name(1), passed=None)
     done = annotate_cli("logs", "--rubric", "symptoms", "--out", "out")
     assert statuses(tmp_path / "out")["skipped"] == 0
-    assert "1 judged traces do not tell whether the run passed" in done.out
+    assert "1 counted traces do not tell whether the run passed" in done.out
 
 
 class TestResume:

@@ -60,7 +60,7 @@ def name_of(table: FrequencyTable, among: Tables) -> str:
     """Return what tells a table from the others: its group, its judge, its run; or ""."""
     parts = [f"{table.group[0]} = {table.group[1]}"] if table.group else []
     if len({other.judge for other in among}) > 1:
-        parts.append(table.judge)
+        parts.append(table.judge or "")
     if table.run_name:
         parts.append(table.run_name)
     return ", ".join(map(to_glyphs, parts))

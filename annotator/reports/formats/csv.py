@@ -20,7 +20,9 @@ def render(tables: Sequence[Table]) -> str:
         if table is recorded[0]:
             writer.writerow([column.name for column in table.columns])
         for record in table.records:
-            cells = [_cell(record.get(column.key), column.part) for column in table.columns]
+            cells = [
+                _cell(record.get(column.key), printed=column.printed) for column in table.columns
+            ]
             writer.writerow(cells)
     for table in () if recorded else tables:
         for row in (table.header, *table.rows) if table.header else ():
@@ -38,11 +40,9 @@ def _cell_as_printed(cell: str) -> object:
     return cell  # a number may begin as a formula does
 
 
-def _cell(value: Any, part: str = "") -> object:
-    if part:
-        low, _, high = str(value or "").strip("[]").partition(", ")
-        digits = high if part == "high" else low
-        return "" if digits == UNDEFINED else digits
+def _cell(value: Any, *, printed: bool = False) -> object:
+    if printed:
+        return "" if value == UNDEFINED else value
     if isinstance(value, (list, tuple)):
         value = "; ".join(one_line(each, 2000) for each in value)
     if isinstance(value, str):

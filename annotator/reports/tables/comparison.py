@@ -14,12 +14,11 @@ from annotator.text import one_line
 _COLUMNS = (
     *columns_of("rubric", "rubric_sha256", "judges", "attribute", "first", "second", "kind"),
     *columns_of("code", "first_count", "first_n", "second_count", "second_n"),
-    Column("difference", "difference_points", "value"),
-    Column("low", "difference_interval", "low"),
-    Column("high", "difference_interval", "high"),
-    Column("corrected_difference", "corrected_points", "value"),
-    Column("corrected_low", "corrected_interval", "low"),
-    Column("corrected_high", "corrected_interval", "high"),
+    Column("difference", "difference_value"),
+    Column("low", "difference_low"),
+    Column("high", "difference_high"),
+    Column("corrected_difference", "corrected_value"),
+    *columns_of("corrected_low", "corrected_high"),
     *(Column("method", "difference_method"), Column("test", "test_name")),
     *(Column("p", "test_p"), Column("p_holm", "adjusted"), *columns_of("confidence")),
     Column("corrected_method", "corrected_method"),
@@ -30,7 +29,9 @@ _COLUMNS = (
 
 
 def tabulate(comparisons: Sequence[GroupComparison]) -> list[Table]:
-    """Return comparisons as tables; what is printed of differences is in percentage points."""
+    """Return comparisons as tables. They print differences in percentage points; the records hold
+    them as shares.
+    """
     return [_table(compared) for compared in comparisons]
 
 
@@ -62,7 +63,7 @@ _FIELDS = ("attribute", "kind", "confidence", "pooled", "runs")
 
 
 def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
-    record = {
+    return {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],
         **{
             key: getattr(compared, key)
@@ -73,9 +74,6 @@ def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
         **{"second": compared.second, "second_count": row.second.k},
         "notes": "\n".join(compared.notes),
     }
-    for name, gap in (("difference", row.difference), ("corrected", row.corrected)):
-        record[f"{name}_points"], record[f"{name}_interval"] = points(gap)
-    return record
 
 
 def _rows(compared: GroupComparison) -> tuple[Line, list[Line]]:

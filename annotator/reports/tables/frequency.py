@@ -14,6 +14,7 @@ from validation import Interval
 
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
+    from annotator.calibration.model import LabelsUsed
 
 # The keys of the records, which are the columns of Parquet.
 SCHEMA: dict[str, type] = {
@@ -29,38 +30,32 @@ SCHEMA: dict[str, type] = {
     **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
     **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
     **{"transferred": bool, "notes": str, "of_labelled": bool, "design_effect": float},
-    **{"clusters": int, "clusters_with": int},
+    **{"clusters": int, "clusters_with": int, "annotators": str, "label_files": str},
+    **{"labels_sha256": str, "split": str, "design": str},
 }
 
 _COLUMNS = (
     *columns_of("rubric", "rubric_sha256", "judge", "judge_sha256", "run", "run_status", "limit"),
-    *columns_of("kind", "code", "name", "count", "n"),
-    Column("percent", "percent", "value"),
-    Column("low", "interval_percent", "low"),
-    Column("high", "interval_percent", "high"),
-    *columns_of("method", "confidence", "design_effect", "clusters"),
-    Column("reason", "unknown"),
-    Column("bounds_low", "bounds_percent", "low"),
-    Column("bounds_high", "bounds_percent", "high"),
+    *columns_of("kind", "code", "name", "count", "n", "value", "low", "high"),
+    *columns_of("percent", "interval_percent", "method", "confidence", "design_effect"),
+    *columns_of("clusters", "reason", "bounds_low", "bounds_high", "bounds_percent"),
     *columns_of("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
-    *columns_of("flips", "flips_n", "attribute"),
-    Column("value", "attribute_value"),
-    Column("corrected_percent", "corrected_percent", "value"),
-    Column("corrected_low", "corrected_interval_percent", "low"),
-    Column("corrected_high", "corrected_interval_percent", "high"),
-    *columns_of(
-        "corrected_method", "corrected_confidence", "labels_flagged", "labels_missed", "mark"
-    ),
+    *columns_of("flips", "flips_n", "attribute", "attribute_value"),
+    *columns_of("corrected_value", "corrected_low", "corrected_high", "corrected_percent"),
+    *columns_of("corrected_interval_percent", "corrected_method", "corrected_confidence"),
+    *columns_of("labels_flagged", "labels_missed", "mark"),
 )
 
 
 def tabulate(counted: Sequence[FrequencyTable]) -> list[Table]:
     """Return frequency tables as tables, each with a record for each code and group of codes.
 
-    That the shares are of the labelled traces alone is a field of JSON and CSV where they are.
+    That the shares are of the labelled traces alone is a field of JSON and CSV where they are, and
+    so is whose labels are counted where these are people's.
     """
     labelled = columns_of("of_labelled") if any(table.of_labelled for table in counted) else []
-    columns = (*_COLUMNS, *labelled, *columns_of("notes"))
+    people = columns_of(*_PEOPLE) if any(table.people for table in counted) else []
+    columns = (*_COLUMNS, *labelled, *people, *columns_of("notes"))
     return [_table(table, columns) for table in counted]
 
 
@@ -91,10 +86,22 @@ def about(table: FrequencyTable) -> list[str]:
     if table.group:
         group = [f"{one_line(table.group[0], 60)} = {one_line(table.group[1], 120)}"]
     run = [f"run {one_line(table.run_name, 120)}"] if table.run_name else []
+    rubric = name_rubric(table.rubric, table.version, table.rubric_sha256)
+    if people := table.people:
+        files = ", ".join(one_line(file, 120) for file in people.files)
+        return [
+            rubric,
+            *group,
+            f"labels of {one_line(', '.join(people.annotators), 120)}, not a judge's",
+            files,
+            *run,
+            f"split {people.split}",
+            f"n {table.judged} (with a code {table.labelled}, none {table.none})",
+        ]
     return [
-        name_rubric(table.rubric, table.version, table.rubric_sha256),
+        rubric,
         *group,
-        f"judge {name_judge(table.judge, table.judge_sha256)}",
+        f"judge {name_judge(table.judge or '', table.judge_sha256 or '')}",
         *(["a screen"] if table.screen else []),
         *run,
         f"judged {table.judged} (labelled {table.labelled}, none {table.none})",
@@ -170,6 +177,7 @@ def _share(share: Interval) -> str:
 
 
 _ABOUT = ("rubric", "version", "rubric_sha256", "choice", "judge", "judge_sha256", "run")
+_PEOPLE = ("annotators", "label_files", "labels_sha256", "split", "design")
 _COUNTS = ("labelled", "none", "undecided", "skipped", "failed")
 
 
@@ -187,8 +195,15 @@ def _common_record(table: FrequencyTable) -> dict[str, Any]:
         "attribute_value": value,
         "labels": table.correction.labels if table.correction else None,
         "transferred": table.correction.transferred if table.correction else None,
+        **(_people_record(table.people) if table.people else {}),
         "notes": "\n".join(table.notes),
     }
+
+
+def _people_record(people: "LabelsUsed") -> dict[str, str]:
+    names, files = ", ".join(people.annotators), ", ".join(people.files)
+    values = (names, files, people.sha256, people.split, people.design)
+    return dict(zip(_PEOPLE, values, strict=True))
 
 
 def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
@@ -197,7 +212,6 @@ def _record(row: Row, table: FrequencyTable) -> dict[str, Any]:
         **flatten(_row_value(row, table)),
         "kind": row.kind,
         "count": row.count,
-        "unknown": row.unknown,
         "bounds_percent": bracket(row.bounds) if row.bounds else None,
         "flips": voted.k if voted else None,
         "flips_n": voted.n if voted else None,
@@ -218,6 +232,7 @@ def _document(table: FrequencyTable) -> dict[str, object]:
         "votes": _votes_value(table.votes),
         "counted": table.counted,
         "group": group,
+        **({"people": _people_value(table.people)} if table.people else {}),
         **({"of_labelled": True} if table.of_labelled else {}),
         "labels": table.correction and table.correction.labels,
         "transferred": table.correction and table.correction.transferred,
@@ -225,6 +240,11 @@ def _document(table: FrequencyTable) -> dict[str, object]:
         "code_groups": [_row_value(row, table) for row in table.code_groups],
         "notes": list(table.notes),
     }
+
+
+def _people_value(people: "LabelsUsed") -> dict[str, object]:
+    names = ("annotators", "files", "sha256", "n", "split", "design", "clusters")
+    return {name: getattr(people, name) for name in names}
 
 
 _NO_SHARE = dict.fromkeys(field.name for field in fields(Interval))

@@ -38,12 +38,11 @@ def _record(
 ) -> dict[str, Any]:
     attribute, value = group or (None, None)
     inputs = share.inputs if isinstance(share, Estimate) else {}
-    defined = share.value is not None
     return {
         **{"attribute": attribute, "value": value, "table": table, "row": row, "column": column},
         "number": share.value,
-        "low": share.low if defined else None,
-        "high": share.high if defined else None,
+        "low": share.low,
+        "high": share.high,
         "count": share.k if isinstance(share, Interval) else inputs.get("k"),
         "n": share.n,
         "method": share.method,

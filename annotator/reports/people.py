@@ -1,0 +1,267 @@
+"""How often people gave each code: the tables of a run, counted from labels instead."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from annotator.annotations import Annotation, value_of
+from annotator.calibration.frame import Frame
+from annotator.calibration.join import choose_labels, join, select_split
+from annotator.calibration.ledger import labels_sha256
+from annotator.calibration.model import LabelsUsed
+from annotator.calibration.session import (
+    Request,
+    choose_rubrics,
+    choose_schemes,
+    find_design,
+    note_unlabelled,
+)
+from annotator.clusters import cluster_of, lone_cluster
+from annotator.errors import AnnotatorError
+from annotator.labels import Label
+from annotator.reports.counts import TraceCounts
+from annotator.reports.frequency import FrequencyTable, build_table, check_attributes
+from annotator.reports.notes import describe_intervals, describe_shares, describe_traces
+from annotator.rubrics import Scheme
+from annotator.runs.run import Run, name_runs
+from annotator.text import count
+from validation import Interval, clustered_share
+
+Attributes = Mapping[str, Mapping[str, Any]]
+"""The attributes of traces, by trace id."""
+
+_ERRORS = "; sampling error only: how far people differ is not in them (calibrate --between A B)"
+_NO_TASKS = (
+    "The labels name no tasks, so that traces of one task count as independent and the intervals"
+    " may be too narrow: give RUN or --traces TRACES."
+)
+_DRAWN = {
+    "unknown": "How the labelled traces were drawn is not recorded: the shares are of these traces,"
+    " and of others only if these are a random sample.",
+    "uniform": "The labelled traces are a uniform random sample.",
+    "stratified": "The traces were drawn with unequal chances: % is weighted by one over the"
+    " chance, count and n are labels as they are.",
+}
+
+
+@dataclass(slots=True)
+class LabelCounts(TraceCounts):
+    """The counts of people's labels. ``weights``: how many traces each labelled one stands for,
+    by trace id; None if all stand for as many.
+    """
+
+    weights: Mapping[str, float] | None = None
+    items: list[tuple[frozenset[Hashable], str, float]] = field(default_factory=list)
+
+    def add(self, annotation: Annotation) -> None:
+        """Count a label, as the annotation that says the same."""
+        TraceCounts.add(self, annotation)
+        if self.weights is None or (self.of_labelled and annotation.status == "none"):
+            return
+        labels = self.rubric.labels_of(annotation)
+        groups = [(name,) for name, codes in self.rubric.groups.items() if {*codes} & {*labels}]
+        cluster = cluster_of(annotation.attributes, self.cluster_by)
+        name = cluster or lone_cluster(annotation.trace_id)
+        weight = self.weights[annotation.trace_id]
+        self.items.append((frozenset((*labels, *groups)), name, weight))
+
+    def share(self, label: Hashable) -> Interval:
+        """Return the weighted share of the traces with a label, or with a group of codes."""
+        if self.weights is None:
+            return TraceCounts.share(self, label)
+        share = clustered_share(
+            [label in labels for labels, _, _ in self.items],
+            [cluster for _, cluster, _ in self.items] if self.clusters.named else None,
+            [weight for _, _, weight in self.items],
+            least_design_effect=1.0,
+        )
+        having = {cluster for labels, cluster, _ in self.items if label in labels}
+        clusters = share.inputs["clusters"]
+        return Interval(
+            value=share.value,
+            low=0.0 if share.low is None else share.low,
+            high=1.0 if share.high is None else share.high,
+            k=share.inputs["k"],
+            n=share.n,
+            confidence=share.confidence,
+            method=share.method,
+            reason=share.reason,
+            design_effect=share.n / share.inputs["n_effective"] if share.n else None,
+            clusters=clusters,
+            clusters_with=None if clusters is None else len(having),
+        )
+
+    @property
+    def effective(self) -> float:
+        """How many labels drawn uniformly would tell as much, tasks aside."""
+        weights = [weight for _, _, weight in self.items]
+        return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else 0.0
+
+
+def people_tables(
+    request: Request,
+    *,
+    run: Run | None = None,
+    traces: Attributes | None = None,
+    by: str | None = None,
+    of_labelled: bool = False,
+    cluster: Sequence[str] | None = None,
+) -> list[FrequencyTable]:
+    """Return the tables of people's labels, one per rubric.
+
+    Args:
+        request: the labels, and whose, of which rubrics and split are counted.
+        run: only its traces are counted, with the attributes that it records.
+        traces: as ``run``, for traces that no run judged. Without both, a trace has the ``task``
+            that its label names and no other attribute.
+        by: one table for each value of this attribute.
+        of_labelled: shares of the traces with a code alone.
+        cluster: the attributes that make a task, none for independent traces; None: project and
+            task.
+
+    Raises:
+        AnnotatorError: the labels cannot be read or are of other traces, a choice has to be made
+            (which rubric, which annotator), or no trace has the attribute.
+    """
+    schemes = (
+        choose_schemes(request, None)
+        if run is None
+        else [run.schemes[name] for name in choose_rubrics(run, request)]
+    )
+    return [
+        table
+        for scheme in schemes
+        for table in _Counted(
+            scheme.for_people(), request, run, traces, of_labelled, cluster
+        ).tables(by)
+    ]
+
+
+class _Counted:
+    """The labels of one rubric that are counted, with what is known of them."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        request: Request,
+        run: Run | None,
+        traces: Attributes | None,
+        of_labelled: bool,
+        cluster: Sequence[str] | None,
+    ) -> None:
+        self._scheme, self._request, self._run = scheme, request, run
+        self._of_labelled, self._cluster = of_labelled, cluster
+        read = request.labels.read(scheme)
+        chosen, self._annotators = choose_labels(read, request.annotators)
+        labels, self._split = select_split(chosen, final=request.final)
+        if run:
+            found = (one for one in run.annotations(scheme.id) if one.trace_id in labels)
+            traces = {one.trace_id: one.attributes for one in found}
+        self._traces = traces
+        attributes = _attributes_of(labels) if traces is None else traces
+        said = {
+            trace_id: _annotate(label, scheme, attributes.get(trace_id, {}))
+            for trace_id, label in labels.items()
+        }
+        # The weights are those of all labels: what is not in the run is no lost label.
+        frame = Frame("", "", "", scheme, wanted=said)
+        design, notes = find_design(run, request, labels)
+        self._joined = join(frame, labels, request.cluster, design)
+        self._said = [said[id_] for id_ in sorted(said) if traces is None or id_ in traces]
+        if not self._said:
+            first = next(iter(labels.values()))
+            raise AnnotatorError(
+                f"none of the {len(labels)} labelled traces is in {run or 'TRACES'}; the first is"
+                f" {first.trace_id!r} ({first.where})"
+            )
+        self._notes = list(self._describe_left_out(len(chosen), len(labels)))
+        self._notes += notes + note_unlabelled(self._joined, read)
+
+    def _describe_left_out(self, chosen: int, used: int) -> Iterator[str]:
+        if held_out := chosen - used:
+            other = "dev" if self._request.final else "test"
+            yield f"Not counted: {count(held_out, 'label')} of the {other} split (--final)."
+        if elsewhere := used - len(self._said):
+            place = f"not in {self._run}" if self._run else "not in TRACES, or not readable"
+            yield f"Not counted: {count(elsewhere, 'label')} of traces that are {place}."
+
+    def tables(self, by: str | None) -> list[FrequencyTable]:
+        """Return the table of all labels, or one for each value of an attribute."""
+        known = {name for annotation in self._said for name in annotation.attributes}
+        check_attributes(known, by, self._cluster, "no labelled trace")
+        groups: dict[str, LabelCounts] = {}
+        for annotation in self._said:
+            group = value_of(annotation.attributes, by) if by else ""
+            groups.setdefault(group, self._empty()).add(annotation)
+        ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))
+        return [self._table(groups[group], (by, group) if by else None) for group in ordered]
+
+    def _empty(self) -> LabelCounts:
+        weights = None
+        if self._joined.design == "stratified":
+            weights = {trace.trace_id: trace.weight for trace in self._joined.traces}
+        return LabelCounts(self._scheme, self._of_labelled, self._request.cluster, weights=weights)
+
+    def _table(self, counts: LabelCounts, group: tuple[str, str] | None) -> FrequencyTable:
+        files = self._request.labels
+        people = LabelsUsed(
+            files=tuple(map(str, files.paths)),
+            sha256=labels_sha256(files.paths, files.digests),
+            annotators=self._annotators,
+            n=counts.judged,
+            split=self._split,
+            design=self._joined.design,
+            clusters=len(counts.clusters) if counts.clusters.named else None,
+            not_in_run=(),
+            skipped=(),
+            failed=(),
+        )
+        return build_table(
+            counts,
+            group,
+            lambda shares: self._describe(counts, shares),
+            judge=None,
+            judge_sha256=None,
+            run=self._run.id if self._run else None,
+            run_name=name_runs([self._run])[0] if self._run else "",
+            status=self._run.manifest.status if self._run else None,
+            limit=self._run.manifest.limit if self._run else None,
+            people=people,
+        )
+
+    def _describe(self, counts: LabelCounts, shares: Mapping[str, Interval]) -> Iterator[str]:
+        """Yield what a reader of the table must know, a sentence each."""
+        yield _DRAWN[self._joined.design]
+        if counts.items:
+            yield (
+                f"The {count(len(counts.items), 'label')} tell as much as {counts.effective:.1f}"
+                " drawn with equal chances."
+            )
+        yield from describe_shares(counts)
+        yield from describe_intervals(counts, shares, "", _ERRORS)
+        if self._traces is None and not counts.clusters.named and self._request.cluster:
+            yield _NO_TASKS
+        yield from describe_traces(counts)
+        yield from self._notes
+        yield from self._run.manifest.partial if self._run else ()
+
+
+def _attributes_of(labels: Mapping[str, Label]) -> Attributes:
+    return {
+        trace_id: {} if label.task is None else {"task": label.task}
+        for trace_id, label in labels.items()
+    }
+
+
+def _annotate(label: Label, scheme: Scheme, attributes: Mapping[str, Any]) -> Annotation:
+    """Return the annotation that says what a label says."""
+    return Annotation(
+        label.trace_id,
+        scheme.id,
+        scheme.sha256,
+        label.annotator,
+        "labelled" if label.codes else "none",
+        label.primary,
+        label.secondary,
+        attributes=attributes,
+    )
