@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from annotator.annotations import Annotation
-from annotator.calibration.design import Design
+from annotator.calibration.design import UNDECIDED, Design
 from annotator.calibration.frame import Frame
 from annotator.calibration.model import OPEN, Codes, CountedLabels, LabelledTrace, count_labels
 from annotator.clusters import cluster_of, lone_cluster
@@ -210,11 +210,12 @@ class _Strata:
             )
         self._reached = Counter(strata)
         for name, stratum in design.strata.items():
-            if stratum.drawn and not self._reached[name]:
+            # Without labels of undecided traces, shares are of the others, and say so.
+            if stratum.drawn and not self._reached[name] and name != UNDECIDED:
                 which = f"stratum {name!r}" if name else "sample"
                 raise AnnotatorError(
-                    f"none of the {stratum.drawn} drawn traces of the {which} has a label that can"
-                    f" be compared, and they stand for {stratum.size}: label some of them"
+                    f"none of the {stratum.drawn} drawn traces of the {which} has a label, and"
+                    f" they stand for {stratum.size}: label some of them"
                 )
 
     def weights(self, judged: Sequence[tuple[Label, Annotation]]) -> list[float]:
@@ -224,11 +225,11 @@ class _Strata:
 
     @property
     def missing(self) -> dict[str, tuple[int, int]]:
-        """By stratum, how many of the drawn traces were not reached, where any was not."""
+        """By stratum of which some drawn traces were reached: how many were not, of how many."""
         return {
             name: (stratum.drawn - self._reached[name], stratum.drawn)
             for name, stratum in self._design.strata.items()
-            if stratum.drawn > self._reached[name]
+            if stratum.drawn > self._reached[name] > 0
         }
 
 

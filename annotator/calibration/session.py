@@ -258,10 +258,7 @@ def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     if joined.not_in_run:
         notes.append(f"{len(joined.not_in_run)} labelled traces are not in the run.")
     if skipped := len(joined.skipped):
-        were = (
-            "was skipped in the run and is" if skipped == 1 else "were skipped in the run and are"
-        )
-        notes.append(f"{count(skipped, 'labelled trace')} {were} left out.")
+        notes.append(f"Left out: {count(skipped, 'labelled trace')} that the run skipped.")
     return notes + note_unlabelled(joined, labels)
 
 

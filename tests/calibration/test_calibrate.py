@@ -259,6 +259,157 @@ def test_the_order_of_the_labels_changes_no_resampled_limit(annotate_cli, tmp_pa
     assert limits[0] == limits[1] == limits[2]
 
 
+# Traces that the judge did not decide
+
+
+def half_decided(folder, rubric, **more):
+    """A run of 100 traces: alpha 30, beta 10, none 20, undecided 36, failed 4."""
+    statuses = ["undecided"] * 36 + ["failed"] * 4
+    codes = [("alpha",)] * 30 + [("beta",)] * 10 + [()] * 20
+    traces = [said(f"t{n}", *one) for n, one in enumerate(codes)]
+    traces += [said(f"t{n}", status=status) for n, status in enumerate(statuses, 60)]
+    return make_run(folder, rubric, traces, **more)
+
+
+def people_of(rubric, numbers):
+    """Every third of the undecided traces has gamma; of the others, what the judge says."""
+    codes = ["alpha"] * 30 + ["beta"] * 10 + [None] * 20 + ["gamma", None, None] * 12 + [None] * 4
+    return [label(f"t{n}", rubric, *filter(None, [codes[n]])) for n in numbers]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shares", "words"),
+    [
+        # Labels of all answers: .3 alpha, .1 beta, gamma in 6 of 18 of .36; the failed have none.
+        (
+            range(0, 100, 2),
+            {"alpha": 0.3, "beta": 0.1, "gamma": 0.12, "none": 0.2 + 0.24 + 0.04},
+            "Shares and recall are of all traces, with the 36 undecided ones",
+        ),
+        # None of the undecided and failed ones: of the 60 decided traces alone.
+        (
+            range(0, 60, 2),
+            {"alpha": 0.5, "beta": 10 / 60, "gamma": 0.0, "none": 20 / 60},
+            "Shares and recall leave out 36 undecided traces: none has a label. About 10 labels of"
+            " undecided traces would give shares of all, each to 10 points",
+        ),
+    ],
+)
+def test_undecided_traces_are_an_answer(annotate_cli, tmp_path, rubric, numbers, shares, words):
+    """Ten points of all 96 traces are .267 of the 36 undecided: at .5 Wilson's half width of 10
+    labels is 1.96 sqrt(2.5 + .96) / 13.84 = .263, of 9 labels .274.
+    """
+    run = half_decided(tmp_path / "run", rubric)
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, numbers))
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    found = {code: row_of(made, code)["corrected"]["value"] for code in shares}
+    assert found == pytest.approx(shares)
+    assert words in done.out
+    shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    assert words in shown.out
+
+
+@pytest.mark.parametrize("options", [(), ("--joint",)])
+def test_labels_give_a_screen_shares_of_all_codes(annotate_cli, tmp_path, rubric, options):
+    """A judge that only finds some alpha, with no rule for gamma: 0.3, 0.1, 0.12, together 1."""
+    run = half_decided(tmp_path / "run", rubric, known=["alpha", "beta"], screens=["alpha"])
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    report = ("report", run, "--calibration", run / "calibration.json", *options)
+    done = annotate_cli(*report, "--format", "json")
+    assert done.code == 0, done.err
+    rows = {row["code"]: row for row in json.loads(done.out)[0]["rows"]}
+    shares = {code: row["corrected"]["value"] for code, row in rows.items()}
+    assert shares == pytest.approx({"alpha": 0.3, "beta": 0.1, "gamma": 0.12, "none": 0.48})
+    for row in rows.values():
+        assert row["corrected"]["low"] < row["corrected"]["value"] < row["corrected"]["high"]
+    # Without labels of the undecided traces nothing is known.
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 60, 2)))
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    rows = json.loads(annotate_cli(*report, "--format", "json").out)[0]["rows"]
+    assert [row["corrected"]["value"] for row in rows] == [None] * 4
+    assert "none of them has a label" in rows[0]["corrected"]["reason"]
+
+
+def test_agreement_says_what_was_compared(annotate_cli, tmp_path, rubric):
+    """Judge and people agree on all 30 that it decided, and of 50 on 30."""
+    run = half_decided(tmp_path / "run", rubric)
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
+    done = annotate_cli("calibrate", run, "--labels", file)
+    made = calibration(run / "calibration.json")
+    assert made["agreement"]["observed"]["value"] == 1
+    assert made["agreement_of_all"]["observed"]["value"] == 0.6
+    lines = done.out.splitlines()
+    assert lines[2] == (
+        "judge and people are compared on 30 of 50 labelled traces; the judge left 18 undecided"
+        " and 2 failed"
+    )
+    [line] = [line for line in lines if line.startswith("agreement on all 50")]
+    assert "30/50  60.0 %" in line
+    # People label what it left undecided alone: nothing is compared, and shares have no value.
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(60, 96, 2)))
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    assert "compared on 0 of 18 labelled traces" in done.out
+    rows = calibration(run / "calibration.json")["rows"]
+    assert [row["corrected"]["value"] for row in rows] == [None] * 4
+
+
+def test_a_corpus_is_not_known_from_one_split(annotate_cli, tmp_path, rubric):
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", "alpha") for n in range(40)])
+    rows = [label(f"t{n}", rubric, "alpha", split="test") for n in range(20)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file, "--final", "--population", "corpus")
+    said_in_words(done)
+    assert "annotate sample --split all" in done.err
+    assert not (tmp_path / "l.jsonl.looks.jsonl").exists()
+    # Nor is a calibration that says so read.
+    annotate_cli("calibrate", run, "--labels", file, "--final")
+    written = run / "calibration.json"
+    written.write_text(written.read_text().replace('"process"', '"corpus"'))
+    said_in_words(annotate_cli("report", run, "--calibration", written))
+
+
+def test_a_code_given_to_few_unlabelled_traces_has_a_share(annotate_cli, tmp_path, rubric):
+    """Gamma is given to 3 of 100 traces, beta to 20, and none of these is labelled: half of the 3,
+    with limits from none to all; of beta limits alone.
+    """
+    codes = ["gamma"] * 3 + ["beta"] * 20 + ["alpha"] * 77
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", one) for n, one in enumerate(codes)])
+    file = write_labels(
+        tmp_path / "l.jsonl", [label(f"t{n}", rubric, "alpha") for n in range(23, 100, 2)]
+    )
+    done = annotate_cli("calibrate", run, "--labels", file)
+    made = calibration(run / "calibration.json")
+    gamma, beta = (row_of(made, code)["corrected"] for code in ("gamma", "beta"))
+    assert (gamma["value"], beta["value"]) == (0.015, None)
+    assert gamma["low"] < 0.001
+    assert 0.03 < gamma["high"] < 0.12
+    assert beta["high"] > 0.2
+    assert "No label among the few traces that the judge gave the code" in done.out
+    assert [row_of(made, code)["mark"] for code in ("gamma", "beta")] == ["blind", "one-sided"]
+
+
+def test_one_task_has_values_without_intervals(annotate_cli, tmp_path, rubric):
+    traces = [said(f"t{n}", "alpha" if n % 2 else "beta", task="1") for n in range(40)]
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(f"t{n}", rubric, "alpha" if n % 4 else "beta") for n in range(40)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    done = annotate_cli("calibrate", run, "--labels", file)
+    made = calibration(run / "calibration.json")
+    assert row_of(made, "alpha")["corrected"]["value"] == 0.75
+    for measure in ("kappa", "ac1"):
+        assert made["agreement"][measure]["value"] is not None
+        assert made["agreement"][measure]["low"] is None
+    [line] = [line for line in done.out.splitlines() if line.startswith("alpha ")]
+    assert " 75.0 - " in " ".join(line.split())
+    assert "--cluster none treats traces as independent" in done.out
+    shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    assert shown.code == 0, shown.err
+
+
 # All numbers again, from what the file holds
 
 

@@ -54,7 +54,7 @@ def test_what_cannot_be_held_side_by_side_is_left_out_and_said(annotate_cli, tmp
     assert made["labels"]["undecided"] == ["torn"]
     for line in (
         "2 labelled traces are not in the run.",
-        "1 labelled trace was skipped in the run and is left out.",
+        "Left out: 1 labelled trace that the run skipped.",
         "The judge left 1 labelled trace undecided, where people say alpha 1.",
         "judge and people are compared on 2 of 4 labelled traces; the judge left 1 undecided and 1"
         " failed",

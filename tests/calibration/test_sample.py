@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chisquare
+from scipy.stats import binomtest, chisquare, norm, t
 
 from annotator.annotations import Vote
 from annotator.api import calibrate
@@ -1033,3 +1033,59 @@ def test_the_corrected_intervals_contain_the_truth_and_the_judge_does_not(tmp_pa
     assert labels == 44
     assert held >= 38
     assert plain < 30
+
+
+def test_the_run_knows_how_its_labels_were_drawn(annotate_cli, tmp_path, rubric, run):
+    """100 drawn traces; people label those that the judge gave alpha, and 20 of the others, in a
+    file elsewhere: each of the others stands for more. As if uniform, it would not.
+    """
+    base = ("sample", run, "-n", 100, "--split", "all", "--double", 0)
+    assert annotate_cli(*base, "--out", "sheets/s.jsonl").code == 2, "no such folder"
+    (tmp_path / "sheets").mkdir()
+    assert annotate_cli(*base, "--out", "sheets/s.jsonl").code == 0
+    rows, kept = sheet_of(tmp_path / "sheets" / "s.jsonl"), []
+    for row in rows:
+        alpha = row["trace_id"] != "tie" and judged(int(row["trace_id"][2:])) == ["alpha"]
+        if alpha or sum(not one["alpha"] for one in kept) < 20:
+            kept.append({"row": row | {"annotator": "ann", "primary": "alpha"}, "alpha": alpha})
+    file = write_labels(tmp_path / "labels.jsonl", [one["row"] for one in kept])
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert done.code == 0, done.err
+    assert f"{len(kept)} of 100 drawn traces are labelled" in done.out
+    made = calibration(run / "calibration.json")
+    weight = sum(one["weight"] for one in made["joined"] + made["not_decided"])
+    assert weight == pytest.approx(401)
+    # Without it, the missing ones are not seen, and it says so.
+    for design in (run / "samples").iterdir():
+        design.unlink()
+    done = annotate_cli("calibrate", run, "--labels", file)
+    assert "is not recorded with the run" in done.out
+
+
+def test_a_run_that_cannot_be_written_is_drawn_from(annotate_cli, tmp_path, run):
+    (run / "samples").write_text("in the way")
+    done = annotate_cli("sample", run, "-n", 60, "--split", "all", "--out", "s.csv")
+    assert done.code == 0, done.err
+    assert "the run does not know this sample" in done.err
+    assert (tmp_path / "s.csv.design.json").exists()
+
+
+def test_a_plan_takes_t_of_the_tasks_that_are_labelled(annotate_cli, tmp_path, rubric):
+    """Of 9 tasks some are in the test split; the width is that of t on these less one."""
+    traces = [
+        said(f"{n}", *(["alpha"] if n % 2 else []), project="p", task=str(n % 9))
+        for n in range(360)
+    ]
+    run = make_run(tmp_path / "run", rubric, traces)
+    tasks = len({row["task"] for row in drawn_tasks(annotate_cli, tmp_path, run, "s.jsonl")[1]})
+    assert 2 <= tasks < 9
+
+    def width(*options):
+        base = ("sample", run, "--plan", "-n", 100)
+        lines = annotate_cli(*base, *options).out.splitlines()
+        cells = next(line for line in lines if line.startswith("alpha")).split()
+        return float(cells[6].removeprefix("±"))
+
+    # The judge's share is the same in all tasks: no design effect.
+    factor = t(tasks - 1).ppf(0.975) / norm.ppf(0.975)
+    assert width() / width("--cluster", "none", "--split", "test") == pytest.approx(factor, rel=0.1)
