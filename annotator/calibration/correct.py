@@ -109,27 +109,23 @@ def correct(
         raise AnnotatorError(
             "--joint is of what makes such traces, not of a corpus: calibrate again"
         )
-    how = (
-        "post-stratified by the judge's own label, Jeffreys, code by code: they need not add up to"
-        " 100 %"
-    )
+    how = "post-stratified by the judge's answer, code by code: they need not add up to 100 %"
     opened = count_open(frame.statuses, traces)
     unsure: list[str] = []
     if joint:
         codes = _correct_jointly(codes, traces, frame, opened, calibration.confidence)
         unsure = _list_unsure(codes, frame)
         how = (
-            "post-stratified by the judge's own label, all codes at once (Dirichlet): they add up"
+            "post-stratified by the judge's answer, all codes at once (Dirichlet): they add up"
             f" to 100 %, and the intervals hold all together (Bonferroni over {len(codes)}): a code"
             " whose interval lies above all others is the commonest"
         )
     _withhold_open(codes, frame, opened)
-    over = "" if calibration.population == "corpus" else _describe_tasks(codes, frame)
+    over = "" if calibration.population == "corpus" else _describe_tasks(codes, frame, traces)
     notes = (
         f"Corrected shares rest on {len(traces)} labels of"
         f" {', '.join(calibration.labels.annotators)} ({describe_labels(calibration)}),"
-        f" {100 * calibration.confidence:g} %, {how}{over}. The interval beside the judge's own"
-        " share is sampling error only.",
+        f" {100 * calibration.confidence:g} %, {how}{over}.",
         *unsure,
         *describe_open(frame.statuses, frame.total, opened),
         *calibration.warnings,
@@ -150,14 +146,16 @@ def correct(
     return Correction(codes, len(traces), False, calibration.confidence, notes, groups)
 
 
-def _describe_tasks(codes: Mapping[str, CodeEstimates], frame: Frame) -> str:
-    """Return over how many tasks corrected shares vary, and how much more than independent ones."""
+def _describe_tasks(
+    codes: Mapping[str, CodeEstimates], frame: Frame, traces: Sequence[LabelledTrace]
+) -> str:
+    """Return how many tasks have labels, and how much more shares vary than of independent ones."""
     if not frame.clusters.named:
         return "; traces are treated as independent"
     inputs = [each.corrected.inputs for each in codes.values()]
     effects = [given["design_effect"] for given in inputs if given.get("design_effect")]
     spread = f", design effects {min(effects):.1f} to {max(effects):.1f}" if effects else ""
-    return f"; variances over {len(frame.clusters)} tasks{spread}"
+    return f"; labels of {len({trace.cluster for trace in traces})} tasks{spread}"
 
 
 def _correct_jointly(
@@ -227,7 +225,9 @@ def match_traces(
 
 def describe_labels(calibration: Calibration) -> str:
     """Return how the labels were drawn and used, in words."""
-    words = f"design {calibration.labels.design}, split {calibration.labels.split}"
+    labels = calibration.labels
+    words = "" if labels.drawn is None else f"{labels.labelled} of {labels.drawn} drawn, "
+    words += f"design {labels.design}, split {labels.split}"
     if look := calibration.look:
         words += f", look {look.look}"
         words += f", {look.judges} judges" if look.judges > 1 else ""

@@ -10,7 +10,11 @@ import numpy as np
 from annotator.calibration.estimates import list_cautions
 from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
-from annotator.reports.comparison_corrected import CorrectedDifferences, correct_differences
+from annotator.reports.comparison_corrected import (
+    CorrectedDifferences,
+    correct_differences,
+    leaves_none_open,
+)
 from annotator.reports.comparison_sides import (
     JUDGE,
     RUN,
@@ -184,17 +188,22 @@ def _compare_by(
     codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     correctable = calibrated and not same
-    groups = [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(codes)]
+    # Labels tell of every code, whatever a judge can find, if they are of all its answers.
+    shown = list(scheme.labels) if correctable and leaves_none_open(everything) else codes
+    groups, shown_groups = (
+        [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
+        for some in (codes, shown)
+    )
     corrected: CorrectedDifferences | None = None
-    rows = compare_codes(sides, codes, kind, terms.confidence)
+    rows = _compare_shown(sides, codes, shown, kind, terms.confidence)
     grouped = count_groups(sides, scheme)
-    group_rows = compare_codes(grouped, groups, kind, terms.confidence)
+    group_rows = _compare_shown(grouped, groups, shown_groups, kind, terms.confidence)
     if correctable:
-        corrected = correct_differences(everything, codes, kind, terms, pool=pool)
+        corrected = correct_differences(everything, shown, kind, terms, pool=pool)
         rows = _add_corrected(rows, corrected)
         of_groups = count_groups(everything, scheme)
         group_rows = _add_corrected(
-            group_rows, correct_differences(of_groups, groups, kind, terms, pool=pool)
+            group_rows, correct_differences(of_groups, shown_groups, kind, terms, pool=pool)
         )
     left_out = [code for code in scheme.labels if code not in codes]
     return GroupComparison(
@@ -211,6 +220,30 @@ def _compare_by(
         code_groups=tuple(group_rows),
         pooled=pool and correctable,
     )
+
+
+def _compare_shown(
+    sides: Sides, codes: Sequence[str], shown: Sequence[str], kind: Kind, confidence: float
+) -> list[Difference]:
+    """Return a row for each code that is shown; of those that the judges cannot be compared on, its
+    counts alone.
+    """
+    rows = {row.code: row for row in compare_codes(sides, codes, kind, confidence)}
+    reason = "a judge cannot find it, or is a screen"
+    n = sum(map(len, sides))
+    for code in shown:
+        if code not in rows:
+            first, second = (
+                Interval(
+                    *(None, 0.0, 1.0, sum(code in trace.labels for trace in side), len(side)),
+                    *(confidence, "none", reason),
+                )
+                for side in sides
+            )
+            gap = Estimate("difference", None, None, None, n, confidence, "none", reason)
+            test = Test("none", None, None, n, reason)
+            rows[code] = Difference(code, first, second, gap, test, None)
+    return [rows[code] for code in shown]
 
 
 def _add_corrected(rows: list[Difference], corrected: CorrectedDifferences) -> list[Difference]:
@@ -380,8 +413,9 @@ def _notes(
     if any(alone):
         yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
     if left_out:
-        why = "a judge cannot find them, or is a screen, which decides by finding"
-        yield f"Not compared, because {why}: {', '.join(left_out)}."
+        why = "a judge cannot find them, or only reports what it recognises"
+        by = "" if corrected is None else " by the judge alone"
+        yield f"Not compared{by}, because {why}: {', '.join(left_out)}."
     if corrected is None:
         yield "Differences of the judge's own shares: its errors are not corrected."
         if same:

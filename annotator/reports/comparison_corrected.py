@@ -120,6 +120,12 @@ def correct_differences(
     )
 
 
+def leaves_none_open(sides: Sides) -> bool:
+    """Whether the corrected shares are of all traces, with those that the judge left undecided."""
+    counted, _ = _choose_answers(sides)
+    return all(trace.open in counted for side in sides for trace in side)
+
+
 def _choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
     """Return the answers whose traces are counted (None: the judge decided), and what to say."""
     counted: set[str | None] = {None}

@@ -14,7 +14,7 @@ from annotator.rubrics import Scheme
 from validation import Interval, wilson
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
-_BY_FINDING = "a judge that screens decides by finding: what is undecided is no random part"
+_BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
 _FAILURES = 10  # that are named
 
 

@@ -50,7 +50,11 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
             " so there is no share, only the bounds."
         )
     if counts.selection:
-        yield f"No code has a share: {counts.selection}."
+        yield (
+            "No percentages of the judge alone: it reports the failures that it recognises, and the"
+            " runs that it left open are not a random sample. With labels of some of these every"
+            " code gets a share: annotate sample, then annotate calibrate."
+        )
     if counts.of_labelled:
         yield (
             f"Shares of the {counts.n} labelled traces alone, as in the paper's tables: none is in"
@@ -59,9 +63,9 @@ def describe_shares(counts: TraceCounts) -> Iterator[str]:
     if counts.open:
         which = "labelled" if counts.of_labelled else "judged"
         yield (
-            f"Bounds: the share among {which}, undecided and failed traces, if none or all of the"
-            f" {counts.status['undecided']} undecided and {counts.status['failed']} failed ones"
-            " had the code."
+            f"Bounds: the lowest and the highest possible share of the {which}, undecided and"
+            f" failed traces, depending on the {counts.status['undecided']} undecided and"
+            f" {counts.status['failed']} failed ones."
         )
 
 

@@ -87,7 +87,7 @@ def test_bounds_and_groups_in_every_format(annotate_cli, tmp_path, first):
     for name in ("table", "md", "latex"):
         out = annotate_cli("report", run, "--format", name).out
         assert "undecided 3" in out, name
-        assert "none or all of the 3 undecided and 1 failed ones" in out, name
+        assert "depending on the 3 undecided and 1 failed ones" in out, name
     text = annotate_cli("report", run).out
     assert "judged 8 (labelled 5, none 3)  undecided 3  skipped 0  failed 1" in text
     [table] = json.loads(annotate_cli("report", run, "--format", "json").out)
@@ -188,7 +188,7 @@ def test_no_comparison_has_undecided_traces_or_screens(annotate_cli, tmp_path, f
     run = make_run(tmp_path / "run", first, ones, screens=["beta"])
     out = annotate_cli("report", run, "--by", "side", "--compare", "-", "b").out
     assert not [line for line in out.splitlines() if line.startswith("alpha")]
-    assert "a screen, which decides by finding: alpha, beta" in out
+    assert "or only reports what it recognises: alpha, beta" in out
 
 
 # What a model's answers are counted for
