@@ -162,19 +162,22 @@ def test_contradictions_are_counted_in_the_totals_and_below_the_table(
     contrary = thinking(RIGHT, ("C3a", "yes"))
 
     def respond(request: Request) -> Reply:
-        return RIGHT if "run 0." in request.user else contrary
+        return RIGHT if "run 1." in request.user else contrary
 
     with OpenAIServer(respond) as server:
         args = (runs(3), "--rubric", "comm_errors", *llm(server), "--out", "out")
         done = annotate_cli(*args)
-        assert (done.code, "In 2 traces the judge contradicts itself" in done.out) == (0, True)
+        assert (
+            done.code,
+            "In 2 traces the judge contradicts itself" in " ".join(done.out.split()),
+        ) == (0, True)
         again = annotate_cli(*args, "--resume", "--quiet")
     assert again.code == 0
     totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
     assert (totals["labelled"], totals["contradictory"]) == (3, 2)
     with OpenAIServer(lambda _: RIGHT) as server:
         args = (runs(3), "--rubric", "comm_errors", *llm(server), "--out", "other")
-        assert "contradicts itself" not in annotate_cli(*args).out
+        assert "contradicts" not in annotate_cli(*args).out
 
 
 # The rubric, its one finding, and what is considered beside it.
