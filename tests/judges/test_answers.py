@@ -257,17 +257,17 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "the form, a tag, what is considered, a quote": (
         thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
         {"last_tag": "0", **LABEL},
-        ["label: Input", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
+        ["label: ", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
     ),
     "no list where one should be, and a quote": (
         finding("C1b", QUESTION, MADE_UP),
         {"considered": None},
-        ["considered: Input", "not found"],
+        ["considered: ", "not found"],
     ),
     "no list of findings, and a tag": (
         RIGHT,
         {"findings": None, "last_tag": "0"},
-        ["findings: Input", 'last_tag is "0", which is not'],
+        ["findings: ", 'last_tag is "0", which is not'],
     ),
     "a quote that stands nowhere, and none beside it": (
         finding("C1b", MADE_UP),
@@ -277,7 +277,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "the same, and the form": (
         finding("C1b", MADE_UP),
         LABEL,
-        ["label: Input", "not found", "C1b: 1 quote(s), 2 separate passages needed"],
+        ["label: ", "not found", "C1b: 1 quote(s), 2 separate passages needed"],
     ),
     "a quote that stands nowhere, beside one of the same agent": (
         finding("C1b", QUESTION, ("message:3", "made up from nothing")),
@@ -287,7 +287,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "a code that there is not, and nothing of what would follow": (
         finding("C9", QUESTION, MADE_UP, label="C1b"),
         {},
-        ["findings.0.code: Input"],
+        ["findings.0.code: "],
     ),
     "a quote that is like another agent's": (
         finding("C1b", QUESTION, ("message:3", "I am adding a printer now")),
