@@ -139,9 +139,10 @@ class Verdict:
     as this sentence says, so that nothing is decided whatever is accepted. With ``error``: it could
     not judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
     ``truncated``: the sources that it did not read in full, with the characters left out; ``read``:
-    the share that it read of all that it should have, in [0, 1]. A judge that asks several times or
-    several models says nothing itself and gives their ``ballots``, and how many of them a code
-    needs (``require``).
+    the share that it read of all that it should have, in [0, 1]. ``contradictions``: where it
+    contradicts itself about a code, a sentence each. A judge that asks several times or several
+    models says nothing itself and gives their ``ballots``, and how many of them a code needs
+    (``require``).
     """
 
     claims: tuple[Claim, ...] = ()
@@ -154,6 +155,7 @@ class Verdict:
     read: float = 1.0
     ballots: tuple["Ballot", ...] = ()
     require: Require = "majority"
+    contradictions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_share(self.read)
@@ -232,7 +234,9 @@ class Annotation:
     may have findings, which stand in the trace and are not counted: it has no codes.
     ``truncated``: the sources that the judge did not read in full, with the characters left out;
     ``read``: the share that it read of all that it should have, in [0, 1]. Annotations from before
-    there was one have 1 also where something is left out.
+    there was one have 1 also where something is left out. ``contradictions``: where the judge
+    contradicts itself about a code, for example says that it is met and gives no finding of it. The
+    findings count.
 
     Where several voters were asked, ``votes`` holds what each said, ``agreement`` is the share of
     the votes counted that say what the annotation says, in [0, 1], and ``tie`` names what had
@@ -261,6 +265,7 @@ class Annotation:
     votes: tuple[Vote, ...] = ()
     agreement: float | None = None
     tie: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_share(self.read)
@@ -296,6 +301,8 @@ class Annotation:
         fields = _fields(self)
         if self.read == 1:  # as in annotations from before there was a share
             del fields["read"]
+        if not self.contradictions:
+            del fields["contradictions"]
         line = json.dumps(fields, default=_fields, ensure_ascii=False, allow_nan=False)
         return storable(line)
 

@@ -164,10 +164,8 @@ def least_answer(schema: dict[str, Any], root: dict[str, Any] | None = None) -> 
 
 
 class OpenAIServer:
-    """The server; use it as a context manager. ``seen`` holds every request but the probes.
-
-    ``says``: what it answers at other paths, as JSON or as a whole reply; the paths that were asked
-    for stand in ``asked``.
+    """The server; use it as a context manager. ``seen`` holds every request but the probes,
+    ``asked`` the other paths that were asked for.
     """
 
     def __init__(
@@ -176,14 +174,12 @@ class OpenAIServer:
         forms: tuple[str, ...] = ("strict", "json_schema", "tools", "named"),
         unsupported: Literal["ignore", "400", "404", "500"] = "ignore",
         probe: Responder | None = None,
-        says: Mapping[str, Any] | None = None,
     ) -> None:
         self.responder = responder
         self.forms = forms
         self.unsupported = unsupported
         self.probe = probe
         self.responses_only = ""  # what is said to a request for a chat completion
-        self.says = dict(says or {})
         self.asked: list[str] = []
         self.seen: list[Request] = []
         self.probes: list[Request] = []
@@ -220,7 +216,7 @@ class OpenAIServer:
         for api in ("chat/completions", *APIS):
             app.router.add_post(f"/{{prefix:.*}}{api}", self._complete)
         app.router.add_routes(self.batches.routes())
-        app.router.add_route("*", "/{path:.*}", self._say)
+        app.router.add_route("*", "/{path:.*}", self._refuse)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -230,15 +226,9 @@ class OpenAIServer:
         await self._stop.wait()
         await runner.cleanup()
 
-    async def _say(self, http: web.Request) -> web.StreamResponse:
+    async def _refuse(self, http: web.Request) -> web.StreamResponse:
         self.asked.append(http.path)
-        if http.path not in self.says:
-            return web.json_response({"error": "not found"}, status=404)
-        says = self.says[http.path]
-        if isinstance(says, Reply):
-            headers = {"Content-Type": "application/json"} | says.headers
-            return web.Response(body=says.body, headers=headers)
-        return web.json_response(says)
+        return web.json_response({"error": "not found"}, status=404)
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
         self.in_flight += 1

@@ -129,8 +129,7 @@ _SETTINGS = (
         "--context",
         type=click.IntRange(512),
         metavar="N",
-        help="Longest input of the model in tokens.  [default: as listed; of a server on this"
-        " machine what it says; else not known]",
+        help="Longest input of the model in tokens.  [default: as listed, else not known]",
     ),
     click.option(
         "--windows/--no-windows",

@@ -45,7 +45,8 @@ class TraceCounts:
     ``findings``: those that stand in the traces; ``unproven``: those that do not. ``halves``:
     labelled traces with a code beside that half of the votes have. ``truncated``: traces that were
     judged or left undecided and of which a part was not read; ``least_read``: the smallest share of
-    one of them that was, as far as it is known. ``reasons``: why traces are undecided, as
+    one of them that was, as far as it is known. ``contradictory``: traces about which the judge
+    contradicts itself. ``reasons``: why traces are undecided, as
     :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares are of; groups
     of codes by their name in a tuple.
     """
@@ -65,6 +66,7 @@ class TraceCounts:
     outcome_unknown: int = 0
     halves: int = 0
     truncated: int = 0
+    contradictory: int = 0
     least_read: float = 1.0
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
@@ -102,6 +104,7 @@ class TraceCounts:
         surplus = sum(claim.reason.startswith(SURPLUS) for claim in annotation.rejected)
         self.unproven += len(annotation.rejected) - surplus
         self.rejected_traces += bool(annotation.rejected)
+        self.contradictory += bool(annotation.contradictions)
         self.emptied += bool(annotation.rejected) and annotation.status == "none"
         if annotation.status in JUDGED:
             labels = self.rubric.labels_of(annotation)

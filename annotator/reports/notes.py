@@ -121,6 +121,11 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
             f"{counts.emptied} of the traces counted as none had findings, all rejected because"
             " their quotes do not stand in the trace."
         )
+    if counts.contradictory:
+        yield (
+            f"In {count(counts.contradictory, 'trace')} the judge contradicts itself about a code;"
+            " the findings count (contradictions in the annotations)."
+        )
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
         which = "passed" if scheme.applies_to.passed else "failed"
         yield (

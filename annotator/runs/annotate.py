@@ -61,6 +61,7 @@ def conclude(
         usage=verdict.usage,
         truncated=verdict.truncated,
         read=verdict.read,
+        contradictions=verdict.contradictions,
     )
     if verdict.error is not None:
         return replace(blank, status="failed", error=verdict.error)

@@ -25,6 +25,7 @@ COLUMNS = (
     *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
     *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
     *("cost_usd", "seconds", "reason", "error", "truncated", "read", "agreement", "tie", "votes"),
+    "contradictions",
 )
 
 
@@ -150,6 +151,7 @@ def _features() -> Any:
             "agreement": real,
             "tie": [text],
             "votes": [vote | {"error": text, "reason": text}],
+            "contradictions": [text],
         }
     )
 

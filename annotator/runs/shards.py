@@ -23,7 +23,7 @@ from annotator.traces import Shard
 
 _SHARDS = "shards"
 _NAME = re.compile(r"(\d{1,6})-of-(\d{1,6})")
-_COUNTED = ("annotations", *STATUSES, *Usage.__dataclass_fields__)
+_COUNTED = ("annotations", *STATUSES, "contradictory", *Usage.__dataclass_fields__)
 
 
 def shard_folder(folder: Path, shard: Shard) -> Path:

@@ -48,6 +48,7 @@ class RunDirectory:
         self.folder = folder
         self.manifest = manifest
         self.counts: dict[str, int] = dict.fromkeys(STATUSES, 0)
+        self.contradictory = 0  # annotations in which the judge contradicts itself
         self._judged = Usage()
         self.dearest = 0.0  # dollars for a call, the greatest mean of any trace
         self._priced = 0.0  # dollars for the annotations, as far as they are known
@@ -214,6 +215,7 @@ class RunDirectory:
     def _remember(self, annotation: Annotation) -> None:
         self._done.add(_key(annotation.trace_id, annotation.rubric))
         self.counts[annotation.status] += 1
+        self.contradictory += bool(annotation.contradictions)
         self._judged += annotation.usage
         self._learn(annotation.usage)
         cost = annotation.usage.cost_usd
@@ -237,7 +239,12 @@ class RunDirectory:
         Raises:
             AnnotatorError: it cannot be written.
         """
-        totals = {"annotations": sum(self.counts.values()), **self.counts, **asdict(self.usage)}
+        totals = {
+            "annotations": sum(self.counts.values()),
+            **self.counts,
+            "contradictory": self.contradictory,
+            **asdict(self.usage),
+        }
         self.manifest = self.manifest.changed({**changes, "totals": totals})
         text = json.dumps(self.manifest.as_dict(), ensure_ascii=False, indent=2)
         place = self.folder / "run.json"

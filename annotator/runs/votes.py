@@ -82,6 +82,9 @@ def _with_votes(blank: Annotation, ballots: Ballots) -> Annotation:
         truncated=truncated,
         read=min(vote.read for _, vote in ballots),
         rejected=tuple(_merge_rejected(ballots)),
+        contradictions=tuple(
+            dict.fromkeys(words for _, vote in ballots for words in vote.contradictions)
+        ),
     )
 
 

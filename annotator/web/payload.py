@@ -169,6 +169,7 @@ def annotation_value(run: int, annotation: Annotation) -> dict[str, Any]:
         "read": annotation.read,
         "agreement": annotation.agreement,
         "tie": list(annotation.tie),
+        "contradictions": list(annotation.contradictions),
         "votes": [
             {
                 "judge": vote.judge,

@@ -1,15 +1,20 @@
 """What an answer is besides its findings: of a prompt that was read, thought over, consistent."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from annotator.annotations import Annotation
 from annotator.rubrics import Rubric, load_rubric
 from annotator.traces import Message, Outcome, Trace
+from tests.conftest import Done
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, judged, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
+from tests.runs.test_run import llm
 
 
 def thinking(reply: Reply, *considered: tuple[str, str]) -> Reply:
@@ -85,6 +90,94 @@ def test_what_is_considered_and_what_is_found_agree(
         annotation = judged(server, trace, load_rubric(name), considered=layout)
         assert reason in (server.seen[-1].reask or "").replace("\n", "<")
     assert (annotation.status, annotation.usage.calls) == ("labelled", 2)
+    assert annotation.contradictions == ()
+
+
+MADE_UP = ("message:2", "made up from nothing")
+BESIDE = "is met, but there is no finding of it"
+TWO = Reply(
+    answer=PASSED_OVER.answer
+    | {
+        "findings": PASSED_OVER.answer["findings"]
+        + finding("repetition", MADE_UP).answer["findings"]
+    }
+)
+# Answers that are not put right -> the status, the codes, and how often they contradict themselves.
+NOT_PUT_RIGHT: dict[str, tuple[str, list[Reply], str, tuple[str, ...], int, str]] = {
+    "another is met": (
+        *("comm_errors", [thinking(RIGHT, ("C3a", "yes"))]),
+        *("labelled", ("C1b",), 1, f"C3a {BESIDE}, and it goes before C1b"),
+    ),
+    "the finding is not met": (
+        *("comm_errors", [thinking(RIGHT, ("C1b", "no"))]),
+        *("labelled", ("C1b",), 1, 'C1b is a finding, and "considered" says that it is not met'),
+    ),
+    "both": (
+        *("comm_errors", [thinking(RIGHT, ("C1b", "no"), ("C3a", "yes"))]),
+        *("labelled", ("C1b",), 2, BESIDE),
+    ),
+    "one finding stands and another does not": (
+        *("symptoms", [thinking(TWO, ("work_overlap", "yes"))]),
+        *("labelled", ("unresponsiveness",), 1, f"work_overlap {BESIDE}"),
+    ),
+    "the next answer has no form": (
+        *("comm_errors", [thinking(RIGHT, ("C3a", "yes")), Reply(text="no")]),
+        *("labelled", ("C1b",), 1, f"C3a {BESIDE}"),
+    ),
+    "no finding at all": (
+        *("comm_errors", [thinking(NOTHING, ("C1b", "yes"))]),
+        *("failed", (), 0, f"C1b {BESIDE}"),
+    ),
+    "no finding that stands": (
+        *("comm_errors", [thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no"))]),
+        *("failed", (), 0, "C1b is a finding, and"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "status", "codes", "n", "words"), NOT_PUT_RIGHT.values(), ids=NOT_PUT_RIGHT
+)
+def test_findings_that_stand_count_whatever_is_considered_and_the_contradiction_is_recorded(
+    trace: Trace,
+    name: str,
+    answers: list[Reply],
+    status: str,
+    codes: tuple[str, ...],
+    n: int,
+    words: str,
+) -> None:
+    with OpenAIServer(scripted(*answers)) as server:
+        annotation = judged(server, trace, load_rubric(name), rejected="none")
+    assert (annotation.status, annotation.codes) == (status, codes)
+    assert annotation.usage.calls > 1
+    assert len(annotation.contradictions) == n
+    assert words in "; ".join((*annotation.contradictions, annotation.error or ""))
+    assert Annotation.from_json(annotation.to_json()) == annotation
+
+
+def test_contradictions_are_counted_in_the_totals_and_below_the_table(
+    annotate_cli: Callable[..., Done], runs: Callable[..., Path], tmp_path: Path
+) -> None:
+    contrary = thinking(RIGHT, ("C3a", "yes"))
+
+    def respond(request: Request) -> Reply:
+        return RIGHT if "run 1." in request.user else contrary
+
+    with OpenAIServer(respond) as server:
+        args = (runs(3), "--rubric", "comm_errors", *llm(server), "--out", "out")
+        done = annotate_cli(*args)
+        assert (
+            done.code,
+            "In 2 traces the judge contradicts itself" in " ".join(done.out.split()),
+        ) == (0, True)
+        again = annotate_cli(*args, "--resume", "--quiet")
+    assert again.code == 0
+    totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
+    assert (totals["labelled"], totals["contradictory"]) == (3, 2)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        args = (runs(3), "--rubric", "comm_errors", *llm(server), "--out", "other")
+        assert "contradicts" not in annotate_cli(*args).out
 
 
 # The rubric, its one finding, and what is considered beside it.
@@ -153,7 +246,6 @@ def test_the_rubric_can_stand_after_the_trace(trace: Trace, rubric: Rubric) -> N
     assert request.user.index("</run ") < request.user.index(title)
 
 
-MADE_UP = ("message:2", "made up from nothing")
 LABEL = {"label": "C9"}
 # An answer, what is changed in it -> all that is said of it.
 ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
@@ -165,17 +257,17 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "the form, a tag, what is considered, a quote": (
         thinking(finding("C1b", QUESTION, MADE_UP), ("C1b", "no")),
         {"last_tag": "0", **LABEL},
-        ["label: Input", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
+        ["label: ", 'last_tag is "0", which is not', "C1b is a finding, and", "not found"],
     ),
     "no list where one should be, and a quote": (
         finding("C1b", QUESTION, MADE_UP),
         {"considered": None},
-        ["considered: Input", "not found"],
+        ["considered: ", "not found"],
     ),
     "no list of findings, and a tag": (
         RIGHT,
         {"findings": None, "last_tag": "0"},
-        ["findings: Input", 'last_tag is "0", which is not'],
+        ["findings: ", 'last_tag is "0", which is not'],
     ),
     "a quote that stands nowhere, and none beside it": (
         finding("C1b", MADE_UP),
@@ -185,7 +277,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "the same, and the form": (
         finding("C1b", MADE_UP),
         LABEL,
-        ["label: Input", "not found", "C1b: 1 quote(s), 2 separate passages needed"],
+        ["label: ", "not found", "C1b: 1 quote(s), 2 separate passages needed"],
     ),
     "a quote that stands nowhere, beside one of the same agent": (
         finding("C1b", QUESTION, ("message:3", "made up from nothing")),
@@ -195,7 +287,7 @@ ALL_WRONG: dict[str, tuple[Reply, dict[str, Any], list[str]]] = {
     "a code that there is not, and nothing of what would follow": (
         finding("C9", QUESTION, MADE_UP, label="C1b"),
         {},
-        ["findings.0.code: Input"],
+        ["findings.0.code: "],
     ),
     "a quote that is like another agent's": (
         finding("C1b", QUESTION, ("message:3", "I am adding a printer now")),

@@ -93,7 +93,7 @@ def test_every_word_of_a_request_is_that_of_our_files(trace: Trace, mode: str, n
 
 REASKS = {
     "a quote": (WRONG, True, "not found"),
-    "the form": (Reply(answer={"findings": [], "label": "C9"}), False, "Input should be"),
+    "the form": (Reply(answer={"findings": [], "label": "C9"}), False, "label: "),
 }
 
 

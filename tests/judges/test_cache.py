@@ -81,7 +81,6 @@ UNANSWERED = {
     "cut off": replace(RIGHT, finish="length"),
     "malformed": Reply(text='{"findings": [{'),
     "too long": Reply(status=400, error={"message": "maximum context length is 99 tokens"}),
-    "read in part": replace(RIGHT, more={"usage": {"prompt_tokens": 9}}),
 }
 
 

@@ -117,7 +117,7 @@ def test_an_answer_to_a_part_of_the_prompt_is_none_of_the_whole_in_a_batch_eithe
 ) -> None:
     talk = [("agent1", f"{TALK[0][1]} {'word ' * 9_000}"), TALK[1]]
     write_run(tmp_path / run_name(1), talk)
-    cut = replace(NOTHING, more={"usage": {"prompt_tokens": 4096, "completion_tokens": 9}})
+    cut = Reply(answer=NOTHING.answer | {"first_tag": "first-000000"})
     with OpenAIServer(scripted(cut)) as server:
         for out, more in (("plain", ()), ("batch", ("--batch",))):
             args = ("logs", "--rubric", "comm_errors", *llm(server), "--out", out, *more)

@@ -83,8 +83,6 @@ def test_a_real_model_answers_through_the_whole_path(
     manifest = json.loads((tmp_path / "out" / "run.json").read_text())
     assert manifest["learned"]["mode"] == "json_schema"
     assert manifest["overhead"]["calls"] == 1
-    assert manifest["learned"]["context"] == 3_072
-    assert manifest["learned"]["context_from"] == "llama.cpp, /props"
     found = annotations(tmp_path / "out")
     assert len(found) == 2
     for one in found.values():
@@ -104,9 +102,9 @@ def test_a_trace_too_long_for_a_real_model_is_shortened(
         *("--reasks", "0", "--max-output-tokens", "64"),
     )
     [one] = annotations(tmp_path / "out").values()
-    # None was refused: the server says that it reads 3,072 tokens. The answer is cut off at 64
-    # tokens, and asked for once more with 128.
-    assert one.usage.calls == 2
+    # The server refuses the first prompt and says that it reads 3,072 tokens. The answer to the
+    # second is cut off at 64 tokens, and asked for once more with 128.
+    assert one.usage.calls == 3
     assert 3_000 < one.usage.input_tokens < 2 * 3_072
     assert done.code == (one.status == "failed")
     assert one.truncated.get("message:1", 0) > 10_000

@@ -1,11 +1,8 @@
-"""Keys and passwords: in nothing that a run writes or shows, whatever a server says."""
+"""Keys and passwords: in no words of a server that a run writes or shows. Answers are kept."""
 
-import html
 import json
 import socket
 import threading
-import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +12,9 @@ import pytest
 
 from annotator.judges.llm.secrets import Secrets
 from annotator.text import without_url_secrets
-from tests.conftest import Done, annotations
-from tests.judges.test_llm import IGNORED, QUESTION, RIGHT, scripted
-from tests.openai_server import TAGS, OpenAIServer, Reply
+from tests.conftest import TALK, Done, annotations, run_name, write_run
+from tests.judges.test_llm import IGNORED, RIGHT, scripted
+from tests.openai_server import OpenAIServer, Reply, finding
 
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
@@ -30,19 +27,9 @@ def escape(text: str) -> str:
     return "".join(f"\\u{ord(char):04x}" for char in text)
 
 
-def echo(text: str) -> Reply:
-    quotes = [{"source": source, "text": quote} for source, quote in (QUESTION, IGNORED)]
-    found = {"code": "C1b", "quotes": quotes, "rationale": f"the key {text} is there"}
-    return Reply(answer=TAGS | {"findings": [found], "label": "C1b"})
-
-
-TEXT = json.dumps(echo(KEY).answer)
-CUT = TEXT.index(KEY) + 9
-PARTS = [{"type": "text", "text": text} for text in (TEXT[:CUT], TEXT[CUT:])]
 ECHOES = {
-    "an answer": echo(KEY),
-    "a password": echo(PASSWORD),
-    "a header's value": echo("value-of-header-1"),
+    "a password": Reply(status=400, error={"message": f"no {PASSWORD}, no model"}),
+    "a header's value": Reply(status=400, error={"message": "no value-of-header-1"}),
     "a refusal": Reply(refusal=f"I refuse {KEY}"),
     "an error": Reply(status=401, error={"message": f"Incorrect API key: {KEY}", "code": KEY}),
     "its beginning": Reply(status=401, error={"message": f"Incorrect API key: {KEY[:16]}..."}),
@@ -51,8 +38,9 @@ ECHOES = {
     "another encoding": Reply(status=400, body=json.dumps({"error": KEY}).encode("utf-16")),
     "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
     "a name": replace(RIGHT, more={"model": KEY}),
-    "no JSON": Reply(text=f"no JSON but {KEY}"),
-    "two parts": Reply(more={"choices": [{"message": {"content": PARTS}}]}),
+    "an error in an answer": Reply(body=json.dumps({"error": {"message": f"{KEY} is used up"}})),
+    "a long error": Reply(status=400, error={"message": f"{'x' * 285} {KEY}"}),
+    "no HTTP": Reply(raw=f"HTTP/1.1 200 {KEY}: x\r\n{KEY}\r\n\r\n".encode()),
     "a refusal in two parts": Reply(
         more={
             "output": [{"type": "message", "content": [{"refusal": KEY[:9]}, {"refusal": KEY[9:]}]}]
@@ -126,38 +114,24 @@ def test_a_url_is_shown_without_what_is_secret(text: str, shown: str) -> None:
     assert without_url_secrets(text) == shown
 
 
-def twice(text: str) -> str:
-    return json.dumps(json.dumps(text)[1:-1])[1:-1]
-
-
-ODD_KEY = '\\\\a"b/c\\dé%41&x;1234567'
 SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in capitals": str.upper,
     "JSON": lambda text: json.dumps(text)[1:-1],
-    "JSON within JSON": twice,
-    "and that within JSON": lambda text: twice(json.dumps(text)[1:-1]),
-    "escaped within JSON": lambda text: json.dumps(escape(text))[1:-1],
-    "escapes that are escaped": lambda text: escape(escape(text)),
-    "a URL within JSON": lambda text: quote(json.dumps(text)[1:-1], safe=""),
-    "HTML within JSON": lambda text: escape(html.escape(text)),
-    "UTF-16": lambda text: "\0".join(text),
+    "a URL": lambda text: quote(text, safe=""),
 }
+ODD_KEY = 'a"b/c\\dé%41&x;1234567'
 
 
 @pytest.mark.parametrize("key", [KEY, ODD_KEY])
 @pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
-def test_a_key_in_no_spelling_is_left(key: str, spell: Callable[[str], str]) -> None:
-    told = spell(key)
-    left = Secrets([key]).clean_text(f"{{the {told} is}}")
-    assert left in ("{the [secret] is}", "[secret]")
-    assert Secrets(["bbaabbab"]).clean_text("%bba\\u0061bbab") == "%[secret]"
-
-
-@pytest.mark.parametrize("text", [rb"\\", rb"\u005c", rb"\\u005c", b"%255c", b"&#92;"])
-def test_escapes_for_megabytes_take_no_minutes(text: bytes) -> None:
-    body = text * (2**20 // len(text))
-    begun = time.process_time()
-    assert Secrets(["\\" * 12 + ODD_KEY]).clean(body) == body
-    assert time.process_time() - begun < 15
+def test_a_key_is_masked_as_it_is_as_json_and_as_a_url(
+    key: str, spell: Callable[[str], str]
+) -> None:
+    clean = Secrets([key]).clean_text
+    assert clean(f"{{the {spell(key)} is}}") == "{the [secret] is}"
+    assert clean(f"the {spell(key[:16])}... is") == "the [secret] is"  # the rest was cut off
+    assert clean(f"the {key[:15]} is") == f"the {key[:15]} is"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -195,45 +169,56 @@ def test_no_error_behind_an_error_has_them() -> None:
 
 
 def test_common_words_are_no_secrets() -> None:
-    for key in ("none", "ollama", "lm-studio", "short", "word"):
+    for key in ("none", "ollama", "short", "word"):
         assert Secrets([key]).clean_text(f"a {key} b") == f"a {key} b"
 
 
+PLACEHOLDER = "token-abc123"
+TOKEN = ("message:1", f"Which field holds the unit? Call it with {PLACEHOLDER}")
+
+
 @pytest.mark.parametrize(
-    "key",
-    [
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3",
-        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
-        "9F86D081884C7D659A2FEAA0C55AD015",
-        "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy",
-    ],
+    ("mode", "more"), [("json_schema", ()), ("tools", ()), ("json", ()), ("tools", ("--batch",))]
 )
-def test_a_key_whose_beginning_is_cut_off_is_found(key: str) -> None:
-    clean = Secrets(
-        [key, "prod-gpt-4o-mini-2024-07-18-long", "team-of-agents in failures"]
-    ).clean_text
-    for at in range(1, len(key) - 23):
-        assert clean(f"it is ...{key[at:]}") == "[secret]"
-    for text in ("gpt-4o-mini-2024-07-18-long", "agents in failures", key[-8:]):
-        assert clean(text) == text
+def test_a_trace_that_holds_the_key_is_labelled_as_with_another(
+    annotate_cli: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    more: tuple[str, ...],
+) -> None:
+    """The placeholder of a local server stands in its users' traces."""
+    for n in range(3):
+        write_run(tmp_path / run_name(n), [("agent1", f"{TOKEN[1]}, in run {n}."), *TALK[1:]])
+    found = []
+    for key in (PLACEHOLDER, "another-key-9876"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with OpenAIServer(scripted(finding("C1b", TOKEN, IGNORED))) as server:
+            args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+            done = annotate_cli(*args, "--mode", mode, "--no-cache", *more, "--out", key)
+            assert (done.code, len(server.seen)) == (0, 3), done.err
+        found.append(
+            {
+                (one.trace_id, one.primary, *(item.quote for item in one.findings[0].evidence))
+                for one in annotations(tmp_path / key).values()
+            }
+        )
+    assert found[0] == found[1]
+    assert {labels[1:] for labels in found[0]} == {("C1b", TOKEN[1], IGNORED[1])}
 
 
-def test_the_host_of_an_address_is_no_secret() -> None:
-    hook = "https://hooks.example.com/services/T000/B000/XYZXYZ0123456789"
-    clean = Secrets([hook, "https://me:pass-word@h.example.com/x"]).clean_text
-    for text in ("80% of https://hooks.example.com/other/thing", "https://h.example.com/x"):
-        assert clean(text) == text
-    assert clean(f"{hook[:-9]} and https://me:pass-wo") == "[secret] and [secret]"
-
-
-def test_what_follows_a_key_for_megabytes_takes_no_more_room() -> None:
-    text = (KEY + "x" * 2**20).encode()
-    tracemalloc.start()
-    try:
-        assert Secrets([KEY]).clean(text) == b"[secret]"
-        assert tracemalloc.get_traced_memory()[1] < 2 * len(text)
-    finally:
-        tracemalloc.stop()
+def test_an_error_of_a_batch_is_stored_without_the_key(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    refused = Reply(status=400, error={"message": f"not for {KEY}", "code": "content_filter"})
+    with OpenAIServer(scripted(refused)) as server:
+        args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
+        done = annotate_cli(*args, "--mode", "json_schema", "--batch", "--out", "out")
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    texts = [done.out, done.err, *(file.read_bytes().decode("latin1") for file in files)]
+    assert any("not for [secret]" in text for text in texts), texts
+    assert not [text for text in texts if KEY in text]
 
 
 def test_another_model_than_asked_for_is_counted_and_told(

@@ -35,6 +35,7 @@ def full():
         votes=(Vote("llm:m", 1, "labelled", "alpha", ("beta",)), Vote("llm:n", 1, "failed")),
         agreement=0.5,
         tie=("gamma", "none"),
+        contradictions=("gamma is met",),
     )
 
 
@@ -81,6 +82,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
             | {"secondary": ["beta"], "error": None, "reason": None},
             {"judge": "llm:n", "sample": 1, "status": "failed", "primary": None} | nothing,
         ],
+        "contradictions": ["gamma is met"],
     }
     assert (failed["status"], failed["error"], failed["passed"]) == ("failed", "refused", None)
 

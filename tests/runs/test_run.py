@@ -511,8 +511,8 @@ USAGE = {
     "rubric twice": (("--rubric", "symptoms", "--rubric", "symptoms"), "two rubrics have the id"),
     "no rules for it": (("--rubric", "causes"), "no rules for"),
     "llm without model": (("--rubric", "symptoms", "--judge", "llm"), "needs --model"),
-    "unknown option": (("--rubric", "symptoms", "--nonsense"), "No such option"),
-    "unknown format": (("--rubric", "symptoms", "--format", "xml"), "Invalid value"),
+    "unknown option": (("--rubric", "symptoms", "--nonsense"), "--nonsense"),
+    "unknown format": (("--rubric", "symptoms", "--format", "xml"), "xml"),
     "no key": (("--rubric", "symptoms", "--model", "m"), "no API key"),
 }
 

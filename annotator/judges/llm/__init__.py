@@ -12,13 +12,11 @@ from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
-from annotator.judges.llm.local import ServerContext, ask_context
 from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, describe_alike
 from annotator.judges.llm.session import Session
-from annotator.judges.llm.settings import Options, headers_sha256, is_local
-from annotator.judges.llm.truncation import least_tokens
+from annotator.judges.llm.settings import Options, headers_sha256
 from annotator.judges.llm.windows import leave_open, leave_unseen_open, merge
 from annotator.prompt_parts import measure_reading
 from annotator.prompts import (
@@ -26,7 +24,6 @@ from annotator.prompts import (
     facts_sha256,
     first_claims,
     prompt_sha256,
-    tiny_question,
 )
 from annotator.rubrics import Rubric
 from annotator.text import hide_values, one_line
@@ -70,10 +67,8 @@ class LLMJudge(Model):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         super().__init__(options, session)
         self._context = options.context or self._listed.context
-        self._asked_context: ServerContext | None = None
         self._alike: dict[str, str] | None = {}  # how the first traces failed, while they all do
         self._reader = Reader(options, self._context)
-        self._counting = asyncio.Lock()
 
     @property
     def id(self) -> str:
@@ -115,8 +110,8 @@ class LLMJudge(Model):
     @property
     def learned(self) -> Mapping[str, Any]:
         """The form and the API in which this endpoint answers, and the forms that it refused; that
-        the temperature is its own; the context that it says it has; the price that costs were
-        computed with, and what bounds a call; that its first traces did not all fail in one way.
+        the temperature is its own; the price that costs were computed with, and what bounds a call;
+        that its first traces did not all fail in one way.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
@@ -134,8 +129,6 @@ class LLMJudge(Model):
         }
         if self._refused:
             learned["refused_modes"] = dict(self._refused)
-        if asked := self._asked_context:
-            learned |= {"context": asked.tokens, "context_from": asked.source}
         if self._alike is None:
             learned["fails_always"] = False
         if self.answered_by:
@@ -147,32 +140,6 @@ class LLMJudge(Model):
         super().recall(learned)
         if learned.get("fails_always") is False:  # what is left may be what fails alike
             self._alike = None
-        if isinstance(tokens := learned.get("context"), int):
-            self._take_context(ServerContext(tokens, str(learned.get("context_from"))))
-
-    async def open(self, rubrics: Sequence[Rubric]) -> None:
-        """Find out the form of answers (:meth:`annotator.judges.llm.model.Model.open`), and how
-        much a server on this machine reads, where nobody said so. What it said to an earlier part
-        of the run counts no more, also where it says nothing now: it may be another server.
-
-        Raises:
-            JudgeStopped: the endpoint cannot be reached, or refuses the key or the model.
-        """
-        await super().open(rubrics)
-        options = self.options
-        local = is_local(options.base_url) or options.spoken.local
-        if self._context is not None or self.outbox or not local:
-            return
-        asked = await ask_context(options, self._key)
-        if asked and asked.assumed:  # a question loads the model; then it is known
-            await self._takes(self.mode, rubrics[0])
-            asked = await ask_context(options, self._key) or asked
-        self._take_context(asked)
-
-    def _take_context(self, asked: ServerContext | None) -> None:
-        if self._context is None:
-            self._asked_context = asked
-            self._reader.context = asked.tokens if asked else None
 
     @property
     def state(self) -> str:
@@ -315,7 +282,9 @@ class LLMJudge(Model):
         """Ask until an answer stands or the re-asks are used up.
 
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
-        findings that do not stand will be rejected. Anything else is a failure.
+        findings that do not stand will be rejected. So is one that contradicts itself about a code
+        beside findings that stand, also if the answers after it were worse. Anything else is a
+        failure.
         """
         asked: list[str] = []
         mode = self._form_of(prompt, judgement.sample)
@@ -334,6 +303,7 @@ class LLMJudge(Model):
     ) -> Verdict:
         question = Question(prompt, mode, judgement.sample)
         wrong, text, read = Wrong(["no answer"]), "", False
+        standing: Verdict | None = None  # the last whose quotes are all true
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
@@ -364,9 +334,11 @@ class LLMJudge(Model):
                 if error.unread and (turn or not self.options.reasks):
                     raise self._reader.cut(prompt, one_line(str(error), 200)) from error
                 wrong, read = error, read or error.unread is False
+                if error.verdict and all(claim.evidence for claim in error.verdict.claims):
+                    standing = error.verdict
                 question = question.again(reply, error)
-        if wrong.verdict is not None:
-            return wrong.verdict
+        if verdict := wrong.verdict or standing:
+            return verdict
         return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
 
     def _no_judgement(self, reply: Reply) -> str | None:
@@ -419,8 +391,6 @@ class LLMJudge(Model):
             if paid and self.outbox:  # an answer out of a batch does not know what it was
                 judgement.usage += Usage(retries=int(again))
             judgement.keys.append(key)
-            if self.outbox:  # any other was checked before it was kept
-                self._reader.check(question, kept.reply)
             return kept.reply
         spent = Usage(retries=int(again))
 
@@ -430,28 +400,11 @@ class LLMJudge(Model):
             judgement.usage += usage
 
         judgement.usage += spent
-        await self._learn_counting(question)
         reply = await self._asked(question, options, key, count)
-        self._reader.check(question, reply)
         judgement.keys.append(key)
         if cache:
             cache.put(key, self.options.model, reply, spent, judgement.name)
         return reply
-
-    async def _learn_counting(self, question: Question) -> None:
-        """Find out, where it has to be known, whether the server counts only what it had not
-        cached: next to nothing of a tiny question that it has just read. All others wait: one in
-        between would take its place in the cache.
-        """
-        gauge, tiny = self._reader.gauge, (question.mode, question.prompt.rubric)
-        if gauge.counts_new is not None or self.outbox:
-            return
-        async with self._counting:
-            if gauge.counts_new is None:
-                await self._takes(*tiny)
-                again = await self._takes(*tiny)
-                least = least_tokens({"messages": [{"content": tiny_question()}]})
-                gauge.counts_new = again is not None and 0 < again.read < least
 
     def expects(self, trace: Trace, rubric: Rubric) -> Usage:
         """See :meth:`annotator.judges.base.Judge.expects`."""

@@ -67,7 +67,8 @@ class Answer(BaseModel):
 class Wrong(Exception):
     """An answer that is not accepted; the ``reasons`` are for the model to answer again.
 
-    ``verdict``: what it says, where it has the right form and only its quotes do not stand.
+    ``verdict``: what it says, if it has the right form and only its quotes are wrong, or if it
+    contradicts itself about a code beside findings with verified quotes.
     ``unread``: it does not repeat the tags of the prompt, of which the model saw a part, it seems;
     None is not known.
     """
@@ -103,17 +104,21 @@ def read_answer(text: str, trace: Trace, prompt: Prompt) -> Verdict:
     wrong += [f'"{name}" is given twice, with two values' for name in twice]
     formed, missed = not wrong, _missed_tags(given, prompt)
     read = not missed and given.keys() >= {"first_tag", "last_tag"}
-    wrong += [*missed, *_contradictions(given, rubric)]
+    wrong += [*missed, *_find_false_labels(given, rubric)]
     consistent, claims = not wrong, []
+    contradictions = _find_contradictions(given, rubric)
+    wrong += contradictions
     for claim in map(_claim, findings):
         claim = replace(claim, quotes=tuple(_name_sources(claim.quotes, trace, rubric)))
         evidence, reasons = verify(claim, trace, rubric, hints=True)
         claims.append(claim if reasons else replace(claim, evidence=tuple(evidence)))
         wrong += reasons
     primary = next((claim.code for claim in claims if claim.code == given.get("label")), None)
-    verdict = Verdict(tuple(claims), primary)
+    verdict = Verdict(tuple(claims), primary, contradictions=tuple(contradictions))
     if wrong:
-        raise Wrong(wrong, verdict if consistent else None, not read if formed or read else None)
+        # A contradiction without any finding that stands is no "none".
+        usable = consistent and (not contradictions or any(claim.evidence for claim in claims))
+        raise Wrong(wrong, verdict if usable else None, not read if formed or read else None)
     return verdict
 
 
@@ -183,8 +188,10 @@ def _describe(error: Any) -> str:
     return f"{where}: {reason}" if where else reason
 
 
-def _contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
-    """Return what in an answer goes against its findings; nothing where they are not all known."""
+def _find_false_labels(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
+    """Return how the label of an answer and its findings disagree; nothing if not all findings are
+    known.
+    """
     if "findings" not in given:
         return []
     codes = [finding["code"] for finding in given["findings"]]
@@ -196,12 +203,23 @@ def _contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
         wrong.append(f'label is "{label}" but there is no finding')
     elif codes and rubric.choice != "many" and label not in (*codes, None):
         wrong.append(f'label "{label}" is not the code of any finding')
+    return wrong
+
+
+def _find_contradictions(given: Mapping[str, Any], rubric: Rubric) -> list[str]:
+    """Return how ``considered`` and the findings disagree about a code; nothing if not all findings
+    are known.
+    """
+    if "findings" not in given:
+        return []
+    codes = [finding["code"] for finding in given["findings"]]
     met: dict[str, str] = {}
     for item in given.get("considered", ()):  # perhaps one for each passage that speaks for a code
         met[item["code"]] = max(met.get(item["code"], "no"), item["met"], key=_MET.index)
-    wrong += _find_denied(codes, {item for item in met if met[item] == "no"}, rubric)
-    wrong += _find_left_out(codes, [item for item in met if met[item] == "yes"], rubric)
-    return wrong
+    return [
+        *_find_denied(codes, {item for item in met if met[item] == "no"}, rubric),
+        *_find_left_out(codes, [item for item in met if met[item] == "yes"], rubric),
+    ]
 
 
 def _find_denied(codes: Sequence[str], not_met: set[str], rubric: Rubric) -> Iterator[str]:

@@ -26,8 +26,8 @@ from annotator.judges.llm.results import (
     Intake,
     NoAnswer,
     SentRequest,
+    clean_line,
     find_alike,
-    is_damaged,
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options, api_key
@@ -317,20 +317,23 @@ class BatchOutbox:
                 f"the batches have not ended in {self._hours:g} h (--batch-wait){self._there}"
             ) from error
         except APIStatusError as error:
-            reason = describe_redirect(error) or one_line(str(error.message), 300)
+            reason = describe_redirect(error) or self._clean(error.message, 300)
             if error.status_code == 404 and self._there:
                 reason += f"; where it is gone, delete {self.folder} to ask again with --resume"
             raise JudgeStopped(f"the server refuses the batch: {reason}") from error
         except (APIConnectionError, httpx2.RequestError, Transient) as error:
-            words = self._secrets.clean_text(without_url_secrets(str(error.__cause__ or error)))
-            cause = one_line(words, 200)
+            cause = self._clean(error.__cause__ or error, 200)
             raise JudgeStopped(f"connection failed: {cause}{self._there}") from error
         except OSError as error:
             raise AnnotatorError(f"{self.folder}: {error.strerror or error}") from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The SDK checks nothing.
             words = f"{self._options.base_url} does not answer as the Batch API does: {error}"
-            raise JudgeStopped(one_line(without_url_secrets(words), 300) + self._there) from error
+            raise JudgeStopped(self._clean(words, 300) + self._there) from error
+
+    def _clean(self, words: object, limit: int) -> str:
+        """Return a server's words on one line, without the secrets."""
+        return one_line(self._secrets.clean_text(without_url_secrets(str(words))), limit)
 
     @property
     def _there(self) -> str:
@@ -411,7 +414,7 @@ class BatchOutbox:
             self._save()
             problems = batch.errors.data if batch.errors and batch.errors.data else []
             reasons = "; ".join(str(problem.message) for problem in problems[:3]) or "no words"
-            raise JudgeStopped(f"batch {job.batch_id} has {status}: {one_line(reasons, 300)}")
+            raise JudgeStopped(f"batch {job.batch_id} has {status}: {self._clean(reasons, 300)}")
         missed = {}
         for key in asked:
             kept = self._cache.get(key, "")
@@ -441,7 +444,7 @@ class BatchOutbox:
         pause, before, unknown_since = _FIRST_POLL, "", 0.0
         while True:
             batch = await self._wait_for(client.batches.retrieve(job.batch_id))
-            status = one_line(str(batch.status), 60)
+            status = self._clean(batch.status, 60)
             if status in _ENDED:
                 return batch, status
             counts = batch.request_counts
@@ -464,7 +467,7 @@ class BatchOutbox:
             pause = min(pause * 1.5, _LAST_POLL)
 
     async def _download(self, client: Any, file_id: str, file: Path) -> None:
-        """Write results to a file, line by line, without what is secret."""
+        """Write results to a file, line by line."""
         size, rest = 0, b""
         async with client.files.with_streaming_response.content(file_id) as content:
             with NewFile(file, private=True) as out:
@@ -477,13 +480,9 @@ class BatchOutbox:
                             " answers to these questions; ask without --batch"
                         )
                     for line in whole.split(b"\n") if end else ():
-                        out.write(self._clean(line) + b"\n")
+                        out.write(clean_line(line, self._secrets) + b"\n")
                     rest = rest[: LONGEST_RESPONSE + 1]
-                out.write(self._clean(rest))
-
-    def _clean(self, line: bytes) -> bytes:
-        """Return a line of results without what is secret; of one that is damaged, that it was."""
-        return b"damaged" if is_damaged(line) else self._secrets.clean(line)
+                out.write(clean_line(rest, self._secrets))
 
     def _asked_in(self, job: Job) -> dict[str, SentRequest]:
         """Return what the questions of a batch were expected to use."""

@@ -36,14 +36,11 @@ class Transient(Exception):
 
 
 class _Client(DefaultAioHttpClient):
-    """The library's HTTP client, which reads no answer that has no end, and through which nothing
-    secret comes back.
+    """The library's HTTP client, which reads no answer that has no end.
 
     A download that the library streams to a file (of batch results) is not held in memory: who
-    asked for it bounds and cleans it.
+    asked for it bounds it.
     """
-
-    secrets = Secrets(())
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; raise :class:`Transient` if it is longer than any answer is."""
@@ -53,8 +50,7 @@ class _Client(DefaultAioHttpClient):
         try:
             response = await super().send(request, **options | {"stream": True})
         except aiohttp.ClientError as error:  # what is no HTTP, which the library does not know
-            words = self.secrets.clean_text(without_url_secrets(str(error)))
-            raise httpx2.RemoteProtocolError(words, request=request) from None
+            raise httpx2.RemoteProtocolError(str(error), request=request) from None
         try:
             packing = response.headers.get("content-encoding", "identity").lower()
             if packing not in _PACKINGS:  # of any other a few bytes may hold gigabytes
@@ -62,16 +58,12 @@ class _Client(DefaultAioHttpClient):
                 raise Transient(words)
             if options.get("stream") and response.is_success:
                 return response
-            data = self.secrets.clean(await _read(response))
+            data = await _read(response)
         except BaseException:
             await response.aclose()
             raise
         await response.aclose()
-        headers = [
-            (name, self.secrets.clean(value))
-            for name, value in response.headers.raw
-            if name.lower() not in _FRAMING
-        ]
+        headers = [field for field in response.headers.raw if field[0].lower() not in _FRAMING]
         kind = response.headers.get("content-type", "").partition(";")[0]  # whatever its charset
         headers.append((b"content-type", kind.encode(errors="replace")))
         return httpx2.Response(response.status_code, headers=headers, content=data, request=request)
@@ -126,7 +118,7 @@ def open_client(
             "default_query": query,
             "timeout": options.timeout,
             "max_retries": attempts - 1,
-            "http_client": open_http(options, key, connections),
+            "http_client": open_http(options, connections),
         }
         if version := query.get("api-version"):
             azure = AsyncAzureOpenAI(api_version=version, **given)
@@ -152,7 +144,7 @@ def all_headers(options: Options) -> dict[str, str]:
     return {"User-Agent": f"failure-annotator/{__version__}", **own_headers(options)}
 
 
-def open_http(options: Options, key: str, connections: int, **more: Any) -> httpx2.AsyncClient:
+def open_http(options: Options, connections: int, **more: Any) -> httpx2.AsyncClient:
     """Return the HTTP client of every API, with at most so many connections.
 
     Raises:
@@ -164,7 +156,7 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
         raise ValueError("a name stands twice in its query")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     password = unquote(parts.username or ""), unquote(parts.password or "")
-    client = _Client(
+    return _Client(
         verify=_read_certificates(os.getenv("SSL_CERT_FILE"), os.getenv("SSL_CERT_DIR")),
         # No proxy leads to this machine.
         mounts={f"all://{host}": None} if is_local(options.base_url) else None,
@@ -175,8 +167,6 @@ def open_http(options: Options, key: str, connections: int, **more: Any) -> http
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # they grow without end
         **more,
     )
-    client.secrets = Secrets.of(options, key)
-    return client
 
 
 @cache  # 20 ms for each client, and as much for each proxy

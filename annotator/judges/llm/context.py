@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.annotations import Claim
 from annotator.judges.llm.answer import answer_schema
-from annotator.judges.llm.question import Question
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.truncation import PromptGauge, measure
 from annotator.prompts import (
     NO_OBSERVATIONS,
     Observations,
@@ -89,10 +87,6 @@ class Reader:
         self._facts = options.facts
         self._layout = options.layout
         self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
-        self.gauge = PromptGauge(refuses=options.spoken.refuses)
-        self._told = options.context is not None
-        if self._told and not options.spoken.refuses:
-            self.gauge.counts_new = None
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
@@ -184,30 +178,11 @@ class Reader:
 
     def cut(self, prompt: Prompt, words: str) -> TooLong:
         """Return how much shorter a prompt must be whose tags an answer does not repeat."""
-        words = f"the server cut the prompt, or the model is too weak for it: {words}"
+        words = (
+            f"the server cut the prompt (is its context too small? --context N fits the prompt to"
+            f" it), or the model is too weak for it: {words}"
+        )
         return TooLong(words, int(len(prompt.shown) * 0.7), sure=False)
-
-    def check(self, question: Question, reply: Reply) -> None:
-        """Raise :class:`TooLong` if the server cut a prompt off without a word, as some do."""
-        tokens = reply.read
-        if reply.too_long or not tokens:
-            return
-        prompt, turns = question.prompt, question.turns
-        texts = (prompt.system, prompt.user, question.turns_text)
-        system, user, added = map(measure, texts)
-        size = system + user + added
-        new = measure(turns[-1].words) if turns else user
-        before = turns[0].reply.read if turns else 0
-        if self.gauge.was_cut(size, tokens, new, before, added):
-            hint = " (if it counts only what it had not cached, give --context)"
-            words = (
-                f"the server read {tokens} tokens of a prompt of {sum(map(len, texts))} characters:"
-                f" its context is too small for it, and it cuts without a word"
-                f"{'' if self._told else hint}"
-            )
-            # Some leave half of what would have fitted. Where it was all, it is found out again.
-            asked = int(size / FEWEST_BYTES_PER_TOKEN)
-            raise self.refused(Reply(words, limit=2 * tokens, asked=asked), prompt)
 
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""

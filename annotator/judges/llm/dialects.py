@@ -31,8 +31,7 @@ class Dialect:
     it expects the key. ``forms``: the forms of answer that it takes, the surest first.
     ``overflow``: its words for a prompt that is too long, with the numbers ``limit``, ``asked`` and
     ``answer`` (the longest one, where it needs room beside the prompt) where it gives them.
-    ``refuses``: it refuses a prompt that is too long for it, and never cuts one; ``sends``: what
-    every request to it says, so that it does not.
+    ``sends``: what every request to it says, so that it does not cut a prompt.
     ``local``: it serves open models where its user runs it, with a temperature of its own where
     none is sent. ``costs``: its usage has the dollars. ``thoughts_apart``: its
     ``completion_tokens`` leave thoughts out, and only ``total_tokens`` counts them.
@@ -47,7 +46,6 @@ class Dialect:
     key_header: KeyHeader = "Authorization"
     forms: tuple[Mode, ...] = ("json_schema", "tools", "named", "json")
     overflow: tuple[str, ...] = ()
-    refuses: bool = False
     sends: Mapping[str, Any] = field(default_factory=dict)
     local: bool = False
     costs: bool = False
@@ -85,13 +83,12 @@ _VLLM = (
 )
 
 DIALECTS = (
-    Dialect("openai", (".openai.com",), overflow=_OPENAI, refuses=True),
+    Dialect("openai", (".openai.com",), overflow=_OPENAI),
     Dialect(
         "azure",
         (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
         key_header="api-key",
         overflow=_OPENAI,
-        refuses=True,
         batch_url="/chat/completions",
     ),
     Dialect(
@@ -102,7 +99,6 @@ DIALECTS = (
         overflow=(
             r"contains (?P<asked>\d+) tokens.*?too large for model with (?P<limit>\d+) maximum",
         ),
-        refuses=True,
     ),
     Dialect(
         "gemini",
@@ -112,7 +108,6 @@ DIALECTS = (
             r"input token count \(?(?P<asked>\d+)\)? exceeds the maximum number of tokens allowed"
             r" \(?(?P<limit>\d+)",
         ),
-        refuses=True,
         thoughts_apart=True,
     ),
     Dialect(
@@ -177,7 +172,6 @@ DIALECTS = (
             r"prompt is too long: (?P<asked>\d+) tokens > (?P<limit>\d+) maximum",
             r"exceed context limit: (?P<asked>\d+) \+ (?P<answer>\d+) > (?P<limit>\d+)",
         ),
-        refuses=True,
         cache_write=1.25,
     ),
 )

@@ -117,7 +117,7 @@ class Endpoint:
             Unavailable: all attempts failed.
             CallFailed: its content is refused.
         """
-        with self._secrets.kept():  # what a library says did not come through the client
+        with self._secrets.kept():
             return await self._complete(body, call, count)
 
     async def _complete(self, body: bytes, call: Expected, count: Callable[[Usage], None]) -> Reply:
@@ -185,7 +185,7 @@ class Endpoint:
             usage = Usage(calls=1)  # an error is not charged
             if error.status_code == 429:
                 self._pace.refused(narrowed)
-            return _meaning(error)
+            return _meaning(error, self._secrets)
         except ValueError as error:
             raise Transient(str(error)) from error
         except _NoConnection:
@@ -254,7 +254,7 @@ def _explain_lost(error: APIConnectionError, secrets: Secrets) -> Transient:
         return _NoConnection(f"connection failed: {one_line(reason, 200)}")
     if isinstance(cause, TimeoutError):
         return Transient("no answer in time")
-    # A proxy's words have not come through the client. A secret that is cut is found no more.
+    # Before it is cut: half a secret is found no more.
     words = secrets.clean_text(without_url_secrets(str(cause))) or type(cause).__name__
     return Transient(f"connection failed: {one_line(words, 200)}")
 
@@ -276,7 +276,7 @@ def _error(state: RetryCallState) -> Transient:
     return error if isinstance(error, Transient) else Transient("")
 
 
-def _meaning(error: APIStatusError) -> Reply:
+def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
     """Return the reply that an HTTP error is: that the prompt is too long for the model.
 
     Raises:
@@ -286,7 +286,7 @@ def _meaning(error: APIStatusError) -> Reply:
     fields = _error_fields(error.body)
     code = str(fields.get("code") or fields.get("type") or "")
     given = fields.get("message") or fields.get("detail") or fields or error.body
-    message = one_line(str(given), 300)
+    message = one_line(secrets.clean_text(str(given)), 300)
     message = message or "no words"
     words = f"HTTP {status}: {message}"
     request = status < 500 and status not in TRANSIENT  # what the server has to say of ours

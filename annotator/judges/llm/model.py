@@ -21,7 +21,7 @@ from annotator.judges.llm.context import (
     BYTES_PER_TOKEN,
     DEAREST_BYTES_PER_TOKEN,
 )
-from annotator.judges.llm.prices import Price, expect_dollars, find_listing
+from annotator.judges.llm.prices import Price, expect_dollars, find_listing, least_tokens
 from annotator.judges.llm.question import Question, form_of, libraries
 from annotator.judges.llm.reply import CallFailed, ModeRefused, Reply, Unavailable
 from annotator.judges.llm.responses import as_responses
@@ -34,7 +34,6 @@ from annotator.judges.llm.settings import (
     own_headers,
     without_secrets,
 )
-from annotator.judges.llm.truncation import least_tokens
 from annotator.prompts import Prompt, tiny_question
 from annotator.rubrics import Rubric
 from annotator.text import one_line

@@ -68,7 +68,7 @@ class _Anthropic:
             default_query=query,
             timeout=options.timeout,
             max_retries=0,
-            http_client=open_http(options, key, connections),
+            http_client=open_http(options, connections),
         )
 
     async def post(self, body: Mapping[str, Any]) -> object:
@@ -98,7 +98,7 @@ class _Gemini:
         logging.getLogger("google_genai").setLevel(logging.ERROR)
         genai: Any = import_module("google.genai")
         self._error: type[Any] = import_module("google.genai.errors").APIError
-        self._http = open_http(options, key, connections, params=query)
+        self._http = open_http(options, connections, params=query)
         version = _VERSION.search(address)
         http: Fields = {
             "base_url": address[: version.start()] if version else address,

@@ -1,10 +1,11 @@
 """What a model costs: the price file, and the price of what was used."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -124,6 +125,14 @@ def expect_dollars(price: Price | None, tokens: int, cap: int | None) -> tuple[f
         return 0.0, _UNPRICED
     answer = min(_LONG_ANSWER, cap or _LONG_ANSWER)
     return price.of(Usage(input_tokens=tokens)), price.of(Usage(output_tokens=answer))
+
+
+def least_tokens(body: Mapping[str, Any]) -> int:
+    """Return the number of tokens that a request has at least: one for eight characters, fewer
+    than any text has. The schema does not count: not every server reads it.
+    """
+    items = body.get("messages") or body.get("input") or ()
+    return int(sum(len(item.get("content") or "") for item in items) / 8)
 
 
 def read_cost(body: object, price: Price | None, dialect: Dialect, least: int = 0) -> Usage:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +16,6 @@ from annotator.judges.llm.answer import (
     Wrong,
     answer_model,
     answer_schema,
-    answer_text,
     schema_outlines,
 )
 from annotator.judges.llm.reply import Reply
@@ -23,7 +23,9 @@ from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
 
-_VERSION = 3  # of how a request is put together; another one makes all cached answers unknown
+_VERSION = 4  # of how a request is put together; another one makes all cached answers unknown
+_TAG = r'"(?:first|last)_tag"\s*:\s*"[^"]*"'
+_TAGS = re.compile(rf"{_TAG}\s*,\s*|,\s*{_TAG}|{_TAG}")  # with the comma, so that JSON stays JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +50,13 @@ class Question:
         words = ask_again(wrong.reasons, quotes=wrong.verdict is not None)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
 
-    @property
-    def turns_text(self) -> str:
-        """What follows the prompt, without what a server may leave out of earlier answers:
-        thoughts, and calls.
-        """
-        return "".join((answer_text(turn.reply, "json") or "") + turn.words for turn in self.turns)
-
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
         rubric, considered = self.prompt.rubric, self.prompt.layout.considered
         identity = options.identity(self.sample)
         asked = _hash_form(rubric, considered, self.mode, identity, self.prompt.system)
-        # Who gave an answer, and how the prompt was counted, does not decide the next.
-        turns = [
-            (replace(turn.reply, model="", read=0).to_json(), turn.words) for turn in self.turns
-        ]
+        # Who gave an answer does not decide the next.
+        turns = [(replace(turn.reply, model="").to_json(), turn.words) for turn in self.turns]
         decides = f"{asked} {self.sample} {self.prompt.tag} {json.dumps(turns)}"
         return hashlib.sha256(decides.encode()).hexdigest()
 
@@ -83,13 +76,22 @@ class Question:
 
 
 def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
-    """Return a wrong answer and what was said to it as messages."""
-    text = turn.reply.text if turn.reply.text.strip() else ""  # Anthropic refuses blanks alone
+    """Return a wrong answer and what was said to it as messages.
+
+    The answer goes without its tags. If this longer prompt is cut, the model must not find them
+    there.
+    """
+    text = _TAGS.sub("", turn.reply.text)
+    text = text if text.strip() else ""  # Anthropic refuses blanks alone
     if mode not in ("tools", "named") or not turn.reply.calls:
         answer = text or "(no answer)"
         return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
     calls = [
-        {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
+        {
+            "id": number,
+            "type": "function",
+            "function": {"name": name, "arguments": _TAGS.sub("", arguments)},
+        }
         for number, name, arguments in turn.reply.calls
     ]
     return [

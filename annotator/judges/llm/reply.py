@@ -6,7 +6,7 @@ What fails for every trace is :class:`~annotator.errors.JudgeStopped`.
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -64,10 +64,9 @@ class Reply:
     """One answer. ``calls``: the tools called, as (id, name, arguments).
 
     ``finish`` is the server's word for the end, ``model`` its name for the model that answered, ""
-    where it gives none, ``read`` the tokens of the prompt as it counts them, 0 where it does not.
-    ``limit``: the prompt was too long for the model;
-    the reply is then an error of the server, ``text`` its words, and ``limit`` and ``asked`` the
-    tokens that the model can read and that the prompt had, 0 where the server does not say.
+    where it gives none. ``limit``: the prompt was too long for the model; the reply is then an
+    error of the server, ``text`` its words, and ``limit`` and ``asked`` the tokens that the model
+    can read and that the prompt had, 0 where the server does not say.
     """
 
     text: str = ""
@@ -78,14 +77,12 @@ class Reply:
     limit: int = 0
     asked: int = 0
     model: str = ""
-    read: int = field(default=0, compare=False)
 
     def to_json(self) -> str:
         """Return the reply as JSON, for the cache."""
         fields = asdict(self)
-        for name in ("model", "read"):
-            if not fields[name]:  # as in replies from before there was one
-                del fields[name]
+        if not self.model:  # as in replies from before there was one
+            del fields["model"]
         return json.dumps(fields)
 
     @classmethod
@@ -123,8 +120,8 @@ def describe_alike(words: str) -> str:
 
 
 def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
-    """Return the answer in the body of a response; ``clean`` takes secrets out of what is put
-    together here: one may go from one part of a text to the next.
+    """Return the answer in the body of a response, its text and calls as the model wrote them.
+    ``clean`` takes secrets out of the server's own words.
 
     Servers differ in everything else (ids, tiers, words for the end), and none of that matters.
 
@@ -137,29 +134,28 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     if answer.get("error"):
         error = answer["error"]
         message = error.get("message") if isinstance(error, dict) else error
-        raise ValueError(f"the server says: {one_line(str(message), 300)}")
+        raise ValueError(f"the server says: {one_line(clean(str(message)), 300)}")
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ValueError("answer is no chat completion: no message in it")
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
-        raise ValueError(f"the server says: {one_line(str(broken.get('message')), 300)}")
+        raise ValueError(f"the server says: {one_line(clean(str(broken.get('message'))), 300)}")
     finish = storable(str(choice.get("finish_reason") or "stop"))
     if finish.lower() in _BROKEN:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
         words = "the trace is too long for the model: its context ended before its answer did"
         return Reply(words, too_long=True)
-    usage = read_usage(body)
+    name = clean(str(answer.get("model") or answer.get("modelVersion") or ""))
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
-        storable(clean(_join_text(message.get("content")))),
+        storable(_join_text(message.get("content"))),
         tuple(_tool_calls(message.get("tool_calls"))),
         storable(clean(str(message.get("refusal") or ""))),
         _name_end(finish),
-        model=one_line(str(answer.get("model") or answer.get("modelVersion") or ""), _LONGEST_NAME),
-        read=usage.input_tokens if usage else 0,
+        model=one_line(name, _LONGEST_NAME),
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from annotator.annotations import Usage
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.context import DEAREST_BYTES_PER_TOKEN
-from annotator.judges.llm.prices import Price, expect_dollars, read_cost
+from annotator.judges.llm.prices import Price, expect_dollars, least_tokens, read_cost
 from annotator.judges.llm.reply import (
     LONGEST_RESPONSE,
     TRANSIENT,
@@ -22,7 +23,6 @@ from annotator.judges.llm.reply import (
 )
 from annotator.judges.llm.secrets import Secrets
 from annotator.judges.llm.settings import Options
-from annotator.judges.llm.truncation import least_tokens
 from annotator.regular import explain_unreadable, open_regular
 from annotator.text import one_line, storable
 
@@ -92,9 +92,19 @@ def is_damaged(line: bytes) -> bool:
     return len(line) > LONGEST_RESPONSE or b"\0" in line
 
 
+def clean_line(line: bytes, secrets: Secrets) -> bytes:
+    """Return a line of results to be stored: an answer as it is, an error without the secrets."""
+    if is_damaged(line):
+        return b"damaged"
+    with suppress(*NO_RESULT):
+        if not _result(json.loads(line), secrets).words:
+            return line
+    return secrets.clean_text(line.decode(errors="replace")).encode()
+
+
 def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
     """Yield the lines of a file of batch results, OpenAI's or those of ``vllm run-batch``, with
-    their numbers; None for one that is no result.
+    their numbers; None for one that is no result. Errors are cleaned of the secrets.
 
     Raises:
         AnnotatorError: the file cannot be read.
@@ -110,12 +120,12 @@ def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | N
                     while line and not line.endswith(b"\n"):
                         line = lines.readline(LONGEST_RESPONSE)
                     raise ValueError
-                yield n, _result(json.loads(secrets.clean(line)))
+                yield n, _result(json.loads(line), secrets)
             except NO_RESULT:
                 yield n, None
 
 
-def _result(value: dict[str, Any]) -> Result:
+def _result(value: dict[str, Any], secrets: Secrets) -> Result:
     key, response = storable(str(value["custom_id"])), value.get("response") or {}
     status, body = int(response.get("status_code") or 200), response.get("body")
     if status == 200 and body is not None and not value.get("error"):
@@ -125,7 +135,8 @@ def _result(value: dict[str, Any]) -> Result:
     while isinstance(given, dict) and isinstance(given.get("error"), dict):
         given = given["error"]
     fields = given if isinstance(given, dict) else {}
-    reason = one_line(str(fields.get("message") or fields.get("code") or given or "no answer"), 300)
+    words = str(fields.get("message") or fields.get("code") or given or "no answer")
+    reason = one_line(secrets.clean_text(words), 300)
     return Result(
         key, body, f"HTTP {status}: {reason}" if status != 200 else reason, status, fields
     )

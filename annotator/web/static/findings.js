@@ -42,6 +42,7 @@
     if (one.error) element.append(h("p.warning", `Could not be judged: ${name(one.error, 2000)}`));
     if (one.status === "none") element.append(h("p", one.rejected.length ? "No finding was accepted." : "No code applies, says the judge."));
     if (one.tie.length && one.status !== "undecided") element.append(h("p", `Half of the votes: ${one.tie.map((code) => name(code, 64)).join(", ")}.`));
+    if (one.contradictions.length) element.append(h("p", `The judge contradicts itself: ${one.contradictions.map((words) => name(words, 300)).join("; ")}.`));
     const left = Object.entries(one.truncated);
     if (left.length) element.append(h("details.warning", { open: left.length < 6 }, h("summary", `Not read in full: ${annotator.count(left.length, "source")}${one.read < 1 ? `, ${Math.floor(1000 * one.read) / 10} % was read` : ""}`),
       left.map(([id, n]) => `${name(id, 80)} (${annotator.count(n, "character")} left out)`).join(", ")));
