@@ -21,7 +21,7 @@ from annotator.cli.output import Number, say, say_notice
 from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
-from annotator.errors import BudgetReached, Interrupted
+from annotator.errors import BudgetReached, FailsAlways, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import count as count_noun
 from annotator.text import one_line, printable
@@ -245,6 +245,12 @@ def command(
     except BudgetReached as error:
         put(api.count(error.run), form)
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
+    except FailsAlways as error:
+        if error.run:
+            put(api.count(error.run), form)
+        raise FailsAlways(
+            f"{error} To go on as before: {_again(folder)}; with other settings: name another --out"
+        ) from error
     except Interrupted as error:
         if not error.run:
             raise

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from annotator.annotations import Usage, Verdict
-from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending
+from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending, UnreadableTrace
 from annotator.judges.base import BUILT_IN, MEMBERS, FreeJudge, Judge, resolve
 from annotator.plugins import describe
 from annotator.rubrics import Rubric
@@ -87,7 +87,8 @@ class HostedJudge(FreeJudge):
         except (JudgeStopped, BudgetReached, Pending):
             raise
         except AnnotatorError as error:  # of the trace: steps that cannot be read, say
-            verdict = Verdict(error=str(error))
+            unreadable = isinstance(error, UnreadableTrace)
+            verdict = Verdict(error=str(error), failure="unreadable" if unreadable else None)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task and task.cancelling():  # the run was stopped

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from annotator.annotations import Usage, Verdict
-from annotator.errors import FailsAlways, Pending, UnreadableTrace
+from annotator.errors import Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
@@ -15,7 +15,7 @@ from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
 from annotator.judges.llm.local import ServerContext, ask_context
 from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
-from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, describe_alike
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256, is_local
 from annotator.judges.llm.truncation import least_tokens
@@ -35,7 +35,6 @@ from annotator.traces import Trace
 T = TypeVar("T")
 _GUESSES = 2  # how often a prompt is made shorter for its tags alone
 _LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models write into it
-_ALIKE = 5  # traces that all fail in the same way, before any is judged, stop a run
 
 
 @dataclass(slots=True)
@@ -71,7 +70,6 @@ class LLMJudge(Model):
         super().__init__(options, session)
         self._context = options.context or self._listed.context
         self._asked_context: ServerContext | None = None
-        self._alike: dict[str, str] | None = {}  # how the first traces failed, while they all do
         self._reader = Reader(options, self._context)
         self._counting = asyncio.Lock()
 
@@ -116,7 +114,7 @@ class LLMJudge(Model):
     def learned(self) -> Mapping[str, Any]:
         """The form and the API in which this endpoint answers, and the forms that it refused; that
         the temperature is its own; the context that it says it has; the price that costs were
-        computed with, and what bounds a call; that its first traces did not all fail in one way.
+        computed with, and what bounds a call.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
@@ -136,8 +134,6 @@ class LLMJudge(Model):
             learned["refused_modes"] = dict(self._refused)
         if asked := self._asked_context:
             learned |= {"context": asked.tokens, "context_from": asked.source}
-        if self._alike is None:
-            learned["fails_always"] = False
         if self.answered_by:
             learned["answered_by"] = dict(self.answered_by)
         return learned
@@ -145,8 +141,6 @@ class LLMJudge(Model):
     def recall(self, learned: Mapping[str, Any]) -> None:
         """See :meth:`annotator.judges.base.Judge.recall`."""
         super().recall(learned)
-        if learned.get("fails_always") is False:  # what is left may be what fails alike
-            self._alike = None
         if isinstance(tokens := learned.get("context"), int):
             self._take_context(ServerContext(tokens, str(learned.get("context_from"))))
 
@@ -205,25 +199,7 @@ class LLMJudge(Model):
             raise
         for name in judgement.names:
             self._note_name(name)
-        if words := self._fails_always(judgement, verdict):
-            self.drop(judgement)
-            raise FailsAlways(f"the first {_ALIKE} traces failed in the same way: {words}")
         return replace(verdict, usage=judgement.usage)
-
-    def _fails_always(self, judgement: Judgement, verdict: Verdict) -> str | None:
-        """Return how the first traces failed if they all failed in the same words, and this one
-        is the last of them; numbers may differ.
-        """
-        if self._alike is None or self.outbox or not judgement.usage.calls:
-            return None  # what was not asked about says nothing of the model
-        if not verdict.error:
-            self._alike = None
-            return None
-        self._alike[judgement.name] = describe_alike(verdict.error)
-        if len(set(self._alike.values())) > 1:
-            self._alike = None
-            return None
-        return verdict.error if len(self._alike) == _ALIKE else None
 
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
         """Let go of the answers to a judgement that failed: they are to be asked for again."""
@@ -249,13 +225,13 @@ class LLMJudge(Model):
 
     async def _decided(self, judgement: Judgement) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
-        most, words = None, ""
+        most, words, failure = None, "", None
         guessed = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(SHRINKS):
             try:
                 prompts = self._reader.prompts(judgement.trace, judgement.rubric, most)
             except (UnreadableTrace, CallFailed) as error:
-                return Verdict(error=str(error))
+                return _failed(error)
             try:
                 verdicts = await together(
                     [self._conversed(judgement, prompt) for prompt in prompts]
@@ -264,8 +240,8 @@ class LLMJudge(Model):
                 guessed += not error.sure
                 if error.most < LEAST or guessed > _GUESSES:
                     judgement.bad += judgement.keys
-                    return Verdict(error=str(error))
-                most, words = error.most, str(error)
+                    return _failed(error)
+                most, words, failure = error.most, str(error), error.failure
                 continue
             verdict = merge(verdicts, prompts, judgement.rubric)
             if words and verdict.error:
@@ -280,7 +256,7 @@ class LLMJudge(Model):
             share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
             return replace(verdict, read=share)
         judgement.bad += judgement.keys
-        return Verdict(error=words)
+        return Verdict(error=words, failure=failure)
 
     async def _confirmed(
         self, judgement: Judgement, proposed: Verdict, most: int | None, aside: int
@@ -297,10 +273,10 @@ class LLMJudge(Model):
                 prompt = self._reader.confirmation(trace, rubric, first, most)
                 verdict = await self._conversed(judgement, prompt)
             except (UnreadableTrace, CallFailed) as error:
-                return Verdict(error=f"confirming call: {error}")
+                return _failed(error, "confirming call: ")
             except TooLong as error:
                 # The proposals stand in it however short the trace is made.
-                most, words = error.most - len(prompt.aside), str(error)
+                most, last = error.most - len(prompt.aside), error
                 guessed += not error.sure
                 if most < LEAST or guessed > _GUESSES:
                     break
@@ -309,7 +285,7 @@ class LLMJudge(Model):
                 return replace(verdict, error=f"confirming call: {verdict.error}")
             return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
         judgement.bad += judgement.keys
-        return Verdict(error=f"confirming call: {words}")
+        return _failed(last, "confirming call: ")
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
@@ -340,14 +316,14 @@ class LLMJudge(Model):
             except Unanswered as error:
                 if question.turns:
                     break
-                return Verdict(error=str(error))
+                return _failed(error)
             except CallFailed as error:
-                return Verdict(error=str(error))
+                return _failed(error)
             if reply.too_long:
                 raise self._reader.refused(reply, prompt)
             judgement.names.append(reply.model)
-            if reason := self._no_judgement(reply):
-                return Verdict(error=reason)
+            if failed := self._no_judgement(reply):
+                return failed
             answer = answer_text(reply, question.mode)
             before, text = text, answer or reply.text
             if text and text == before and not wrong.unread:
@@ -367,19 +343,23 @@ class LLMJudge(Model):
                 question = question.again(reply, error)
         if wrong.verdict is not None:
             return wrong.verdict
-        return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
+        reason = f"malformed answer: {one_line(str(wrong), 300)}"
+        return Verdict(error=reason, failure="tags" if wrong.unread else "form")
 
-    def _no_judgement(self, reply: Reply) -> str | None:
-        """Return why a reply is no judgement, if it is none; asking again would not help."""
+    def _no_judgement(self, reply: Reply) -> Verdict | None:
+        """Return the failure that a reply is, if it is one; asking again would not help."""
         if reply.refusal:
-            return f"the model refuses: {one_line(reply.refusal, 300)}"
+            reason = f"the model refuses: {one_line(reply.refusal, 300)}"
+            return Verdict(error=reason, failure="refusal")
         if reply.finish == "content_filter":
-            return "the server's content filter stopped the answer"
+            reason = "the server's content filter stopped the answer"
+            return Verdict(error=reason, failure="refusal")
         if reply.finish == "length":
-            return _cut_off(self.options.max_output_tokens)
+            return Verdict(error=_cut_off(self.options.max_output_tokens), failure="length")
         size = len(reply.text) + sum(len(arguments) for _, _, arguments in reply.calls)
         if size > _LONGEST_ANSWER:  # it would be sent back with every re-ask
-            return f"an answer of {size} characters, which is more than any judgement has"
+            reason = f"an answer of {size} characters, which is more than any judgement has"
+            return Verdict(error=reason, failure="form")
         return None
 
     async def _answered(self, judgement: Judgement, question: Question, asked: list[str]) -> Reply:
@@ -396,9 +376,9 @@ class LLMJudge(Model):
             reply = await self._answer(judgement, question, longer, asked)
         except CallFailed as error:
             kind = Unanswered if isinstance(error, Unanswered) else CallFailed
-            raise kind(words + str(error)) from error
+            raise kind(words + str(error), "length") from error
         if reply.too_long:  # not the prompt, which was read a moment ago
-            raise CallFailed(words + reply.text)
+            raise CallFailed(words + reply.text, "length")
         return reply
 
     async def _answer(
@@ -509,6 +489,12 @@ async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+def _failed(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
+    """Return the verdict that an error about one trace is; ``where`` begins its message."""
+    failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
+    return Verdict(error=f"{where}{error}", failure=failure)
 
 
 def _cut_off(cap: int | None) -> str:
