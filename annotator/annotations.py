@@ -138,6 +138,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageRange:
+    """What judging is expected to use, with short answers and with long ones."""
+
+    low: Usage = Usage()
+    high: Usage = Usage()
+
+    def __add__(self, other: "UsageRange") -> "UsageRange":
+        return UsageRange(self.low + other.low, self.high + other.high)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A judge's answer on one trace and rubric.
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from annotator.annotations import Annotation, Usage, Verdict
+from annotator.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
@@ -356,7 +356,7 @@ class Forecast:
     unread: str = ""
     failing: int = 0
     reason: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""  # what the usage rests on
     asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
     pilot: "Pilot | None" = None  # what some of them did use
@@ -379,7 +379,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
             expected.unreadable += 1
             expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
             continue
-        before = expected.usage.calls
+        before = expected.usage.low.calls
         for rubric in plan.rubrics:
             if is_done(item.id, rubric.id):
                 expected.done += 1
@@ -392,7 +392,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                 except AnnotatorError as error:  # as it would fail in the run
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
-        if expected.usage.calls > before:
+        if expected.usage.low.calls > before:
             expected.asked.append(item.id)
     for canary, rubric in plan.chosen_canaries():
         if is_done(canary.trace.id, rubric.id):

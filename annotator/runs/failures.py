@@ -54,7 +54,7 @@ class FailureWatch:
 
 
 def explain_failure(annotation: Annotation) -> str:
-    """Return in one line why a trace has no judgement that counts; of rejected findings, the first."""
+    """Return in one line why a trace has no judgement that counts; of rejected ones the first."""
     if annotation.failure == "quotes" and annotation.rejected:
         return one_line(annotation.rejected[0].reason, 300)
     return one_line(annotation.error or annotation.reason or "", 300)

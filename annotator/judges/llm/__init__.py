@@ -6,14 +6,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from annotator.annotations import Usage, Verdict
+from annotator.annotations import Usage, UsageRange, Verdict
 from annotator.errors import Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
 from annotator.judges.llm.local import ServerContext, ask_context
-from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
+from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
 from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
@@ -433,32 +433,35 @@ class LLMJudge(Model):
                 least = least_tokens({"messages": [{"content": tiny_question()}]})
                 gauge.counts_new = again is not None and 0 < again.read < least
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.Judge.expects`."""
         return self.forecast(trace, rubric, 1)
 
-    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
+    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
         """Return what the sample-th judgement of a trace is expected to use; raises as
         :meth:`annotator.judges.llm.context.Reader.prompts`.
         """
         auto = self.mode == "auto"
         mode: Mode = (self._recall_mode() or self._forms[0]) if auto else self.mode
-        expected = Usage()
+        expected = UsageRange()
         for prompt in self._reader.prompts(trace, rubric):
             key = Question(prompt, mode, sample).key(self.options)
             kept = self.session.cache and self.session.cache.get(key, "")
             if kept and kept.reply:
-                expected += Usage(cache_hits=1)
+                expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
             count, schema = (
                 self._reader.tokens.count,
                 answer_schema(rubric, self.options.considered),
             )
             tokens = count(prompt.user) + count(prompt.system + schema)
-            answer = min(TYPICAL_ANSWER, self.options.max_output_tokens or TYPICAL_ANSWER)
-            usage = Usage(input_tokens=tokens, output_tokens=answer, calls=1)
-            expected += replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+            expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
         return expected
+
+    def _call(self, prompt: int, answer: int) -> Usage:
+        """Return what a call uses, with a prompt and an answer of so many tokens."""
+        usage = Usage(input_tokens=prompt, output_tokens=self._capped(answer), calls=1)
+        return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
 
     @property
     def assumption(self) -> str:
@@ -470,8 +473,10 @@ class LLMJudge(Model):
             if price
             else "price not known (--price-in, --price-out, or --prices FILE)"
         )
+        short, long = self._capped(SHORT_ANSWER), self._capped(LONG_ANSWER)
+        answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
         return (
-            f"{self.options.model}: {self._reader.tokens}; {TYPICAL_ANSWER} tokens an answer;"
+            f"{self.options.model}: {self._reader.tokens}; answers of {answer} tokens;"
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 
