@@ -170,7 +170,8 @@ def command(
     TRACES are folders, files, globs, URLs (s3://...), or hf://org/name[:split]. Every annotation is
     written to the run directory at once; a stopped run goes on with --resume.
 
-    Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
+    Exit codes: 0 done; 1 some traces could not be judged (status failed, never none), or none was
+    judged, or the run stopped because almost all of the last traces failed;
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
     if not rubric_names:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # takes a second to import, and is not needed where every ans
     from annotator.judges.llm.endpoint import Endpoint
 
 SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
-"""Tokens of an answer: models answered with 1,490 to 4,046 on average, thoughts included."""
+"""Tokens of an answer: measured were 1,490 to 4,046, by model."""
 
 # How servers say that it is the form that they do not take.
 _OF_FORM = re.compile(
