@@ -231,7 +231,7 @@ class LLMJudge(Model):
             try:
                 prompts = self._reader.prompts(judgement.trace, judgement.rubric, most)
             except (UnreadableTrace, CallFailed) as error:
-                return _failed(error)
+                return _fail(error)
             try:
                 verdicts = await together(
                     [self._conversed(judgement, prompt) for prompt in prompts]
@@ -240,7 +240,7 @@ class LLMJudge(Model):
                 guessed += not error.sure
                 if error.most < LEAST or guessed > _GUESSES:
                     judgement.bad += judgement.keys
-                    return _failed(error)
+                    return _fail(error)
                 most, words, failure = error.most, str(error), error.failure
                 continue
             verdict = merge(verdicts, prompts, judgement.rubric)
@@ -273,7 +273,7 @@ class LLMJudge(Model):
                 prompt = self._reader.confirmation(trace, rubric, first, most)
                 verdict = await self._conversed(judgement, prompt)
             except (UnreadableTrace, CallFailed) as error:
-                return _failed(error, "confirming call: ")
+                return _fail(error, "confirming call: ")
             except TooLong as error:
                 # The proposals stand in it however short the trace is made.
                 most, last = error.most - len(prompt.aside), error
@@ -285,7 +285,7 @@ class LLMJudge(Model):
                 return replace(verdict, error=f"confirming call: {verdict.error}")
             return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
         judgement.bad += judgement.keys
-        return _failed(last, "confirming call: ")
+        return _fail(last, "confirming call: ")
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
@@ -316,9 +316,9 @@ class LLMJudge(Model):
             except Unanswered as error:
                 if question.turns:
                     break
-                return _failed(error)
+                return _fail(error)
             except CallFailed as error:
-                return _failed(error)
+                return _fail(error)
             if reply.too_long:
                 raise self._reader.refused(reply, prompt)
             judgement.names.append(reply.model)
@@ -496,7 +496,7 @@ async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-def _failed(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
+def _fail(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
     """Return the verdict that an error about one trace is; ``where`` begins its message."""
     failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
     return Verdict(error=f"{where}{error}", failure=failure)
