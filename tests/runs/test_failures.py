@@ -102,6 +102,7 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     for text in (done.out, annotate_cli("report", "out").out):
         assert f"{kind}: {n} traces {state}\n  for example night/coop/shop_task/" in text
         assert "\nC1a " not in text
+        assert text.rstrip().endswith("The run is not finished (status: stopped).") or more
     assert f"({kind} 20)" in done.err
     assert "--out out --resume" in done.err
     told = f"the first failure: night/coop/shop_task/{min(1, n)}"

@@ -167,6 +167,9 @@ def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
         yield f"{kind}: {count(reason.count, 'trace')} {reason.status}"
         yield f"  for example {one_line(reason.trace_id, 200)}: {reason.why}"
         yield f"  {_ADVICE[kind]}"
+    if table.status != "finished":
+        yield ""
+        yield f"The run is not finished (status: {one_line(table.status, 60)})."
     if table.votes:
         yield ""
 
