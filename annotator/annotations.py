@@ -20,6 +20,14 @@ ALL_REJECTED = "all findings were rejected"
 """The reason of a trace that is undecided because no finding of the judge's stands."""
 SURPLUS = "the rubric allows one code"
 """Begins the reason of a finding that stands in the trace and is not counted."""
+FailureKind = Literal[
+    "server", "tags", "form", "length", "refusal", "quotes", "unreadable", "other"
+]
+"""Why a trace could not be judged. ``server``: no answer, or an error. ``tags``: the answer does
+not repeat the tags of the prompt. ``form``: the answer is malformed. ``length``: the prompt or the
+answer is too long. ``refusal``: the model or a filter refuses. ``quotes``: no quote of the answer
+is in the trace (the trace is undecided). ``unreadable``: the trace cannot be read.
+"""
 Require = Literal["majority", "unanimous", "any"]
 """How many of several votes a code needs: more than half, all, or one."""
 
@@ -130,6 +138,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageRange:
+    """What judging is expected to use, with short answers and with long ones."""
+
+    low: Usage = Usage()
+    high: Usage = Usage()
+
+    def __add__(self, other: "UsageRange") -> "UsageRange":
+        return UsageRange(self.low + other.low, self.high + other.high)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A judge's answer on one trace and rubric.
 
@@ -137,7 +156,8 @@ class Verdict:
     ``undecided``: where no claim is accepted, it has established neither a code nor none, and this
     sentence says why. With ``left_open``: what it claims cannot be known from what it was shown,
     as this sentence says, so that nothing is decided whatever is accepted. With ``error``: it could
-    not judge, and the reason. ``primary`` is the code it holds to be the main one, if it names one.
+    not judge, and the reason; ``failure`` is its kind. ``primary`` is the code it holds to be the
+    main one, if it names one.
     ``truncated``: the sources that it did not read in full, with the characters left out; ``read``:
     the share that it read of all that it should have, in [0, 1]. ``contradictions``: where it
     contradicts itself about a code, a sentence each. A judge that asks several times or several
@@ -151,6 +171,7 @@ class Verdict:
     undecided: str | None = None
     left_open: str | None = None
     error: str | None = None
+    failure: FailureKind | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
     read: float = 1.0
     ballots: tuple["Ballot", ...] = ()
@@ -230,7 +251,8 @@ class Annotation:
 
     ``none`` is a judged trace without an accepted finding, ``undecided`` one that was judged
     without a result that can be counted, ``skipped`` one the rubric is not for (``reason`` says
-    why, of both), ``failed`` one that could not be judged (``error`` says why). An undecided one
+    why, of both), ``failed`` one that could not be judged (``error`` says why). ``failure`` is the
+    kind of what went wrong; lines of older versions have none. An undecided one
     may have findings, which stand in the trace and are not counted: it has no codes.
     ``truncated``: the sources that the judge did not read in full, with the characters left out;
     ``read``: the share that it read of all that it should have, in [0, 1]. Annotations from before
@@ -260,6 +282,7 @@ class Annotation:
     usage: Usage = Usage()
     reason: str | None = None
     error: str | None = None
+    failure: FailureKind | None = None
     truncated: Mapping[str, int] = field(default_factory=dict)
     read: float = 1.0
     votes: tuple[Vote, ...] = ()

@@ -49,7 +49,9 @@ class JudgeStopped(AnnotatorError):
 
 
 class FailsAlways(JudgeStopped):
-    """The first traces all failed, in the same way."""
+    """Almost all of the last traces failed, so the run stopped; it can be resumed."""
+
+    exit_code = 1
 
 
 class BudgetReached(AnnotatorError):

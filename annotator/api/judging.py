@@ -24,6 +24,7 @@ from annotator.runs.distribute import Distribution
 from annotator.runs.engines import Engine, open_engine
 from annotator.runs.execute import Forecast, Only, Plan, Seen, carry_out, need_no_loop
 from annotator.runs.execute import forecast as forecast_plan
+from annotator.runs.failures import explain_failure
 from annotator.runs.manifest import (
     DEFAULT_STANDARDS,
     IfRejected,
@@ -49,11 +50,15 @@ RubricSource = str | os.PathLike[str] | Rubric
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """How far a run is: how many annotations there are, by status, and what they used."""
+    """How far a run is: how many annotations there are, by status, and what they used.
+
+    ``failure``: the first trace that failed in this process, and why, in one line; "" if none did.
+    """
 
     annotations: int
     counts: Mapping[str, int]
     usage: Usage
+    failure: str = ""
 
 
 def annotate(
@@ -377,10 +382,16 @@ async def _execute(
     """
     directory = (RunDirectory.resume if resume else RunDirectory.create)(folder, manifest)
 
-    def report(_: Annotation) -> None:
+    failure = ""
+
+    def report(annotation: Annotation) -> None:
+        nonlocal failure
+        if annotation.status == "failed" and not failure:
+            failure = f"{annotation.trace_id}: {explain_failure(annotation)}"
         if callbacks.progress:
             counts = dict(directory.counts)
-            callbacks.progress(Recorded(sum(counts.values()), counts, directory.usage))
+            usage = directory.usage
+            callbacks.progress(Recorded(sum(counts.values()), counts, usage, failure))
 
     def begin() -> None:
         if callbacks.start:

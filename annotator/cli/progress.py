@@ -21,7 +21,8 @@ _PAUSE = 30.0  # seconds between two lines where nobody watches
 
 class Progress:
     """Counts per status, tokens and dollars so far: a line that changes on a terminal, elsewhere
-    (a log, a batch job) a line every half minute; nothing if quiet.
+    (a log, a batch job) a line every half minute; nothing if quiet. The first failure is printed as
+    soon as there is one.
     """
 
     def __init__(self, quiet: bool, count: Callable[[], int], state: Callable[[], str]) -> None:
@@ -31,6 +32,7 @@ class Progress:
         self._bar: Bar | None = None
         self._quiet = quiet
         self._next = time.monotonic() + _PAUSE
+        self._failed = False
 
     def __enter__(self) -> "Progress":
         return self
@@ -88,6 +90,9 @@ class Progress:
 
     def show(self, recorded: Recorded) -> None:
         """Show what the run has recorded so far."""
+        if recorded.failure and not (self._failed or self._quiet):
+            self._failed = True
+            self.say(f"the first failure: {recorded.failure}")
         if not self._bar and (self._quiet or time.monotonic() < self._next):
             return
         counts = "  ".join(f"{status} {n}" for status, n in recorded.counts.items() if n)

@@ -1,6 +1,5 @@
 """``annotate run``, the default command."""
 
-import json
 import os
 import resource
 import shlex
@@ -16,12 +15,12 @@ import click
 from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
+from annotator.cli.forecast import show_forecast
 from annotator.cli.judges import choose_judge, describe_command, judge_options
 from annotator.cli.output import Number, say, say_notice
-from annotator.cli.pilot import describe_pilot, pilot_lines
 from annotator.cli.progress import Progress
 from annotator.cli.tables import put
-from annotator.errors import BudgetReached, Interrupted
+from annotator.errors import BudgetReached, FailsAlways, Interrupted
 from annotator.rubrics import Rubric, list_built_in, load_rubric
 from annotator.text import count as count_noun
 from annotator.text import one_line, printable
@@ -127,7 +126,7 @@ _FAILURES = 10  # listed for each rubric
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say how many calls, tokens and dollars it would take, and on what assumption; call"
+    help="Print how many runs, dollars and minutes it would take, and on what assumption; call"
     " nothing, write nothing.",
 )
 @click.option(
@@ -171,7 +170,8 @@ def command(
     TRACES are folders, files, globs, URLs (s3://...), or hf://org/name[:split]. Every annotation is
     written to the run directory at once; a stopped run goes on with --resume.
 
-    Exit codes: 0 done; 1 done, but some traces could not be judged (status failed, never none);
+    Exit codes: 0 done; 1 some traces could not be judged (status failed, never none), or none was
+    judged, or the run stopped because almost all of the last traces failed;
     2 wrong usage or unreadable input; 3 stopped before --max-cost was exceeded; 130 interrupted.
     """
     if not rubric_names:
@@ -203,7 +203,9 @@ def command(
             expected = api.pilot(loaded, rubrics, built, pilot, **asked)
         else:
             expected = api.forecast(loaded, rubrics, built, **asked, canaries=canary or 0)
-        _print_forecast(expected, as_json)
+        settings = built.settings
+        paced = settings and (settings.batch or settings.by_file or settings.rpm or settings.tpm)
+        show_forecast(expected, None if paced else concurrency, as_json=as_json)
         return
     folder = out or _new_folder(rubrics)
     _more_files()
@@ -245,6 +247,11 @@ def command(
     except BudgetReached as error:
         put(api.count(error.run), form)
         raise BudgetReached(f"{error}; go on with a larger one: {_again(folder)}") from error
+    except FailsAlways as error:
+        if error.run:
+            put(api.count(error.run), form)
+        again = f"go on with {_again(folder)}; with other settings, name another --out"
+        raise FailsAlways(f"{error} What was judged is kept: {again}") from error
     except Interrupted as error:
         if not error.run:
             raise
@@ -255,8 +262,11 @@ def command(
         _say_where(built.outbox, folder, notice)
         return
     put(api.count(run), form)
-    if run.manifest.totals["failed"]:
-        _list_failures(run, folder)
+    totals = run.manifest.totals
+    judged = totals["labelled"] or totals["none"]
+    if totals["failed"]:
+        _list_failures(run, folder, every=bool(judged or as_json))
+    if totals["failed"] or not (judged or totals["undecided"] or shard):
         raise SystemExit(1)
 
 
@@ -277,36 +287,6 @@ def _more_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < most:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _print_forecast(expected: api.Forecast, as_json: bool) -> None:
-    usage = expected.usage
-    forecast = {
-        "traces": expected.traces,
-        "unreadable": expected.unreadable,
-        "skipped": expected.skipped,
-        "done_before": expected.done,
-        "to_judge": expected.judged,
-        "cannot_judge": expected.failing,
-        "calls": usage.calls,
-        "answers_known": usage.cache_hits,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": usage.cost_usd,
-        "assumption": expected.assumption,
-    }
-    tried = describe_pilot(expected.pilot) if expected.pilot else None
-    if as_json:
-        say(json.dumps(forecast | ({"pilot": tried} if tried else {}), indent=2))
-        return
-    if expected.unreadable:
-        say_notice(f"{expected.unreadable} cannot be read; the first: {one_line(expected.unread)}")
-    if expected.failing:
-        say_notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
-    cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.2f} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-2]
-    lines += [f"{'cost':<14}{cost}", f"{'assumption':<14}{expected.assumption}"]
-    say(printable("\n".join([*lines, *(pilot_lines(tried) if tried else ())])))
 
 
 def _say_where(outbox: "FileOutbox", folder: Path, notice: Callable[[str], None]) -> None:
@@ -363,21 +343,26 @@ def _describe_judge(run: api.Run) -> str:
     return f"judge: {who}; run directory: {run}"
 
 
-def _list_failures(run: api.Run, folder: Path) -> None:
+def _list_failures(run: api.Run, folder: Path, *, every: bool) -> None:
+    """Print which traces failed, unless a screen has shown why nothing was judged, and how to try
+    them again.
+    """
     failures: dict[str, list[api.Annotation]] = {rubric: [] for rubric in run.schemes}
     for annotation in _list_failed(run):
         failures[annotation.rubric].append(annotation)
     for rubric, failed in failures.items():
-        if not failed:
+        if not (failed and every):
             continue
-        click.echo(f"\n{rubric}: {len(failed)} traces could not be judged:", err=True)
+        kinds = Counter(annotation.failure or "other" for annotation in failed)
+        counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
+        click.echo(f"\n{rubric}: {len(failed)} traces could not be judged ({counts}):", err=True)
         for annotation in failed[:_FAILURES]:
             reason = one_line(annotation.error or "")
             click.echo(f"  {one_line(annotation.trace_id, 200)}: {reason}", err=True)
         if rest := len(failed[_FAILURES:]):
             where = printable(f"{folder}/annotations.jsonl")
             click.echo(f"  and {rest} more: status failed in {where}", err=True)
-    if any(not (failed.error or "").startswith("unreadable") for failed in _list_failed(run)):
+    if any(failed.failure != "unreadable" for failed in _list_failed(run)):
         say_notice(f"try them again with: {_again(folder)}")
 
 

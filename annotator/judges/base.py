@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
-from annotator.annotations import Usage, Verdict
+from annotator.annotations import Usage, UsageRange, Verdict
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
 
@@ -84,7 +84,7 @@ class PaidJudge(Judge, Protocol):
         it finds more than half of them was not shown on labelled runs. They have no share.
         """
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """Return what judging a trace is expected to use, without any call.
 
         Raises:
@@ -121,9 +121,9 @@ class FreeJudge:
         """None."""
         return frozenset()
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """Nothing."""
-        return Usage()
+        return UsageRange()
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Nothing to make ready."""

@@ -43,10 +43,6 @@ class RunSoFar(Protocol):
     def spent_dollars(self) -> float:
         """What it has cost."""
 
-    @property
-    def has_judged(self) -> bool:
-        """Whether a trace was judged in it."""
-
     def is_done(self, trace_id: str, rubric: str) -> bool:
         """Whether a trace has its line for a rubric."""
 
@@ -163,9 +159,6 @@ class BuiltJudge:
             return
         from annotator.judges.llm.budget import Budget
 
-        if run.has_judged:  # a killed process has not noted what it had learned
-            for member in self.members:
-                member.recall({"fails_always": False})
         cache = self.session.cache = self._open_cache(run, notice)
         if self.settings.max_cost is not None:
             # What a killed process had spent and not recorded counts, too.

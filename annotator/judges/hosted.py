@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from annotator.annotations import Usage, Verdict
-from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending
+from annotator.annotations import Usage, UsageRange, Verdict
+from annotator.errors import AnnotatorError, BudgetReached, JudgeStopped, Pending, UnreadableTrace
 from annotator.judges.base import BUILT_IN, MEMBERS, FreeJudge, Judge, resolve
 from annotator.plugins import describe
 from annotator.rubrics import Rubric
@@ -87,7 +87,8 @@ class HostedJudge(FreeJudge):
         except (JudgeStopped, BudgetReached, Pending):
             raise
         except AnnotatorError as error:  # of the trace: steps that cannot be read, say
-            verdict = Verdict(error=str(error))
+            unreadable = isinstance(error, UnreadableTrace)
+            verdict = Verdict(error=str(error), failure="unreadable" if unreadable else None)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task and task.cancelling():  # the run was stopped
@@ -135,13 +136,13 @@ class HostedJudge(FreeJudge):
         with self._blaming("recall"):
             self._call("recall", None, learned)
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """Return what it expects to use; a cost that is not known, unless it says so."""
         with self._blaming("expects"):
             usage = self._call("expects", Usage(cost_usd=None), trace, rubric)
             if not isinstance(usage, Usage):
                 raise AnnotatorError(f"{self._name}: expects: found {usage!r}, expected a Usage")
-        return usage
+        return UsageRange(usage, usage)
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Open it. Raises JudgeStopped if it raises."""

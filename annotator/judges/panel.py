@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from annotator.annotations import Ballot, Require, Usage, Verdict
+from annotator.annotations import Ballot, Require, Usage, UsageRange, Verdict
 from annotator.errors import Pending
 from annotator.judges.llm import Judgement, LLMJudge, together
 from annotator.rubrics import Rubric
@@ -75,14 +75,14 @@ class Panel:
         """See :meth:`annotator.judges.llm.LLMJudge.screens`."""
         return frozenset()
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.PaidJudge.expects`."""
         votes = (
             member.forecast(trace, rubric, sample)
             for member in self.members
             for sample in range(1, self.samples + 1)
         )
-        return sum(votes, start=Usage())
+        return sum(votes, start=UsageRange())
 
     @property
     def assumption(self) -> str:

@@ -11,11 +11,11 @@ from annotator.annotations import ALL_REJECTED, SURPLUS, Annotation
 from annotator.clusters import DEFAULT_CLUSTER, ClusterCounts, cluster_of
 from annotator.reports.votes import VoteCounts
 from annotator.rubrics import Scheme
+from annotator.runs.failures import explain_failure
 from validation import Interval, wilson
 
 JUDGED = ("labelled", "none")  # the traces with a judgement that is counted
 _BY_FINDING = "the judge reports what it recognises, and what it left open is no random sample"
-_FAILURES = 10  # that are named
 
 
 TIE, PART, REJECTED, LOST, OTHER = "tie", "part", "rejected", "lost", "other"
@@ -36,6 +36,37 @@ def name_reason(annotation: Annotation) -> str:
     return REJECTED if reason == ALL_REJECTED else OTHER
 
 
+def name_unjudged(annotation: Annotation) -> str:
+    """Return why a trace has no countable judgement: its kind of failure, ``skipped``, or why it is
+    undecided.
+    """
+    if annotation.status == "skipped":
+        return "skipped"
+    if annotation.status == "failed":
+        return annotation.failure or "other"
+    reason = name_reason(annotation)
+    return {REJECTED: "quotes", OTHER: "open"}.get(reason, reason)
+
+
+@dataclass(slots=True)
+class Unjudged:
+    """How many traces have no countable judgement for one reason: their status, and the first of
+    them in order of their ids, with why.
+    """
+
+    count: int = 0
+    status: str = ""
+    trace_id: str = ""
+    why: str = ""
+
+    def add(self, annotation: Annotation) -> None:
+        """Count a trace."""
+        self.count += 1
+        if self.count == 1 or annotation.trace_id < self.trace_id:
+            self.status, self.trace_id = annotation.status, annotation.trace_id
+            self.why = explain_failure(annotation)
+
+
 @dataclass(slots=True)
 class TraceCounts:
     """The counts of one rubric, of all traces or of those with one value of an attribute.
@@ -46,9 +77,10 @@ class TraceCounts:
     labelled traces with a code beside that half of the votes have. ``truncated``: traces that were
     judged or left undecided and of which a part was not read; ``least_read``: the smallest share of
     one of them that was, as far as it is known. ``contradictory``: traces about which the judge
-    contradicts itself. ``reasons``: why traces are undecided, as
-    :func:`name_reason` says. ``clusters``: labels by task, of the traces that shares are of; groups
-    of codes by their name in a tuple.
+    contradicts itself. ``reasons``: why traces are undecided, as :func:`name_reason` says.
+    ``unjudged``: the traces that have no countable judgement, by what :func:`name_unjudged` says.
+    ``clusters``: labels by task, of the traces that shares are of; groups of codes by their name in
+    a tuple.
     """
 
     rubric: Scheme
@@ -70,7 +102,7 @@ class TraceCounts:
     least_read: float = 1.0
     reasons: Counter[str] = field(default_factory=Counter)
     votes: VoteCounts = field(default_factory=VoteCounts)
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    unjudged: dict[str, Unjudged] = field(default_factory=dict)
     clusters: ClusterCounts = field(default_factory=ClusterCounts)
 
     @property
@@ -123,8 +155,8 @@ class TraceCounts:
         self.halves += bool(annotation.tie) and annotation.status == "labelled"
         if annotation.status == "undecided":
             self.reasons[name_reason(annotation)] += 1
-        if annotation.status == "failed" and len(self.failures) < _FAILURES:
-            self.failures.append((annotation.trace_id, annotation.error or ""))
+        if annotation.status not in JUDGED:
+            self.unjudged.setdefault(name_unjudged(annotation), Unjudged()).add(annotation)
 
     def share(self, label: Hashable) -> Interval:
         """Return the share of the traces with a label, or with a group of codes by its name in a

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from annotator.annotations import Annotation, value_of
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
-from annotator.reports.counts import TraceCounts
+from annotator.reports.counts import TraceCounts, Unjudged
 from annotator.reports.notes import describe_caveats
 from annotator.reports.votes import Votes
 from annotator.rubrics import NONE, SchemeCode
@@ -60,7 +60,8 @@ class FrequencyTable:
     ones alone, and none has no share.
     ``code_groups``: the rows of the rubric's groups of codes, to be added to no other row.
     ``least_read``: the smallest share of a trace that was read, None where all was read, or it is
-    not known; ``reasons``: why traces are undecided (:mod:`annotator.reports.counts`).
+    not known; ``reasons``: why traces are undecided, ``unjudged``: why they have no countable
+    judgement (:mod:`annotator.reports.counts`).
     ``screen``: the judge is only a screen for every code that it can find. ``run_name``: see
     :func:`mark_runs`.
     """
@@ -90,7 +91,7 @@ class FrequencyTable:
     least_read: float | None
     reasons: Mapping[str, int]
     votes: Votes | None
-    failures: tuple[tuple[str, str], ...]
+    unjudged: Mapping[str, Unjudged]
     notes: tuple[str, ...]
     group: tuple[str, str] | None = None
     correction: "Correction | None" = None
@@ -361,7 +362,7 @@ def build_table(
         least_read=counts.least_read if counts.least_read < 1 else None,
         reasons=dict(counts.reasons),
         votes=counts.votes.summary(scheme.ids, labelled=scheme.choice != "many"),
-        failures=tuple(counts.failures),
+        unjudged=dict(counts.unjudged),
         notes=tuple(describe(shares)),
         group=group,
         correction=correction,

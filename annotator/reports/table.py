@@ -51,7 +51,8 @@ class Table:
     ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
     stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
     what a report says of its tables together. ``matrix``: the columns are named as the rows; a
-    format with little room numbers both.
+    format with little room numbers both. ``instead``: lines that a screen shows in place of the
+    rows and notes, where there is nothing to count.
 
     ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
 
@@ -67,6 +68,7 @@ class Table:
     lines: Sequence[str] = ()
     last: bool = False
     below: int = 0
+    instead: Sequence[str] = ()
     matrix: bool = False
     caption: str = ""
     name: str = ""
@@ -128,11 +130,12 @@ class Table:
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it; whatever a trace holds is text in it."""
         parts = [f"<p><b>{escape(self.title)}</b></p>"] if self.title else []
-        if self.header:
+        if self.header and not self.instead:
             rows = [_html_row("td", row) for row in self.rows]
             parts.append(f"<table><thead>{_html_row('th', self.header)}</thead>")
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
-        parts += [f"<p>{escape(line)}</p>" for line in chain(self.lines, self.sentences)]
+        lines = chain(self.instead, self.lines, () if self.instead else self.sentences)
+        parts += [f"<p>{escape(line)}</p>" for line in lines]
         return f"<div>{''.join(parts)}</div>"
 
 

@@ -64,7 +64,8 @@ def conclude(
         contradictions=verdict.contradictions,
     )
     if verdict.error is not None:
-        return replace(blank, status="failed", error=verdict.error)
+        failure = verdict.failure or "other"
+        return replace(blank, status="failed", error=verdict.error, failure=failure)
     findings, rejected = check(verdict, trace, rubric)
     codes = sorted((finding.code for finding in findings), key=rubric.rank)
     primary = None
@@ -83,6 +84,7 @@ def conclude(
         blank,
         status=status,
         reason=reason,
+        failure="quotes" if reason == ALL_REJECTED else None,
         primary=primary,
         secondary=tuple(code for code in codes if code != primary),
         findings=tuple(findings),
@@ -125,4 +127,5 @@ def annotate_skipped(trace: Trace, rubric: Rubric, judge: str, reason: str) -> A
 def annotate_unreadable(trace: Unreadable, rubric: Rubric, judge: str) -> Annotation:
     """Return the annotation of a trace that could not be read."""
     error = f"unreadable: {trace.reason}"
-    return replace(_blank(trace, rubric, judge), status="failed", error=error)
+    blank = _blank(trace, rubric, judge)
+    return replace(blank, status="failed", error=error, failure="unreadable")

@@ -24,8 +24,8 @@ COLUMNS = (
     *("run", "run_status", "limit", "rubric", "rubric_version", "rubric_sha256"),
     *("judge", "judge_sha256", "trace_id", "status", "primary", "secondary"),
     *("findings", "rejected", *ATTRIBUTES, "passed", "attributes", *_COUNTS),
-    *("cost_usd", "seconds", "reason", "error", "truncated", "read", "agreement", "tie", "votes"),
-    "contradictions",
+    *("cost_usd", "seconds", "reason", "error", "failure", "truncated", "read", "agreement"),
+    *("tie", "votes", "contradictions"),
 )
 
 
@@ -146,6 +146,7 @@ def _features() -> Any:
             "seconds": real,
             "reason": text,
             "error": text,
+            "failure": text,
             "truncated": [{"source": text, "characters": whole}],
             "read": real,
             "agreement": real,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from annotator.annotations import Annotation, Usage
-from annotator.errors import AnnotatorError, BudgetReached, FailsAlways, SettingsError
+from annotator.errors import AnnotatorError, BudgetReached, SettingsError
 from annotator.judges.build import BuiltJudge, ModelSettings
 from annotator.rubrics import Rubric
 from annotator.runs.engines import Engine, Outstanding
@@ -46,9 +46,7 @@ class Distribution:
     Money: what is left of ``--max-cost`` is leased to tasks, each a part; what a task does not use
     comes back with it. A task that ran out of its part is gone on with when the others have brought
     theirs back, with all that is left. So no more is spent than is left, but for what calls in
-    flight cost more than expected. Rates and calls in flight are divided by the slots. A task whose
-    first traces all fail in one way is gone on with in the same way, when it is known whether the
-    others do.
+    flight cost more than expected. Rates and calls in flight are divided by the slots.
     """
 
     plan: Plan
@@ -61,8 +59,6 @@ class Distribution:
     _learned: Mapping[str, Any] = field(default_factory=dict, init=False)
     _judged: int = field(default=0, init=False)  # judgements that came back, for their mean cost
     _later: list[tuple[list[str], tuple[Rubric, ...]]] = field(default_factory=list, init=False)
-
-    _alike: FailsAlways | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._before = self.run.spent_dollars
@@ -136,7 +132,8 @@ class Distribution:
         )
         name = name_task(self.run.id, lines, rubrics)
         folder = make_part_folder(self.run.folder.absolute(), name)
-        task = Task(tuple(lines), terms, folder, self.run.id, self.run.dearest)
+        failed = self.run.failed_before
+        task = Task(tuple(lines), terms, folder, self.run.id, self.run.dearest, failed)
         self._begun.append(_Begun(task, self._submit(task), dollars or 0.0, alone))
 
     def _submit(self, task: Task) -> Outstanding:
@@ -167,15 +164,9 @@ class Distribution:
         return left / (_AHEAD * slots)  # nothing is known yet: what is left, fairly divided
 
     async def _collect_all(self) -> None:
-        """Wait for all tasks, then for one after another of those that were put off.
-
-        Raises:
-            FailsAlways: nothing was judged by any of them.
-        """
+        """Wait for all tasks, then for one after another of those that were put off."""
         while self._begun:
             await self._collect()
-        if self._alike and not any(self.run.counts[s] for s in ("labelled", "none", "undecided")):
-            raise self._alike
         while self._later:
             await self._send(*self._later.pop(), alone=True)
             while self._begun:
@@ -225,17 +216,12 @@ class Distribution:
             self._go_on(begun, part)
 
     def _go_on(self, begun: _Begun, part: Part) -> None:
-        """Put off what a task had no money for, or all of which may fail; whatever else it ran
-        into stops the run.
-        """
+        """Put off what a task had no money for; whatever else it ran into stops the run."""
         error = error_of(part)
-        if isinstance(error, BudgetReached):
-            if begun.alone and not part.annotations:
-                raise self._out_of_money()
-        elif isinstance(error, FailsAlways) and not begun.alone:
-            self._alike = error
-        else:
+        if not isinstance(error, BudgetReached):
             raise error
+        if begun.alone and not part.annotations:
+            raise self._out_of_money()
         rubrics = begun.task.terms.rubrics
         left = [
             line

@@ -1,19 +1,20 @@
 """All traces: read as they are needed, judged side by side, recorded one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from annotator.annotations import Annotation, Usage, Verdict
+from annotator.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
 from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
 from annotator.runs.canaries import Canary, choose_canaries, describe_canaries, sum_up
+from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.parts import sweep_parts
 from annotator.runs.store import RunDirectory
@@ -125,6 +126,10 @@ class Recording(Protocol):
         """Record one of a canary, apart from the others."""
 
     @property
+    def failed_before(self) -> Container[tuple[str, str]]:
+        """Traces and rubrics that failed before it was resumed and say nothing new."""
+
+    @property
     def id(self) -> str:
         """The id of the run."""
 
@@ -132,14 +137,20 @@ class Recording(Protocol):
         """Note what the judge spent on no trace in particular, and what it learned."""
 
 
-async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], None]) -> Seen:
+async def execute(
+    plan: Plan,
+    run: Recording,
+    recorded: Callable[[Annotation], None],
+    watch: FailureWatch | None = None,
+) -> Seen:
     """Judge what the run has no annotation for yet; return what was found while reading.
 
-    ``recorded`` is told of every annotation that was written.
+    ``recorded`` is told of every annotation that was written. ``watch`` stops the run if almost
+    everything fails; calls in flight are then cancelled.
 
     Raises:
-        AnnotatorError: the judge had to stop, a source does not exist, no trace was found, or
-            nothing can be written. What was judged until then is recorded.
+        AnnotatorError: the judge had to stop, a source does not exist, no trace was found, almost
+            everything fails, or nothing can be written. What was judged until then is recorded.
     """
     seen = Seen()
     room = asyncio.Semaphore(plan.concurrency)
@@ -167,6 +178,8 @@ async def execute(plan: Plan, run: Recording, recorded: Callable[[Annotation], N
     def record(annotation: Annotation) -> None:
         run.append(annotation)
         recorded(annotation)
+        if watch and (annotation.trace_id, annotation.rubric) not in run.failed_before:
+            watch.add(annotation)
 
     chosen = plan.chosen_canaries()
     canaries = iter([(canary.of_run(run.id).trace, rubric) for canary, rubric in chosen])
@@ -244,26 +257,28 @@ async def execute_in_batches(
     plan: Plan,
     run: RunDirectory,
     recorded: Callable[[Annotation], None],
-    settle: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+    built: BuiltJudge,
 ) -> Seen:
     """Execute ``plan``; where answers come in batches, ask for all that are missing, wait, and
     judge again until nothing is missing. Raises as :func:`execute` does.
 
-    ``settle``: for each model asked in batches, send what was asked and wait for the answers; the
-    first time, for those that a stopped process was waiting for.
+    The first thing is to wait for the answers that a stopped process was waiting for. Failures stop
+    no run in batches: its answers are there already.
     """
+    batches = built.session and built.session.in_batches
+    watch = None if batches else FailureWatch()
     while True:
         try:
             async with asyncio.TaskGroup() as tasks:
-                for step in settle:
+                for step in built.settle:
                     tasks.create_task(step())
         except BaseExceptionGroup as group:
             raise first_error(group, AnnotatorError) from group
         finally:
-            if settle:  # what was used for no answer, before the stop
+            if built.settle:  # what was used for no answer, before the stop
                 run.spent(plan.judge.overhead, plan.judge.learned)
-        seen = await execute(plan, run, recorded)
-        if not (seen.pending and settle):
+        seen = await execute(plan, run, recorded, watch)
+        if not (seen.pending and built.settle):
             return seen
 
 
@@ -291,7 +306,7 @@ async def carry_out(
         if elsewhere:
             seen = await elsewhere()
         else:
-            seen = await execute_in_batches(plan, run, recorded, built.settle)
+            seen = await execute_in_batches(plan, run, recorded, built)
         run.sync()  # before it is said to be finished
         sweep_parts(run.folder)
         if built.outbox:
@@ -341,7 +356,7 @@ class Forecast:
     unread: str = ""
     failing: int = 0
     reason: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""  # what the usage rests on
     asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
     pilot: "Pilot | None" = None  # what some of them did use
@@ -364,7 +379,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
             expected.unreadable += 1
             expected.unread = expected.unread or f"{item.path or item.id}: {item.reason}"
             continue
-        before = expected.usage.calls
+        before = expected.usage.low.calls
         for rubric in plan.rubrics:
             if is_done(item.id, rubric.id):
                 expected.done += 1
@@ -377,7 +392,7 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                 except AnnotatorError as error:  # as it would fail in the run
                     expected.failing += 1
                     expected.reason = expected.reason or str(error)
-        if expected.usage.calls > before:
+        if expected.usage.low.calls > before:
             expected.asked.append(item.id)
     for canary, rubric in plan.chosen_canaries():
         if is_done(canary.trace.id, rubric.id):

@@ -82,7 +82,6 @@ class NoRun:
     folder: Path = field(default_factory=Path)
     dearest: float = 0.0
     in_shards: bool = False
-    has_judged: bool = False
     spent_dollars: float = 0.0
     id: str = field(default_factory=lambda: f"pilot-{uuid.uuid4().hex}")
 

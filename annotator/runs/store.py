@@ -54,6 +54,7 @@ class RunDirectory:
         self._priced = 0.0  # dollars for the annotations, as far as they are known
         self._unpriced = 0  # calls whose cost is not known
         self._aside = Usage()  # of failures that wait to be judged again
+        self._failed_before: frozenset[tuple[str, str]] = frozenset()
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
         self._canaries = Usage()
@@ -117,9 +118,12 @@ class RunDirectory:
             run._before += overhead
             _set_failures_aside(folder, log)
             if os.path.lexists(folder / _ASIDE):
+                failed = set()
                 for annotation in read_annotations(folder / _ASIDE):
                     run._aside += annotation.usage
                     run._learn(annotation.usage)
+                    failed.add((annotation.trace_id, annotation.rubric))
+                run._failed_before = frozenset(failed)
             for annotation in Run(merged, folder).annotations():
                 run._remember(annotation)
             for annotation in run.canaries():
@@ -203,9 +207,12 @@ class RunDirectory:
         return self.manifest.id
 
     @property
-    def has_judged(self) -> bool:
-        """Whether a trace was judged."""
-        return any(self.counts[status] for status in ("labelled", "none", "undecided"))
+    def failed_before(self) -> frozenset[tuple[str, str]]:
+        """The traces and rubrics that failed before it was resumed, while others were judged; none
+        if no trace was judged yet.
+        """
+        judged = self.counts["labelled"] or self.counts["none"]
+        return self._failed_before if judged else frozenset()
 
     @property
     def in_shards(self) -> bool:

@@ -16,6 +16,7 @@ from annotator.errors import AnnotatorError, SettingsError
 from annotator.judges.build import BuiltJudge, ModelSettings, build_judge
 from annotator.rubrics import Rubric
 from annotator.runs.execute import Only, Plan, execute, need_no_loop
+from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards
 from annotator.runs.parts import Part, has_part, write_part
 from annotator.text import one_line
@@ -45,6 +46,7 @@ class TaskTerms:
 class Task:
     """Traces as lines (:func:`~annotator.traces.lines.dump_trace`), and the folder of the part that
     is to be made of them, for the run of this id. ``dearest``: dollars for a call of it so far.
+    ``failed_before``: as in :class:`~annotator.runs.execute.Recording`.
     """
 
     lines: tuple[str, ...]
@@ -52,6 +54,7 @@ class Task:
     folder: Path
     run: str
     dearest: float = 0.0
+    failed_before: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass
@@ -62,7 +65,7 @@ class _TaskRun:
     id: str
     dearest: float = 0.0
     spent_dollars: float = 0.0
-    has_judged: bool = False
+    failed_before: frozenset[tuple[str, str]] = frozenset()
     in_shards: bool = True
     annotations: list[Annotation] = field(default_factory=list)
     overhead: Usage = field(default_factory=Usage)
@@ -106,7 +109,8 @@ def run_task(task: Task) -> None:
             " run directory in common, as a shared folder of the same path"
         )
     if not has_part(task.folder):
-        run = _TaskRun(task.folder, task.run, task.dearest)
+        failed = task.failed_before
+        run = _TaskRun(task.folder, task.run, task.dearest, failed_before=failed)
         write_part(task.folder, _judge(partial(map, load_trace, task.lines), task.terms, run))
 
 
@@ -175,7 +179,7 @@ def _judge(read: Callable[[], Iterable[Trace]], terms: TaskTerms, run: _TaskRun)
         options = (None, terms.only, terms.concurrency, terms.standards)
         plan = Plan(traces, terms.rubrics, built.judge, *options)
         built.begin(run, notices.append)
-        asyncio.run(execute(plan, run, lambda _: None))
+        asyncio.run(execute(plan, run, lambda _: None, FailureWatch()))
     except AnnotatorError as error:
         kind, problem = type(error).__name__, one_line(str(error), 2000)
         return Part(run.annotations, run.overhead, run.learned, problem, kind)

@@ -96,15 +96,16 @@ def _undo(blank: Annotation, ballots: Ballots) -> Annotation:
     failed = [vote for vote in votes if vote.status == "failed"]
     if 2 * len(failed) >= len(votes):
         words = f"{len(failed)} of {len(votes)} votes failed; the first: {failed[0].error}"
-        return replace(blank, status="failed", error=words)
+        return replace(blank, status="failed", error=words, failure=failed[0].failure)
     lost = [vote for vote in votes if vote.status in ("failed", "undecided")]
     reasons = {vote.reason for vote in lost}
-    first = next(vote.reason for vote in lost if vote.status == "undecided")
-    words = f"{len(lost)} of {len(votes)} votes failed or are undecided; the first: {first}"
+    first = next(vote for vote in lost if vote.status == "undecided")
+    words = f"{len(lost)} of {len(votes)} votes failed or are undecided; the first: {first.reason}"
     return replace(
         blank,
         status="undecided",
-        reason=first if len(lost) == len(votes) and len(reasons) == 1 else words,
+        reason=first.reason if len(lost) == len(votes) and len(reasons) == 1 else words,
+        failure=first.failure if len(lost) == len(votes) else None,
         findings=_list_findings(ballots),
     )
 

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_not_to_be_tried_again(annotate_cli: Cli, tmp_pat
     (tmp_path / "t.jsonl").write_text(json.dumps({"messages": talk}) + "\n{\n")
     done = annotate_cli("t.jsonl", "--rubric", "comm_errors", "--out", "out")
     assert done.code == 1
-    assert "1 traces could not be judged" in done.err
+    assert "unreadable: 1 trace failed" in done.out
     assert "--resume" not in done.err
 
 

@@ -49,7 +49,8 @@ class TestAJudgeFromElsewhere:
         strange_judges.Full.calls.clear()
         args = (*ARGS, "--judge", f"{HERE}:Full")
         expected = json.loads(annotate_cli(*args, "--dry-run", "--json").out)
-        assert (expected["calls"], expected["input_tokens"], expected["cost_usd"]) == (2, 20, 0.5)
+        assert (expected["calls"], expected["input_tokens"]) == (2, 20)
+        assert expected["cost_usd"] == {"low": 0.5, "high": 0.5}
         assert expected["assumption"] == "ten tokens a trace"
         assert annotate_cli(*args).code == 0
         run = manifest()

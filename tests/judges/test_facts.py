@@ -297,7 +297,9 @@ class TestLength:
         assert all(sizes)
         more = dry[1]["input_tokens"] - dry[0]["input_tokens"]
         assert sum(sizes) / 4 < more < sum(sizes) / 4 + 3 * 250
-        assert dry[1]["cost_usd"] == pytest.approx(dry[0]["cost_usd"] + 2 * more / 1e6)
+        for end in ("low", "high"):
+            before = dry[0]["cost_usd"][end]
+            assert dry[1]["cost_usd"][end] == pytest.approx(before + 2 * more / 1e6)
 
 
 def run_json() -> dict[str, Any]:

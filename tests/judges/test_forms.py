@@ -1,6 +1,5 @@
 """The form that an endpoint is asked to answer in: found out, refused, and what all traces meet."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from annotator.errors import JudgeStopped, UnreadableTrace
-from annotator.judges.llm import LLMJudge
-from annotator.judges.llm.settings import Options
+from annotator.errors import JudgeStopped
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.annotate import annotate
-from annotator.runs.manifest import read_manifest
-from annotator.runs.store import RunDirectory
 from annotator.traces import Trace
 from tests.conftest import Done
 from tests.judges.test_llm import RIGHT, judged, scripted
@@ -171,95 +165,6 @@ def test_a_form_that_the_user_asks_for_is_not_changed(trace: Trace, rubric: Rubr
         with pytest.raises(JudgeStopped, match="Invalid schema"):
             judged(server, trace, rubric, mode="strict")
         assert {request.form for request in server.seen} == {"strict"}
-
-
-def failing(*texts: str) -> Responder:
-    """Refuse the traces with these words in turn, and judge the others."""
-    left = list(texts)
-    return lambda request: Reply(refusal=left.pop(0)) if left else RIGHT
-
-
-FAILURES = {
-    "five alike": (["No."] * 9, 2),
-    "alike but for numbers": ([f"No, {n}." for n in range(9)], 2),
-    "four alike": (["No."] * 4, 1),
-    "the fifth is another": ([*["No."] * 4, "Never.", *["No."] * 9], 1),
-}
-
-
-@pytest.mark.parametrize(("texts", "code"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_that_the_first_five_traces_share_stops_the_run(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, texts: list[str], code: int
-) -> None:
-    runs(14)
-    with OpenAIServer(failing(*texts)) as server:
-        more = llm(server, "--concurrency", "1", "--mode", "tools")
-        done = annotate_cli(*ARGS, *more, "--out", "out")
-        assert done.code == code
-        assert ("the first 5 traces failed in the same way: the model refuses" in done.err) == (
-            code == 2
-        )
-        assert len(server.seen) == (5 if code == 2 else 14)
-        server.responder = scripted(RIGHT)
-        assert annotate_cli(*ARGS, *more, "--out", "out", "--resume").code == 0
-        assert len(server.seen) == (5 + 14 if code == 2 else 14 + len(texts))
-    assert statuses(tmp_path / "out") == {"labelled": 14}
-
-
-@pytest.mark.parametrize("killed", ["while it judged", "while it began to go on"])
-def test_failures_alike_do_not_stop_a_killed_run_in_which_others_were_judged(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, killed: str
-) -> None:
-    runs(14)
-    out = tmp_path / "out"
-    with OpenAIServer(lambda request: RIGHT if request.n < 8 else Reply(refusal="No.")) as server:
-        args = (*ARGS, *llm(server, "--concurrency", "1", "--mode", "tools"), "--out", "out")
-        assert annotate_cli(*args).code == 1
-        before = read_manifest(out)
-        if killed == "while it judged":
-            manifest = before.as_dict() | {"learned": {}, "status": "running"}
-            (out / "run.json").write_text(json.dumps(manifest))
-        else:
-            RunDirectory.resume(out, before.changed({"learned": {}, "status": "running"}))
-            assert read_manifest(out).learned == before.learned
-        done = annotate_cli(*args, "--resume")
-        assert (done.code, statuses(out)) == (1, {"labelled": 7, "failed": 7}), done.err
-
-
-def test_traces_that_cannot_be_read_do_not_stop_a_run(trace: Trace, rubric: Rubric) -> None:
-    """The model was asked about none of them."""
-
-    def read_steps() -> Any:
-        raise UnreadableTrace("agent1_traj.json: not valid JSON")
-
-    steps = rubric.model_copy(update={"quote_from": (*rubric.quote_from, "steps")})
-
-    async def statuses_of(server: OpenAIServer) -> list[str]:
-        judge = LLMJudge(Options("test-model", server.url, mode="tools"))
-        broken = [replace(trace, id=f"broken {n}", read_steps=read_steps) for n in range(6)]
-        try:
-            done = [await annotate(item, steps, judge) for item in (*broken, trace)]
-        finally:
-            await judge.close()
-        return [annotation.status for annotation in done]
-
-    with OpenAIServer(scripted(RIGHT)) as server:
-        assert asyncio.run(statuses_of(server)) == ["failed"] * 6 + ["labelled"]
-
-
-def test_a_resumed_run_in_which_others_were_judged_does_not_stop_at_what_always_fails(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path
-) -> None:
-    runs(9)
-    replies = iter([RIGHT])
-    with OpenAIServer(lambda request: next(replies, Reply(refusal="No."))) as server:
-        more = llm(server, "--concurrency", "1", "--mode", "tools")
-        assert annotate_cli(*ARGS, *more, "--out", "out").code == 1
-        done = annotate_cli(*ARGS, *more, "--out", "out", "--resume")
-        assert (done.code, len(server.seen)) == (1, 9 + 8), done.err
-    manifest = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert manifest["status"] == "finished"
-    assert statuses(tmp_path / "out") == {"labelled": 1, "failed": 8}
 
 
 PARTS = [{"type": "text", "text": json.dumps(RIGHT.answer)[:40]}]

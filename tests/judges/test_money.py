@@ -479,6 +479,7 @@ class TestTheForecast:
             args = (*ARGS, *llm(server, "--mode", "tools"), "--failed-only", "--out", "out")
             known = self.dry(annotate_cli, *args, "--price-in", "2", "--price-out", "8")
             unknown = self.dry(annotate_cli, *args)
+            capped = self.dry(annotate_cli, *args, "--max-output-tokens", "2000")
             text = annotate_cli(*args, "--dry-run").out
             panel = self.dry(annotate_cli, *args, "--model", "n", "--samples", "3")
             first = self.dry(annotate_cli, *args, "--limit", "1")
@@ -487,12 +488,53 @@ class TestTheForecast:
             assert server.calls == known["calls"] == 2
         tokens = sum(self.by_hand()[:2])
         assert (known["traces"], known["to_judge"], known["skipped"]) == (3, 2, 1)
-        assert (known["input_tokens"], known["output_tokens"]) == (tokens, 800)
-        assert known["cost_usd"] == pytest.approx((2 * tokens + 8 * 800) / 1e6)
+        # Models answered with 1,490 to 4,046 tokens.
+        assert (known["input_tokens"], known["output_tokens"]) == (
+            *(tokens, {"low": 3_000, "high": 8_000}),
+        )
+        dollars = {"low": (2 * tokens + 8 * 3_000) / 1e6, "high": (2 * tokens + 8 * 8_000) / 1e6}
+        assert known["cost_usd"] == pytest.approx(dollars)
+        assert capped["output_tokens"] == {"low": 2 * 1_500, "high": 2 * 2_000}
+        assert "answers of 1,500 to 2,000 tokens" in capped["assumption"]
         assert "2 USD per million" in known["assumption"]
         assert (unknown["cost_usd"], "cost          unknown" in text) == (None, True)
         assert (panel["calls"], panel["input_tokens"]) == (12, 6 * tokens)
         assert (first["calls"], first["input_tokens"]) == (1, self.by_hand()[0])
+
+    @pytest.mark.parametrize(
+        ("more", "line"),
+        [
+            # 20 calls of 1,500 to 4,000 tokens: 0.003 to 0.008 dollars, or 0.75 to 2, each.
+            (
+                ("--price-in", "0", "--price-out", "2"),
+                "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8 if"
+                " the model writes 50 tokens a second. `--pilot 5` narrows it.",
+            ),
+            (
+                ("--price-in", "0", "--price-out", "500", "--concurrency", "1"),
+                "20 of 21 runs, about $15 to $40, about 10 to 27 minutes at --concurrency 1 if"
+                " the model writes 50 tokens a second. `--pilot 5` narrows it.",
+            ),
+            (
+                ("--price-in", "0", "--price-out", "2", "--rpm", "9"),
+                "20 of 21 runs, about $0.06 to",
+            ),
+            (("--rpm", "9"), "20 of 21 runs, about TOKENS tokens in and 30,000 to 80,000 out"),
+            (("--batch",), "20 of 21 runs, about TOKENS tokens in and 30,000 to 80,000 out"),
+        ],
+    )
+    def test_it_begins_with_a_sentence(
+        self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...], line: str
+    ) -> None:
+        """By hand: 3 rounds of 8 calls take 30 to 80 s each, 20 rounds of one as long."""
+        runs(20)
+        write_run(Path(run_name(21)), passed=True)
+        args = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", *TOOLS, "--failed-only")
+        first = annotate_cli(*ARGS, *args, *more, "--dry-run").out.splitlines()[0]
+        tokens = self.dry(annotate_cli, *ARGS, *args, *more)["input_tokens"]
+        expected = line.replace("TOKENS", f"{tokens:,}")
+        assert first.startswith(expected), first
+        assert ("minutes" in first) == ("minutes" in line)
 
     def test_a_pilot_by_hand_and_a_run_that_does_not_pay_for_it_again(
         self, annotate_cli: Cli, runs: Runs

@@ -75,6 +75,7 @@ def test_every_field_of_an_annotation(annotate_cli, tmp_path, rubric):
         **{"output_tokens": 3, "reasoning_tokens": 1},
         **{"calls": 2, "retries": 1, "unreported_calls": 1, "cache_hits": 0},
         **{"cost_usd": 0.25, "seconds": 1.5, "reason": None, "error": None},
+        "failure": None,
         "truncated": [{"source": "patch:agent1", "characters": 17}],
         **{"read": 0.75, "agreement": 0.5, "tie": ["gamma", "none"]},
         "votes": [

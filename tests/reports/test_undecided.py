@@ -209,7 +209,7 @@ def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, 
     [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
     assert (table["none"], table["undecided"]) == ((2, 0) if option else (0, 2))
     assert table["undecided_because"] == ({} if option else {"rejected": 2})
-    told = "2 undecided traces had findings that were all rejected." in done.out
+    told = "quotes: 2 traces undecided" in done.out
     assert told == (not option)
     refused = 'rejected: was "none", is now "undecided"'
     assert (again.code, refused in again.err) == ((2, True) if option else (0, False))

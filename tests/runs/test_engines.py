@@ -148,22 +148,28 @@ def test_an_engine_asks_and_says_what_one_process_does(
     assert learned[0]["learned"] == learned[1]["learned"]
 
 
-@pytest.mark.parametrize(("failing", "code"), [(range(14, 19), 1), (range(1, 31), 2)])
-def test_only_where_all_fail_alike_the_run_is_stopped(
-    annotate_cli: Cli, runs: Runs, threads: object, failing: range, code: int
+@pytest.mark.parametrize(("failing", "stops"), [(range(14, 19), False), (range(1, 31), True)])
+def test_where_a_task_fails_the_run_is_stopped(
+    annotate_cli: Cli,
+    runs: Runs,
+    threads: object,
+    failing: range,
+    stops: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The five are one task, which does not know of the others."""
-    runs(20)
+    runs(30)
+    monkeypatch.setattr("annotator.runs.distribute.TASK", 30)
 
     def responder(request: Request) -> Reply:
         fails = any(f"This was run {n}." in request.user for n in failing)
-        return Reply(refusal="no") if fails else NOTHING
+        return Reply(refusal=f"no {request.n}") if fails else NOTHING
 
     with OpenAIServer(responder) as server:
         model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
-    assert done.code == code, done.err
-    assert ("failed in the same way" in done.err) == (code == 2)
+    assert done.code == 1, done.err
+    assert ("of the last 20 traces" in done.err) == stops
+    assert len(judgements(Path("out"))) == (20 if stops else 30)
 
 
 def test_a_worker_that_does_not_see_the_folder_asks_nothing(

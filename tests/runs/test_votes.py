@@ -281,7 +281,7 @@ def test_two_models_and_samples_of_each(annotate_cli: Cli, runs: Runs, tmp_path:
             *(("llm:a", 1), ("llm:a", 2), ("llm:b", 1), ("llm:b", 2))
         ]
     assert "judged 0 (labelled 0, none 0)  undecided 3  skipped 0  failed 0" in done.out
-    assert "3 undecided traces had no code with enough votes (tie)." in done.out
+    assert "tie: 3 traces undecided" in done.out
     assert totals(tmp_path / "out")["undecided"] == 3
 
 

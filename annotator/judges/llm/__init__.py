@@ -6,15 +6,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from annotator.annotations import Usage, Verdict
-from annotator.errors import FailsAlways, Pending, UnreadableTrace
+from annotator.annotations import Usage, UsageRange, Verdict
+from annotator.errors import Pending, UnreadableTrace
 from annotator.judges.base import Mode
 from annotator.judges.llm.answer import Wrong, answer_schema, answer_text, read_answer
 from annotator.judges.llm.cache import name_judgement
 from annotator.judges.llm.context import LEAST, SHRINKS, Reader, TooLong
-from annotator.judges.llm.model import TYPICAL_ANSWER, FormChanged, Model
+from annotator.judges.llm.model import LONG_ANSWER, SHORT_ANSWER, FormChanged, Model
 from annotator.judges.llm.question import Question, form_sha256, libraries
-from annotator.judges.llm.reply import CallFailed, Reply, Unanswered, describe_alike
+from annotator.judges.llm.reply import CallFailed, Reply, Unanswered
 from annotator.judges.llm.session import Session
 from annotator.judges.llm.settings import Options, headers_sha256
 from annotator.judges.llm.windows import leave_open, leave_unseen_open, merge
@@ -32,7 +32,6 @@ from annotator.traces import Trace
 T = TypeVar("T")
 _GUESSES = 2  # how often a prompt is made shorter for its tags alone
 _LONGEST_ANSWER = 1 << 20  # characters, with the thoughts that some models write into it
-_ALIKE = 5  # traces that all fail in the same way, before any is judged, stop a run
 
 
 @dataclass(slots=True)
@@ -67,7 +66,6 @@ class LLMJudge(Model):
     def __init__(self, options: Options, session: Session | None = None) -> None:
         super().__init__(options, session)
         self._context = options.context or self._listed.context
-        self._alike: dict[str, str] | None = {}  # how the first traces failed, while they all do
         self._reader = Reader(options, self._context)
 
     @property
@@ -110,8 +108,7 @@ class LLMJudge(Model):
     @property
     def learned(self) -> Mapping[str, Any]:
         """The form and the API in which this endpoint answers, and the forms that it refused; that
-        the temperature is its own; the price that costs were computed with, and what bounds a call;
-        that its first traces did not all fail in one way.
+        the temperature is its own; the price that costs were computed with, and what bounds a call.
         """
         options = self.options
         limits = {"attempts": options.attempts, "max_wait": options.max_wait}
@@ -129,17 +126,9 @@ class LLMJudge(Model):
         }
         if self._refused:
             learned["refused_modes"] = dict(self._refused)
-        if self._alike is None:
-            learned["fails_always"] = False
         if self.answered_by:
             learned["answered_by"] = dict(self.answered_by)
         return learned
-
-    def recall(self, learned: Mapping[str, Any]) -> None:
-        """See :meth:`annotator.judges.base.Judge.recall`."""
-        super().recall(learned)
-        if learned.get("fails_always") is False:  # what is left may be what fails alike
-            self._alike = None
 
     @property
     def state(self) -> str:
@@ -172,25 +161,7 @@ class LLMJudge(Model):
             raise
         for name in judgement.names:
             self._note_name(name)
-        if words := self._fails_always(judgement, verdict):
-            self.drop(judgement)
-            raise FailsAlways(f"the first {_ALIKE} traces failed in the same way: {words}")
         return replace(verdict, usage=judgement.usage)
-
-    def _fails_always(self, judgement: Judgement, verdict: Verdict) -> str | None:
-        """Return how the first traces failed if they all failed in the same words, and this one
-        is the last of them; numbers may differ.
-        """
-        if self._alike is None or self.outbox or not judgement.usage.calls:
-            return None  # what was not asked about says nothing of the model
-        if not verdict.error:
-            self._alike = None
-            return None
-        self._alike[judgement.name] = describe_alike(verdict.error)
-        if len(set(self._alike.values())) > 1:
-            self._alike = None
-            return None
-        return verdict.error if len(self._alike) == _ALIKE else None
 
     def file(self, judgement: Judgement, verdict: Verdict) -> None:
         """Let go of the answers to a judgement that failed: they are to be asked for again."""
@@ -216,13 +187,13 @@ class LLMJudge(Model):
 
     async def _decided(self, judgement: Judgement) -> Verdict:
         """Ask about the whole trace, or about as much of it as the model can read."""
-        most, words = None, ""
+        most, words, failure = None, "", None
         guessed = 0  # how often only the tags of an answer said that the prompt was cut
         for _ in range(SHRINKS):
             try:
                 prompts = self._reader.prompts(judgement.trace, judgement.rubric, most)
             except (UnreadableTrace, CallFailed) as error:
-                return Verdict(error=str(error))
+                return _fail(error)
             try:
                 verdicts = await together(
                     [self._conversed(judgement, prompt) for prompt in prompts]
@@ -231,8 +202,8 @@ class LLMJudge(Model):
                 guessed += not error.sure
                 if error.most < LEAST or guessed > _GUESSES:
                     judgement.bad += judgement.keys
-                    return Verdict(error=str(error))
-                most, words = error.most, str(error)
+                    return _fail(error)
+                most, words, failure = error.most, str(error), error.failure
                 continue
             verdict = merge(verdicts, prompts, judgement.rubric)
             if words and verdict.error:
@@ -247,7 +218,7 @@ class LLMJudge(Model):
             share = measure_reading(judgement.trace, judgement.rubric, verdict.truncated)
             return replace(verdict, read=share)
         judgement.bad += judgement.keys
-        return Verdict(error=words)
+        return Verdict(error=words, failure=failure)
 
     async def _confirmed(
         self, judgement: Judgement, proposed: Verdict, most: int | None, aside: int
@@ -264,10 +235,10 @@ class LLMJudge(Model):
                 prompt = self._reader.confirmation(trace, rubric, first, most)
                 verdict = await self._conversed(judgement, prompt)
             except (UnreadableTrace, CallFailed) as error:
-                return Verdict(error=f"confirming call: {error}")
+                return _fail(error, "confirming call: ")
             except TooLong as error:
                 # The proposals stand in it however short the trace is made.
-                most, words = error.most - len(prompt.aside), str(error)
+                most, last = error.most - len(prompt.aside), error
                 guessed += not error.sure
                 if most < LEAST or guessed > _GUESSES:
                     break
@@ -276,7 +247,7 @@ class LLMJudge(Model):
                 return replace(verdict, error=f"confirming call: {verdict.error}")
             return leave_unseen_open(leave_open(verdict, prompt, rubric), prompt, claims)
         judgement.bad += judgement.keys
-        return Verdict(error=f"confirming call: {words}")
+        return _fail(last, "confirming call: ")
 
     async def _conversed(self, judgement: Judgement, prompt: Prompt) -> Verdict:
         """Ask until an answer stands or the re-asks are used up.
@@ -310,14 +281,14 @@ class LLMJudge(Model):
             except Unanswered as error:
                 if question.turns:
                     break
-                return Verdict(error=str(error))
+                return _fail(error)
             except CallFailed as error:
-                return Verdict(error=str(error))
+                return _fail(error)
             if reply.too_long:
                 raise self._reader.refused(reply, prompt)
             judgement.names.append(reply.model)
-            if reason := self._no_judgement(reply):
-                return Verdict(error=reason)
+            if failed := self._no_judgement(reply):
+                return failed
             answer = answer_text(reply, question.mode)
             before, text = text, answer or reply.text
             if text and text == before and not wrong.unread:
@@ -339,19 +310,23 @@ class LLMJudge(Model):
                 question = question.again(reply, error)
         if verdict := wrong.verdict or standing:
             return verdict
-        return Verdict(error=f"malformed answer: {one_line(str(wrong), 300)}")
+        reason = f"malformed answer: {one_line(str(wrong), 300)}"
+        return Verdict(error=reason, failure="tags" if wrong.unread else "form")
 
-    def _no_judgement(self, reply: Reply) -> str | None:
-        """Return why a reply is no judgement, if it is none; asking again would not help."""
+    def _no_judgement(self, reply: Reply) -> Verdict | None:
+        """Return the failure that a reply is, if it is one; asking again would not help."""
         if reply.refusal:
-            return f"the model refuses: {one_line(reply.refusal, 300)}"
+            reason = f"the model refuses: {one_line(reply.refusal, 300)}"
+            return Verdict(error=reason, failure="refusal")
         if reply.finish == "content_filter":
-            return "the server's content filter stopped the answer"
+            reason = "the server's content filter stopped the answer"
+            return Verdict(error=reason, failure="refusal")
         if reply.finish == "length":
-            return _cut_off(self.options.max_output_tokens)
+            return Verdict(error=_cut_off(self.options.max_output_tokens), failure="length")
         size = len(reply.text) + sum(len(arguments) for _, _, arguments in reply.calls)
         if size > _LONGEST_ANSWER:  # it would be sent back with every re-ask
-            return f"an answer of {size} characters, which is more than any judgement has"
+            reason = f"an answer of {size} characters, which is more than any judgement has"
+            return Verdict(error=reason, failure="form")
         return None
 
     async def _answered(self, judgement: Judgement, question: Question, asked: list[str]) -> Reply:
@@ -368,9 +343,9 @@ class LLMJudge(Model):
             reply = await self._answer(judgement, question, longer, asked)
         except CallFailed as error:
             kind = Unanswered if isinstance(error, Unanswered) else CallFailed
-            raise kind(words + str(error)) from error
+            raise kind(words + str(error), "length") from error
         if reply.too_long:  # not the prompt, which was read a moment ago
-            raise CallFailed(words + reply.text)
+            raise CallFailed(words + reply.text, "length")
         return reply
 
     async def _answer(
@@ -406,32 +381,35 @@ class LLMJudge(Model):
             cache.put(key, self.options.model, reply, spent, judgement.name)
         return reply
 
-    def expects(self, trace: Trace, rubric: Rubric) -> Usage:
+    def expects(self, trace: Trace, rubric: Rubric) -> UsageRange:
         """See :meth:`annotator.judges.base.Judge.expects`."""
         return self.forecast(trace, rubric, 1)
 
-    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> Usage:
+    def forecast(self, trace: Trace, rubric: Rubric, sample: int) -> UsageRange:
         """Return what the sample-th judgement of a trace is expected to use; raises as
         :meth:`annotator.judges.llm.context.Reader.prompts`.
         """
         auto = self.mode == "auto"
         mode: Mode = (self._recall_mode() or self._forms[0]) if auto else self.mode
-        expected = Usage()
+        expected = UsageRange()
         for prompt in self._reader.prompts(trace, rubric):
             key = Question(prompt, mode, sample).key(self.options)
             kept = self.session.cache and self.session.cache.get(key, "")
             if kept and kept.reply:
-                expected += Usage(cache_hits=1)
+                expected += UsageRange(Usage(cache_hits=1), Usage(cache_hits=1))
                 continue
             count, schema = (
                 self._reader.tokens.count,
                 answer_schema(rubric, self.options.considered),
             )
             tokens = count(prompt.user) + count(prompt.system + schema)
-            answer = min(TYPICAL_ANSWER, self.options.max_output_tokens or TYPICAL_ANSWER)
-            usage = Usage(input_tokens=tokens, output_tokens=answer, calls=1)
-            expected += replace(usage, cost_usd=self.price.of(usage) if self.price else None)
+            expected += UsageRange(*(self._call(tokens, n) for n in (SHORT_ANSWER, LONG_ANSWER)))
         return expected
+
+    def _call(self, prompt: int, answer: int) -> Usage:
+        """Return what a call uses, with a prompt and an answer of so many tokens."""
+        usage = Usage(input_tokens=prompt, output_tokens=self._capped(answer), calls=1)
+        return replace(usage, cost_usd=self.price.of(usage) if self.price else None)
 
     @property
     def assumption(self) -> str:
@@ -443,8 +421,10 @@ class LLMJudge(Model):
             if price
             else "price not known (--price-in, --price-out, or --prices FILE)"
         )
+        short, long = self._capped(SHORT_ANSWER), self._capped(LONG_ANSWER)
+        answer = f"{short:,} to {long:,}" if short < long else f"{long:,}"
         return (
-            f"{self.options.model}: {self._reader.tokens}; {TYPICAL_ANSWER} tokens an answer;"
+            f"{self.options.model}: {self._reader.tokens}; answers of {answer} tokens;"
             f" no answer is asked for again and no call is repeated; {priced}"
         )
 
@@ -462,6 +442,12 @@ async def together(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     for error in sorted(errors, key=lambda result: isinstance(result, Pending)):
         raise error
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+def _fail(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Verdict:
+    """Return the verdict that an error about one trace is; ``where`` begins its message."""
+    failure = "unreadable" if isinstance(error, UnreadableTrace) else error.failure
+    return Verdict(error=f"{where}{error}", failure=failure)
 
 
 def _cut_off(cap: int | None) -> str:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from annotator.annotations import Claim
+from annotator.annotations import Claim, FailureKind
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
@@ -75,6 +75,7 @@ class TooLong(Exception):
         super().__init__(words)
         self.most = most
         self.sure = sure
+        self.failure: FailureKind = "length" if sure else "tags"
 
 
 class Reader:
@@ -158,7 +159,7 @@ class Reader:
                 return prompts
             most = min(self._shorter(prompt, room) for prompt in long)
         context = f" of {self.context} tokens" if self.context else ""
-        raise CallFailed(f"the model's context{context} leaves no room for the trace")
+        raise CallFailed(f"the model's context{context} leaves no room for the trace", "length")
 
     def confirmation(
         self, trace: Trace, rubric: Rubric, claims: Sequence[Claim], most: int | None
@@ -174,7 +175,8 @@ class Reader:
             if room is None or self.tokens.fits(prompt.shown, room):
                 return prompt
             most = max(self._shorter(prompt, room), LEAST)
-        raise CallFailed(f"the model's context of {self.context} tokens leaves no room for them")
+        reason = f"the model's context of {self.context} tokens leaves no room for them"
+        raise CallFailed(reason, "length")
 
     def cut(self, prompt: Prompt, words: str) -> TooLong:
         """Return how much shorter a prompt must be whose tags an answer does not repeat."""

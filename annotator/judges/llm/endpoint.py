@@ -293,7 +293,7 @@ def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
     if request and (reply := too_long(words, fields, code, status == 413)):
         return reply
     if request and _FILTERED.search(f"{code} {message}"):
-        raise CallFailed(f"the server refuses the content: {words}")
+        raise CallFailed(f"the server refuses the content: {words}", "refusal")
     if elsewhere := describe_redirect(error):
         raise JudgeStopped(elsewhere)
     if status in (401, 402, 403) or code == "insufficient_quota" or _NO_KEY.search(message):
@@ -303,7 +303,8 @@ def _meaning(error: APIStatusError, secrets: Secrets) -> Reply:
         hint = "" if "/v1" in path else "; the URL has no /v1, which most servers have at its end"
         raise JudgeStopped(f"no such model or address: {words}{hint}")
     if status == 429 and message.lower().startswith("request too large"):  # OpenAI's words
-        raise CallFailed(f"more than the account may send in a minute; --context fits it: {words}")
+        reason = f"more than the account may send in a minute; --context fits it: {words}"
+        raise CallFailed(reason, "length")
     if status in TRANSIENT or status >= 500:
         after = _retry_after(error.response.headers)
         raise Transient(words, _retry_delay(fields) if after is None else after, status)

@@ -41,7 +41,8 @@ from annotator.text import one_line
 if TYPE_CHECKING:  # takes a second to import, and is not needed where every answer is known
     from annotator.judges.llm.endpoint import Endpoint
 
-TYPICAL_ANSWER = 400  # tokens
+SHORT_ANSWER, LONG_ANSWER = 1_500, 4_000
+"""Tokens of an answer: measured were 1,490 to 4,046, by model."""
 
 # How servers say that it is the form that they do not take.
 _OF_FORM = re.compile(
@@ -257,6 +258,10 @@ class Model:
             url = without_secrets(self.options.base_url)
             raise JudgeStopped(f"{url} does not answer: {error}") from error
 
+    def _capped(self, tokens: int) -> int:
+        """Return so many tokens, or those of the longest answer that is asked for."""
+        return min(tokens, self.options.max_output_tokens or tokens)
+
     def _spent(self, usage: Usage) -> None:
         self._overhead += usage
 
@@ -270,7 +275,7 @@ class Model:
         body = question.body(options)
         data = to_json(body)
         # The JSON is a little longer than what the model reads: escapes, the schema.
-        tokens = int(len(data) / BYTES_PER_TOKEN) + TYPICAL_ANSWER
+        tokens = int(len(data) / BYTES_PER_TOKEN) + self._capped(LONG_ANSWER)
         call = self._expected(options, body, int(len(data) / DEAREST_BYTES_PER_TOKEN), tokens)
         if self.outbox:
             if refusal := self.outbox.refusal(key):

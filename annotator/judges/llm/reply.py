@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from annotator.annotations import Usage
+from annotator.annotations import FailureKind, Usage
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.dialects import GENERIC, OVERFLOW, Dialect
 from annotator.judges.llm.responses import as_completion
@@ -95,7 +95,11 @@ _REPLY = TypeAdapter(Reply)
 
 
 class CallFailed(AnnotatorError):
-    """This trace could not be judged; the message is the reason."""
+    """This trace could not be judged; the message is the reason, ``failure`` its kind."""
+
+    def __init__(self, reason: str, failure: FailureKind = "server") -> None:
+        super().__init__(reason)
+        self.failure = failure
 
 
 class ModeRefused(CallFailed):

@@ -34,6 +34,11 @@ def render(tables: Sequence[Table], width: int) -> str:
 def _show(table: Table, console: Console) -> None:
     if table.title:
         console.print(Text(table.title, "bold"))
+    if table.instead:
+        console.print()
+        for line in (*table.instead, *table.lines):
+            console.print(Text(line), soft_wrap=True)
+        return
     if table.header:
         if table.title:
             console.print()

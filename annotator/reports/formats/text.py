@@ -11,6 +11,8 @@ def render(tables: Sequence[Table]) -> str:
 
 
 def _text(table: Table) -> str:
+    if table.instead:
+        return "\n".join([table.title, "", *table.instead, *table.lines])
     if not table.header:
         return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
     lines = [table.title, ""] if table.title else []

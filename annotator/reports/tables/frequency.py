@@ -1,6 +1,6 @@
 """Frequency tables as tables for every format; the same digits in each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,8 @@ from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
 from annotator.reports.table import Column, Line, Table, columns_of, flatten
 from annotator.reports.votes import Votes
-from annotator.text import one_line
+from annotator.runs.failures import ADVICE
+from annotator.text import count, one_line
 from validation import Interval
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _table(table: FrequencyTable, columns: Sequence[Column]) -> Table:
         lines=votes_lines(table.votes) if table.votes else (),
         last=True,
         below=len(table.code_groups),
+        instead=() if table.judged else list(unjudged_lines(table)),
         caption=f"{heading(table)}. Counted: {table.counted}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
         records=[common | _record(row, table) for row in table.all_rows],
@@ -146,6 +148,37 @@ def cells(row: Row, table: FrequencyTable) -> Line:
     elif table.correction:
         line += (UNDEFINED,) * 4
     return line
+
+
+_ADVICE: Mapping[str, str] = {
+    **{str(kind): advice for kind, advice in ADVICE.items()},
+    "tie": "The votes disagree. Take more --samples, or another --require.",
+    "part": "Too little of them was read. Give a larger --context, or a smaller --least-read.",
+    "lost": "Too few votes count. annotate view RUN shows them.",
+    "open": "The judge left them open. Ask a model (--model), or label some: annotate sample.",
+    "skipped": "The rubric is not for them. --all judges passed and failed runs.",
+}
+
+
+def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
+    """Yield why no trace has a judgement that counts: each reason with its traces, the first of
+    them, and what to do.
+    """
+    if not table.unjudged:
+        yield "No trace was judged yet, so there is no table."
+        return
+    yield "No trace has a judgement that counts, so there is no table. The reasons:"
+    reasons = sorted(table.unjudged.items(), key=lambda item: -item[1].count)
+    for kind, reason in reasons:
+        yield ""
+        yield f"{kind}: {count(reason.count, 'trace')} {reason.status}"
+        yield f"  for example {one_line(reason.trace_id, 200)}: {reason.why}"
+        yield f"  {_ADVICE[kind]}"
+    if table.status and table.status != "finished":
+        yield ""
+        yield f"The run is not finished (status: {one_line(table.status, 60)})."
+    if table.votes:
+        yield ""
 
 
 def votes_lines(votes: Votes) -> list[str]:
@@ -229,6 +262,11 @@ def _document(table: FrequencyTable) -> dict[str, object]:
         "none_after_rejection": table.emptied,
         **_pick(table, "outcome_unknown", "truncated", "least_read"),
         "undecided_because": dict(table.reasons),
+        "failed_because": {
+            kind: reason.count
+            for kind, reason in table.unjudged.items()
+            if reason.status == "failed"
+        },
         "votes": _votes_value(table.votes),
         "counted": table.counted,
         "group": group,

@@ -1,0 +1,173 @@
+"""Runs of which everything fails: when they stop, what they print, and how they go on."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotator.annotations import Annotation
+from tests.conftest import Done
+from tests.judges.test_llm import RIGHT
+from tests.openai_server import OpenAIServer, Reply, Request, Responder, finding
+from tests.runs.test_run import annotations, llm, statuses
+
+Cli = Callable[..., Done]
+Runs = Callable[..., Path]
+ARGS = ("logs", "--rubric", "comm_errors")
+ONE_CALL = ("--concurrency", "1", "--mode", "tools", "--reasks", "0")
+
+
+def word(request: Request) -> str:
+    """Another word for each request, without a digit."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(request.n))
+
+
+def status(folder: Path) -> str:
+    return str(json.loads((folder / "run.json").read_text())["status"])
+
+
+def number_of(request: Request) -> int:
+    """The number of the run that is asked about."""
+    return int(re.findall(r"This was run (\d+)\.", request.user)[0])
+
+
+# --- 18 of the last 20
+
+# A letter for each trace in turn, x fails; and after how many traces the run stops.
+STOPS = {
+    "all fail": ("x" * 30, 20),
+    "18 of 20": (".." + "x" * 28, 20),
+    "17 of 20": ("..." + "x" * 17 + "...", None),
+    "in the middle of a run": ("." * 10 + "x" * 20, 28),
+    "fewer than 20": ("x" * 19, None),
+}
+
+
+@pytest.mark.parametrize(("traces", "stop"), STOPS.values(), ids=STOPS)
+def test_a_run_stops_when_18_of_the_last_20_traces_failed(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, traces: str, stop: int | None
+) -> None:
+    runs(len(traces))
+    left = iter(traces)
+    with OpenAIServer(lambda _: RIGHT) as server:
+        args = (*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+        server.responder = lambda one: Reply(refusal=word(one)) if next(left) == "x" else RIGHT
+        done = annotate_cli(*args)
+        assert len(server.seen) == (stop or len(traces))
+        assert (done.code, status(tmp_path / "out")) == (1, "stopped" if stop else "finished")
+        judged = traces[: stop or len(traces)]
+        kept = {"failed": judged.count("x"), "labelled": judged.count(".")}
+        assert statuses(tmp_path / "out") == {name: n for name, n in kept.items() if n}
+        assert ("of the last 20 traces" in done.err) == bool(stop)
+        server.responder = lambda _: RIGHT
+        again = annotate_cli(*args, "--resume")
+        assert (again.code, statuses(tmp_path / "out")) == (0, {"labelled": len(traces)}), again.err
+
+
+TAGS = {"first_tag": "first-0", "last_tag": "last-0", "considered": []}
+
+# What a server answers to every trace, each time in other words, and what that is called.
+KINDS: dict[str, Responder] = {
+    "quotes": lambda one: finding("C1b", ("message:1", word(one)), ("message:2", word(one))),
+    "tags": lambda one: Reply(
+        answer=TAGS | {"last_tag": word(one), "findings": [], "label": "none"}
+    ),
+    "form": lambda one: Reply(text=word(one)),
+    "refusal": lambda one: Reply(refusal=word(one)),
+    "length": lambda one: Reply(text=word(one), finish="length"),
+    "server": lambda one: Reply(status=503, error={"message": word(one)}),
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one vote", "two votes"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_printed(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, kind: str, more: tuple[str, ...]
+) -> None:
+    """Of 60 traces 20 are judged, and at most the 7 that were in flight with the last of them."""
+    runs(60)
+    with OpenAIServer(KINDS[kind]) as server:
+        quick = ("--attempts", "1", "--mode", "tools", "--reasks", "1")
+        done = annotate_cli(*ARGS, *llm(server), *quick, *more, "--out", "out")
+        calls = len(server.seen)
+        assert calls <= (20 + 8) * 2 * (2 if more else 1)
+    assert (done.code, status(tmp_path / "out")) == (1, "stopped")
+    found = annotations(tmp_path / "out").values()
+    assert 20 <= len(found) <= 27
+    state = "undecided" if kind == "quotes" else "failed"
+    assert {(one.status, one.failure) for one in found} == {(state, kind)}
+    n = len(found)
+    for text in (done.out, annotate_cli("report", "out").out):
+        assert f"{kind}: {n} traces {state}\n  for example night/coop/shop_task/" in text
+        assert "\nC1a " not in text
+        assert text.rstrip().endswith("The run is not finished (status: stopped).") or more
+    assert f"({kind} 20)" in done.err
+    assert "--out out --resume" in done.err
+    told = f"the first failure: night/coop/shop_task/{min(1, n)}"
+    assert (told in done.err) == (state == "failed")
+    [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
+    assert table["failed_because"] == ({kind: n} if state == "failed" else {})
+    assert len(table["rows"]) == 8
+    assert annotate_cli("report", "out", "--format", "csv").out.count("\n") >= 9
+
+
+ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Threads"))
+
+
+@pytest.mark.parametrize("engine", ODD, ids=["one process", "an engine"])
+def test_traces_that_failed_before_do_not_stop_a_resumed_run_in_which_others_were_judged(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, engine: tuple[str, ...]
+) -> None:
+    """Every second of 46 traces is refused: a run that is resumed has only these before it."""
+    runs(46)
+    with OpenAIServer() as server:
+        server.responder = lambda one: Reply(refusal=word(one)) if number_of(one) % 2 else RIGHT
+        args = (*ARGS, *llm(server, *ONE_CALL), *engine, "--out", "out")
+        for more, calls in (((), 46), (("--resume",), 46 + 23)):
+            done = annotate_cli(*args, *more)
+            assert (done.code, len(server.seen)) == (1, calls), done.err
+            assert status(tmp_path / "out") == "finished"
+            assert statuses(tmp_path / "out") == {"labelled": 23, "failed": 23}
+    assert "23 traces could not be judged (refusal 23)" in done.err
+
+
+def test_a_judge_of_ones_own_that_always_fails_stops_too(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(25)
+    judge = "tests.judges.strange_judges:Raises"
+    done = annotate_cli(*ARGS, "--judge", judge, "--out", "out", "--concurrency", "1")
+    assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 20}), done.err
+    assert "could not be judged (other 20)" in done.err
+
+
+def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli: Cli, tmp_path: Path) -> None:
+    talk = [{"role": "a", "content": "Is it done?"}, {"role": "b", "content": "no"}]
+    good = json.dumps({"messages": talk})
+    (tmp_path / "t.jsonl").write_text("\n".join([good, *["{"] * 30, good]) + "\n")
+    done = annotate_cli("t.jsonl", "--rubric", "comm_errors", "--out", "out")
+    found = annotations(tmp_path / "out").values()
+    assert (done.code, status(tmp_path / "out")) == (1, "finished")
+    assert [one.failure for one in found].count("unreadable") == 30
+    assert len(found) == 32
+
+
+def test_lines_of_older_versions_have_no_kind_and_are_read(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    runs(2)
+    with OpenAIServer(KINDS["refusal"]) as server:
+        annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+    file = tmp_path / "out" / "annotations.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line.pop("failure") for line in lines} == {"refusal"}
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert Annotation.from_json(json.dumps(lines[0])).failure is None
+    assert "other: 2 traces failed\n  for example night/" in annotate_cli("report", "out").out
+
+
+def test_none_judged_is_exit_code_1(annotate_cli: Cli, runs: Runs) -> None:
+    done = annotate_cli(runs(2, passed=True), "--rubric", "symptoms")
+    assert (done.code, "skipped: 2 traces skipped" in done.out) == (1, True), done.out
