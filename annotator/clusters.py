@@ -89,11 +89,11 @@ class ClusterCounts:
             following.append(len(rows))
             row = [int(column == other) for other in range(len(answers))]
             rows += [row] * answer(self.alone)
-        found = []
+        of_traces = []
         for cluster, column in traces:
             if cluster is not None and cluster in numbers:
-                found.append(numbers[cluster])
+                of_traces.append(numbers[cluster])
             else:
-                found.append(following[column])
+                of_traces.append(following[column])
                 following[column] += 1
-        return rows, found
+        return rows, of_traces

@@ -131,6 +131,6 @@ def _recall_variance(size: float, W: Floats, p: Floats, labels: Floats) -> float
     slopes = np.full(len(W), -recall)
     slopes[0] += 1
     variance = float(W @ (slopes * p) ** 2) / size
-    known = labels > 0
+    labelled = labels > 0
     spread = (W * slopes) ** 2 * p * (1 - p)
-    return (variance + float((spread[known] / labels[known]).sum())) / share**2
+    return (variance + float((spread[labelled] / labels[labelled]).sum())) / share**2

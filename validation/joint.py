@@ -100,14 +100,14 @@ def joint_shares(
     there = weight > 0
     kish = np.divide(weight**2, squares, out=np.zeros_like(weight), where=there)
     p = np.divide(labelled, weight[:, None], out=np.zeros_like(labelled), where=there[:, None])
-    own = np.array([[float(answer == code) for code in names] for answer in answers])
-    p[~there] = _prior(own, _mean(of_judge[there], p[there]))[~there]
+    diagonal = np.array([[float(answer == code) for code in names] for answer in answers])
+    p[~there] = _prior(diagonal, _mean(of_judge[there], p[there]))[~there]
     shares = of_judge @ p
-    prior = _prior(own, shares) + of_judge[:, None] / 2
-    known = kish[:, None] + prior.sum(axis=1, keepdims=True)
-    q = (kish[:, None] * p + prior) / known
+    prior = _prior(diagonal, shares) + of_judge[:, None] / 2
+    total = kish[:, None] + prior.sum(axis=1, keepdims=True)
+    q = (kish[:, None] * p + prior) / total
     centre = of_judge @ q
-    variance = (of_judge**2) @ (q * (1 - q) / (known + 1))
+    variance = (of_judge**2) @ (q * (1 - q) / (total + 1))
     variance += (of_judge @ q**2 - centre**2) / size
     each = 1 - (1 - confidence) / len(names)
     df: int | None = None
@@ -141,9 +141,11 @@ def joint_shares(
     return estimates
 
 
-def _prior(own: Floats, shares: Floats) -> Floats:
-    """Return how one label of each answer is divided among the codes; ``own``: 1 for its code."""
-    prior: Floats = own / 2 + (1 - own.sum(axis=1, keepdims=True) / 2) * shares
+def _prior(diagonal: Floats, shares: Floats) -> Floats:
+    """Return how one label of each answer is divided among the codes; ``diagonal``: 1 for its
+    code.
+    """
+    prior: Floats = diagonal / 2 + (1 - diagonal.sum(axis=1, keepdims=True) / 2) * shares
     return prior
 
 

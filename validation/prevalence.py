@@ -327,10 +327,10 @@ def beta_posterior(
     total = sum(size for size, _ in strata)
     mean, square, variance = 0.0, 0.0, 0.0
     for size, labels in strata:
-        share, known = size / total, labels.share is not None
-        q = labels.mean if known else unlabelled
+        share, is_labelled = size / total, labels.share is not None
+        q = labels.mean if is_labelled else unlabelled
         kept = 1 - labels.n / size if population == "corpus" and size else 1.0
-        variance += share**2 * labels.variance * kept if known else 0.0
+        variance += share**2 * labels.variance * kept if is_labelled else 0.0
         mean, square = mean + share * q, square + share * q**2
     if population == "process":
         variance += judge_design_effect * max(0.0, square - mean**2) / total
@@ -440,7 +440,7 @@ def _recall_draws(strata: _Strata, narrower: float, seed: int) -> NDArray[np.flo
         part = rng.beta(size * narrower + 0.5, (left - size) * narrower + 0.5, _DRAWS)
         shares.append(rest * part)
         rest, left = rest * (1 - part), left - size
-    found = [
+    with_code = [
         share
         * rng.beta(
             (cell.share or 0.0) * cell.n_effective * narrower + 0.5,
@@ -449,10 +449,10 @@ def _recall_draws(strata: _Strata, narrower: float, seed: int) -> NDArray[np.flo
         )
         for share, (_, cell) in zip([*shares, rest], strata, strict=True)
     ]
-    all_found = sum(found[1:], start=found[0])
+    total_with_code = sum(with_code[1:], start=with_code[0])
     recall = np.zeros(_DRAWS)
     # All terms can underflow to 0 together; such a draw says nothing and is rare.
-    np.divide(found[0], all_found, out=recall, where=all_found > 0)
+    np.divide(with_code[0], total_with_code, out=recall, where=total_with_code > 0)
     return recall
 
 

@@ -172,8 +172,8 @@ def kappa_difference(
     size, items = len(numbers), len(sides[0])
     weight = item_weights(weights, items)
     columns = np.zeros((items, 2 * size * size))
-    for pair, (one, other) in enumerate((first, second)):
-        for item, labels in enumerate(zip(one, other, strict=True)):
+    for pair, raters in enumerate((first, second)):
+        for item, labels in enumerate(zip(*raters, strict=True)):
             row, column = map(numbers.__getitem__, labels)
             columns[item, (pair * size + row) * size + column] = weight[item]
 
@@ -186,14 +186,14 @@ def kappa_difference(
         gap: Floats = kappas[:, 0] - kappas[:, 1]
         return gap
 
-    found = cluster_bootstrap(
+    interval = cluster_bootstrap(
         cluster_totals(columns, clusters),
         difference,
         confidence=confidence,
         resamples=resamples,
         seed=seed,
     )
-    return found.estimate("kappa_difference", items)
+    return interval.estimate("kappa_difference", items)
 
 
 def gwet_ac1_raters(

@@ -87,12 +87,12 @@ def count_labels(
     if names is not None:
         options["cluster"] = names
     request = make_request(labels, rubrics=list_names(rubrics), **options)
-    known = None
+    attributes = None
     if traces is not None:
         loaded = traces if isinstance(traces, Traces) else load_traces(traces)
-        known = {trace.id: trace.attributes for trace in loaded}
+        attributes = {trace.id: trace.attributes for trace in loaded}
     counted = people_tables(
-        request, run=run, traces=known, by=by, of_labelled=of_labelled, cluster=names
+        request, run=run, traces=attributes, by=by, of_labelled=of_labelled, cluster=names
     )
     return list(frequency.tabulate(counted))
 

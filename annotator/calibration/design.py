@@ -122,8 +122,8 @@ def allocate(sizes: Mapping[str, int], n: int, floor: int) -> dict[str, int]:
     rest = n - sum(base.values())
     if rest < 0:
         raise AnnotatorError(
-            f"-n {n} is too few for {floor} of each of {len(sizes)} strata ({sum(base.values())});"
-            " a larger -n, a smaller --floor, or --uniform"
+            f"-n {n}: {n} labels cannot cover {len(sizes)} strata with {floor} each. Use"
+            f" -n {sum(base.values())}, a smaller --floor, or --uniform"
         )
     rooms = {name: size - base[name] for name, size in sizes.items()}
     total = sum(rooms.values())

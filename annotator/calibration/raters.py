@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from operator import itemgetter
 
 from annotator.calibration.frame import Frame
 from annotator.calibration.join import GOLD, Joined, join_labels
@@ -220,7 +221,7 @@ def suspect_fit(
     people = [name for name in labels.annotators if name != GOLD]
     if {label.annotator for label in in_use.values()} != {GOLD}:
         return None
-    found: list[tuple[float, str, Estimate, float]] = []
+    pairs: list[tuple[float, str, Estimate, float]] = []
     for pair in combinations(people, 2):
         answers = [labels.of(name) for name in pair]
         units = [
@@ -249,10 +250,10 @@ def suspect_fit(
             confidence=confidence,
             seed=seed,
         )
-        found.append((kappas[1], " and ".join(pair), gap, kappas[0]))
-    if not found:
+        pairs.append((kappas[1], " and ".join(pair), gap, kappas[0]))
+    if not pairs:
         return None
-    between, names, gap, value = max(found, key=lambda one: one[0])
+    between, names, gap, value = max(pairs, key=itemgetter(0))
     if gap.low is None or gap.low <= 0:
         return None
     best, judged = (f"{round_half_up(round(kappa, 10), 2):.2f}" for kappa in (between, value))

@@ -38,6 +38,8 @@ def draw(facts: TraceFacts) -> Iterator[Fact]:
         agrees = None
         if len(facts.trace.patches) == 2 and reported in (*_CLEAN, "conflicts"):
             agrees = None if result == "not known" else (result in _CLEAN) == (reported in _CLEAN)
+            if reported == "identical" and not agrees:  # a harness compares without the tests
+                agrees = None
         about = {"merge": result, "reported": reported, "agrees": agrees}
         yield Fact("merge_simulated", says, (agent, partner), (), about)
 

@@ -173,7 +173,7 @@ def _compare_by(
     pool: bool,
 ) -> GroupComparison:
     everything = sides  # with the traces that the judge did not decide
-    sides = _decided(sides)
+    sides = _keep_decided(sides)
     kind, alone = _kind(*sides), (0, 0)
     if pool and kind != "independent":
         raise AnnotatorError(
@@ -254,7 +254,7 @@ def _add_corrected(rows: list[Difference], corrected: CorrectedDifferences) -> l
     ]
 
 
-def _decided(sides: Sides) -> Sides:
+def _keep_decided(sides: Sides) -> Sides:
     """Return the traces of both sides that the judge decided."""
     first, second = ([trace for trace in side if not trace.open] for side in sides)
     return first, second

@@ -240,12 +240,12 @@ def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate
     cells = _count_cells(code, [*sides[0].people, *sides[1].people], placed)
     n = int(sum(side.size for side in placed))
     both = placed[0].shares + placed[1].shares
-    if any(one.share is None for one, share in zip(cells, both, strict=True) if share):
+    if any(labels.share is None for labels, share in zip(cells, both, strict=True) if share):
         return _nothing(n, "no label of traces with one of the judge's answers", terms.confidence)
-    p = np.array([one.share or 0.0 for one in cells])
-    q = np.array([one.mean for one in cells])
+    p = np.array([labels.share or 0.0 for labels in cells])
+    q = np.array([labels.mean for labels in cells])
     between = placed[0].shares - placed[1].shares
-    variance = float(between**2 @ [one.variance for one in cells])
+    variance = float(between**2 @ [labels.variance for labels in cells])
     for side_answers in placed:
         W = side_answers.shares
         variance += max(0.0, float(W @ q**2 - (W @ q) ** 2)) / side_answers.size

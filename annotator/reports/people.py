@@ -155,20 +155,25 @@ class _Counted:
         chosen, self._annotators = choose_labels(read, request.annotators)
         labels, self._split = select_split(chosen, final=request.final)
         if run:
-            found = (one for one in run.annotations(scheme.id) if one.trace_id in labels)
-            traces = {one.trace_id: one.attributes for one in found}
+            traces = {
+                annotation.trace_id: annotation.attributes
+                for annotation in run.annotations(scheme.id)
+                if annotation.trace_id in labels
+            }
         self._traces = traces
         attributes = _attributes_of(labels) if traces is None else traces
-        said = {
+        annotations = {
             trace_id: _annotate(label, scheme, attributes.get(trace_id, {}))
             for trace_id, label in labels.items()
         }
         # The weights are those of all labels: what is not in the run is no lost label.
-        frame = Frame("", "", "", scheme, wanted=said)
+        frame = Frame("", "", "", scheme, wanted=annotations)
         design, notes = find_design(run, request, labels)
         self._joined = join(frame, labels, request.cluster, design)
-        self._said = [said[id_] for id_ in sorted(said) if traces is None or id_ in traces]
-        if not self._said:
+        self._annotations = [
+            annotations[id_] for id_ in sorted(annotations) if traces is None or id_ in traces
+        ]
+        if not self._annotations:
             first = next(iter(labels.values()))
             raise AnnotatorError(
                 f"none of the {len(labels)} labelled traces is in {run or 'TRACES'}; the first is"
@@ -181,16 +186,16 @@ class _Counted:
         if held_out := chosen - used:
             other = "dev" if self._request.final else "test"
             yield f"Not counted: {count(held_out, 'label')} of the {other} split (--final)."
-        if elsewhere := used - len(self._said):
+        if elsewhere := used - len(self._annotations):
             place = f"not in {self._run}" if self._run else "not in TRACES, or not readable"
             yield f"Not counted: {count(elsewhere, 'label')} of traces that are {place}."
 
     def tables(self, by: str | None) -> list[FrequencyTable]:
         """Return the table of all labels, or one for each value of an attribute."""
-        known = {name for annotation in self._said for name in annotation.attributes}
-        check_attributes(known, by, self._cluster, "no labelled trace")
+        names = {name for annotation in self._annotations for name in annotation.attributes}
+        check_attributes(names, by, self._cluster, "no labelled trace")
         groups: dict[str, LabelCounts] = {}
-        for annotation in self._said:
+        for annotation in self._annotations:
             group = value_of(annotation.attributes, by) if by else ""
             groups.setdefault(group, self._empty()).add(annotation)
         ordered = sorted(groups, key=lambda group: (-groups[group].judged, group))

@@ -178,7 +178,7 @@ def test_allocation_by_hand(sizes, n, floor, expected):
 
 
 def test_too_few_for_the_floors():
-    with pytest.raises(AnnotatorError, match="-n 8 is too few"):
+    with pytest.raises(AnnotatorError, match="8 labels cannot cover 2 strata"):
         allocate({"a": 100, "b": 100}, 8, 5)
 
 
@@ -334,7 +334,7 @@ def test_floors_grow_with_the_sample(annotate_cli, tmp_path, run):
         assert design_of(tmp_path / name).strata["beta"].drawn >= beta
     done = annotate_cli("sample", run, "-n", 10, "--out", "no.jsonl")
     said_in_words(done)
-    assert "too few" in done.err
+    assert "cannot cover 3 strata with 5 each. Use -n 15" in done.err
     assert not (tmp_path / "no.jsonl").exists()
 
 

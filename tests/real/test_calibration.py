@@ -89,6 +89,11 @@ def test_the_rules_judge_against_gold_lists_every_disagreement(annotate_cli, own
             for (trace, name), one in found.items()
             if name == rubric and one.status in ("labelled", "none")
         }
+        undecided = {
+            trace
+            for (trace, name), one in found.items()
+            if name == rubric and one.status == "undecided"
+        }
         both = sorted(trace for trace in gold if trace in judged)
         differing = {trace for trace in both if gold[trace] != judged[trace]}
         made = calibration(run / "calibration.json", n)
@@ -114,12 +119,15 @@ def test_the_rules_judge_against_gold_lists_every_disagreement(annotate_cli, own
             right = sum(gold[trace] == code for trace in flagged)
             assert row["precision"]["inputs"]["k"] == right
             missed = sum(gold[trace] == code != judged[trace] for trace in both)
-            assert row["missed"] == missed
-            share = len([1 for one in judged.values() if one == code]) / len(judged)
-            others = len(both) - len(flagged)
-            if flagged and others and row["mark"] != "open":
-                value = share * right / len(flagged) + (1 - share) * missed / others
-                assert row["corrected"]["value"] == pytest.approx(value), code
+            unknown = [trace for trace in gold if trace in undecided]
+            assert row["missed"] == missed + sum(gold[trace] == code for trace in unknown)
+            flags, others = sum(one == code for one in judged.values()), len(both) - len(flagged)
+            value = (len(judged) - flags) * missed / others
+            value += len(undecided) * sum(gold[trace] == code for trace in unknown) / len(unknown)
+            value += flags * right / len(flagged) if flagged else 0
+            assert flagged or not flags
+            value /= len(judged) + len(undecided)
+            assert row["corrected"]["value"] == pytest.approx(value), code
             assert row["corrected"]["low"] <= row["corrected"]["high"]
 
 

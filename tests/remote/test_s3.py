@@ -156,7 +156,7 @@ def test_every_command_reads_a_run_at_a_url_and_writes_to_one(
         ("report", run, "--format", "csv"): "table.csv",
         ("report", run, "--format", "parquet"): "table.parquet",
         ("figure", run): "figure.svg",
-        ("sample", run, "-n", "3"): "sheet.csv",
+        ("sample", run, "-n", "3", "--uniform"): "sheet.csv",
         ("sample", "s3://lab/traces", "-n", "3", "--rubric", "symptoms"): "sheet.jsonl",
         ("calibrate", run, "--labels", labels, "--ledger", tmp_path / "looks"): "calibration.json",
         ("report", run, "--calibration", "s3://lab/out/calibration.json"): "corrected.txt",
@@ -192,7 +192,7 @@ def test_shards_that_stand_in_a_store_are_a_run_unmerged(
 
 
 def test_what_is_there_is_not_replaced_by_a_sheet(run: str, cli: Any) -> None:
-    sheet = ("sample", run, "-n", "3", "--out", "s3://lab/out/sheet.csv")
+    sheet = ("sample", run, "-n", "3", "--uniform", "--out", "s3://lab/out/sheet.csv")
     code, _, err = cli(*sheet)
     assert code == 0, err
     code, _, err = cli(*sheet)
