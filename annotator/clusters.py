@@ -70,7 +70,7 @@ class ClusterCounts:
         self,
         answers: Sequence[Callable[[Counter[Hashable]], int]],
         traces: Iterable[tuple[str | None, int]],
-    ) -> tuple[list[list[int]], list[int]]:
+    ) -> tuple[list[str], list[list[int]], list[int]]:
         """Return how many traces of each cluster have each of some answers, of which each trace has
         one at most, and the rows of some counted traces.
 
@@ -79,11 +79,15 @@ class ClusterCounts:
             traces: the cluster of each trace and the number of its answer.
 
         Returns:
-            A row for each cluster with a name, then one for each trace without; a column for each
-            answer. And the row of each of ``traces``.
+            The names of the clusters that have any; a row for each of these, then one for each
+            trace without a cluster, with a column for each answer; the row of each of ``traces``.
         """
-        rows = [[answer(counts) for answer in answers] for counts in self.in_cluster.values()]
-        numbers = {cluster: number for number, cluster in enumerate(self.in_cluster)}
+        by_name = {
+            name: row
+            for name, counts in self.in_cluster.items()
+            if any(row := [answer(counts) for answer in answers])
+        }
+        rows, numbers = list(by_name.values()), {name: n for n, name in enumerate(by_name)}
         following = []
         for column, answer in enumerate(answers):
             following.append(len(rows))
@@ -96,4 +100,4 @@ class ClusterCounts:
             else:
                 of_traces.append(following[column])
                 following[column] += 1
-        return rows, of_traces
+        return list(by_name), rows, of_traces

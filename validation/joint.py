@@ -64,9 +64,10 @@ def joint_shares(
         By code, method "joint". ``inputs``: ``found_in`` (the clusters, or without clusters the
         traces, where people found the code), ``promised`` (found in at least 5: these limits hold
         all together in the simulations of ``bench.coverage``), ``confidence_each``,
-        ``posterior_mean``, ``posterior_sd`` (widened by t / z), ``clusters`` and ``df``. Undefined
-        without judged traces or without labels. If all labels are of one cluster, the limits are 0
-        and 1.
+        ``posterior_mean``, ``posterior_sd`` (widened by t / z), ``clusters``, ``df`` and
+        ``unlabelled`` (the share of traces with answers without labels, which stretch the limits
+        from none of them to all; ``note`` says so). Undefined without judged traces or labels. If
+        all labels are of one cluster, the limits are 0 and 1.
 
     Raises:
         ValueError: lengths differ, a label or an answer is unknown, or confidence not in (0, 1).
@@ -86,7 +87,7 @@ def joint_shares(
     size = int(totals.sum())
     if not size or not len(human):
         why = "no human labels" if size else "no judged traces"
-        nothing = {"found_in": 0, "promised": False}
+        nothing = {"found_in": 0, "promised": False, "unlabelled": 0.0, "note": None}
         empty = Estimate("prevalence", None, 0.0, 1.0, size, confidence, "joint", why, nothing)
         return dict.fromkeys(names, empty)
     rows = np.array([answers.index(answer) for answer in judge])
@@ -120,12 +121,18 @@ def joint_shares(
     widened = 1.0 if df is None or df < 1 else quantile(each, df) / quantile(each)
     found_in = Counter(code for code, _ in set(zip(human, places, strict=True)))
     reason = "all labels are of one task: how tasks differ is not known" if df == 0 else None
+    # What a code has of the answers without labels is assumed: it may be none of them, or all.
+    assumed, unlabelled = of_judge[~there] @ p[~there], float(of_judge[~there].sum())
+    blind = int(totals[~there].sum())
+    note = f"none of the {blind} traces with one of the judge's answers has a label"
     estimates = {}
-    for code, share, m, v in zip(names, shares, centre, variance * widened**2, strict=True):
+    moments = zip(names, shares, centre, variance * widened**2, assumed, strict=True)
+    for code, share, m, v, part in moments:
         low, high = 0.0, 1.0
         value = min(1.0, float(share))
         if not reason:
             low, high = beta_limits(float(m), float(v), each, value)
+            low, high = max(0.0, low - float(part)), min(1.0, high + unlabelled - float(part))
         inputs = {
             "found_in": found_in[code],
             "promised": not reason and found_in[code] >= FOUND_IN,
@@ -134,6 +141,8 @@ def joint_shares(
             "posterior_sd": math.sqrt(v),
             "clusters": None if df is None else totals.shape[1],
             "df": df,
+            "unlabelled": unlabelled,
+            "note": note if blind else None,
         }
         estimates[code] = Estimate(
             "prevalence", value, low, high, size, confidence, "joint", reason, inputs

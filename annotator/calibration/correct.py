@@ -16,6 +16,7 @@ from annotator.calibration.estimates import (
     is_withheld,
     list_cautions,
     list_uncorrected,
+    withhold_guess,
     withhold_share,
 )
 from annotator.calibration.frame import Frame
@@ -32,12 +33,14 @@ from validation.joint import FOUND_IN
 class Correction:
     """Shares of one rubric (of one group of its traces) corrected by labels; ``notes`` say how.
 
-    ``groups``: those of groups of codes, by their names. ``transferred``: the labels are of other
-    traces or another judge.
+    They are of so many ``traces``, those that the judge left undecided among them where labels tell
+    of these. ``groups``: those of groups of codes, by their names. ``transferred``: the labels are
+    of other traces or another judge.
     """
 
     codes: Mapping[str, CodeEstimates]
     labels: int
+    traces: int
     transferred: bool
     confidence: float
     notes: tuple[str, ...]
@@ -143,7 +146,8 @@ def correct(
         )
         for name in _countable_groups(frame, opened)
     }
-    return Correction(codes, len(traces), False, calibration.confidence, notes, groups)
+    size = frame.total + sum(opened.values())
+    return Correction(codes, len(traces), size, False, calibration.confidence, notes, groups)
 
 
 def _describe_tasks(
@@ -174,7 +178,7 @@ def _correct_jointly(
     if frame.clusters.named:
         numbers = {answer: number for number, answer in enumerate(judged)}
         placed = ((trace.cluster, numbers[trace.counted.judge[0]]) for trace in traces)
-        rows, clusters = frame.clusters.answer_totals([*map(itemgetter, judged)], placed)
+        _, rows, clusters = frame.clusters.answer_totals([*map(itemgetter, judged)], placed)
         judged = {answer: [row[number] for row in rows] for answer, number in numbers.items()}
     shares = joint_shares(
         judged,
@@ -185,7 +189,9 @@ def _correct_jointly(
         confidence=confidence,
         codes=list(codes),
     )
-    return {code: replace(each, corrected=shares[code]) for code, each in codes.items()}
+    return {
+        code: replace(each, corrected=withhold_guess(shares[code])) for code, each in codes.items()
+    }
 
 
 def _list_unsure(codes: Mapping[str, CodeEstimates], frame: Frame) -> list[str]:
@@ -259,6 +265,7 @@ def carry_over(
         f"TRANSFERRED: {why}. Corrected by the error rates of {n} labels made elsewhere"
         f" ({describe_labels(calibration)}; Rogan-Gladen, Lang-Reiczigel,"
         f" {100 * calibration.confidence:g} %): right only if the judge errs here as it did there.",
+        *_describe_left_out(frame),
         *list_uncorrected({code: estimates.corrected for code, estimates in codes.items()}),
         *calibration.warnings,
     )
@@ -273,7 +280,12 @@ def carry_over(
         for name in _countable_groups(frame, ())
         if not any(_not_carried(code, calibration, frame) for code in frame.rubric.groups[name])
     }
-    return Correction(codes, n, True, calibration.confidence, notes, groups)
+    return Correction(codes, n, frame.total, True, calibration.confidence, notes, groups)
+
+
+def _describe_left_out(frame: Frame) -> list[str]:
+    left = " and ".join(f"{frame.statuses[s]} {s}" for s in OPEN if frame.statuses[s])
+    return [f"Corrected shares leave out the {left} traces."] if left else []
 
 
 def _with_groups(traces: Sequence[LabelledTrace], rubric: Scheme) -> list[LabelledTrace]:

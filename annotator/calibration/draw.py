@@ -134,8 +134,13 @@ def draw_sheet(source: Run | Sequence[str], what: Draw, out: Path) -> Sheet:
     before = read_design(what.before) if what.before else None
     split = Split(before.split, before.salt, before.dev_share) if before else what.split
     if before:
-        what = replace(what, strata=before.strata_by, undecided=UNDECIDED in before.strata)
+        uniform = before.strata_by == "none"  # its one stratum may hold undecided traces, too
+        what = replace(
+            what, strata=before.strata_by, undecided=uniform or UNDECIDED in before.strata
+        )
     population = _population(source, what, split)
+    if before and len(population.candidates) != before.frame:
+        population = _population(source, replace(what, undecided=False), split)
     if before:
         if population.rubric_sha256 != before.rubric_sha256:
             raise AnnotatorError("--from: drawn for another rubric, or another version of it")
@@ -258,8 +263,10 @@ def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
     """Return what is planned where traces share tasks: the design effect is that of the judge's
     share in the whole run, and Student's t that of the tasks that can have labels.
     """
-    if share is None or tasks < 2:
+    if share is None:
         return planned
+    if tasks < 2:  # how tasks differ will not be known
+        return replace(planned, half_width=0.5, tasks=tasks)
     effect = share.design_effect or 1.0
     factor = math.sqrt(effect) * quantile(0.95, tasks - 1) / quantile(0.95)
     width = min(0.5, planned.half_width * factor)

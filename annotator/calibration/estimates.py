@@ -102,17 +102,28 @@ def correct_share(
     if population == "corpus":
         judged = replace(judged, clusters=None)
     over_tasks = find_influences(code, judged, traces)
+    return _correct(code, judged, traces, over_tasks, confidence, population)
+
+
+def _correct(
+    code: str,
+    judged: Judged,
+    traces: Sequence[LabelledTrace],
+    over_tasks: "TaskInfluences | None",
+    confidence: float,
+    population: Literal["process", "corpus"],
+) -> Estimate:
     share = poststratify(
         judged.total,
         judged.flagged,
         *(count_cell(code, flagged, traces) for flagged in (True, False)),
         others=_count_others(code, judged, traces),
         confidence=confidence,
-        cluster_variance=over_tasks.variance if over_tasks else 0.0,
+        cluster_variance=over_tasks.influences.variance if over_tasks else 0.0,
         df=_degrees_of_freedom(judged, traces),
         population=population,
     )
-    return _withhold(share)
+    return withhold_guess(share)
 
 
 def _count_others(
@@ -147,7 +158,15 @@ def estimate_code(
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     over_tasks = find_influences(code, judged, traces)
-    corrected = correct_share(code, judged, traces, confidence, population)
+    corpus = population == "corpus"
+    corrected = _correct(
+        code,
+        replace(judged, clusters=None) if corpus else judged,
+        traces,
+        None if corpus else over_tasks,
+        confidence,
+        population,
+    )
     right = [code in trace.counted.human for trace in flagged]
     recall = recall_estimate(
         judged.total,
@@ -155,7 +174,7 @@ def estimate_code(
         *(count_cell(code, side, traces) for side in (True, False)),
         others=_count_others(code, judged, traces),
         confidence=confidence,
-        design_effect=over_tasks.recall_design_effect if over_tasks else 1.0,
+        design_effect=over_tasks.influences.recall_design_effect if over_tasks else 1.0,
         df=_degrees_of_freedom(judged, traces),
         seed=seed,
     )
@@ -170,27 +189,38 @@ def estimate_code(
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskInfluences:
+    """What each task adds to a corrected share: the tasks with a name, in the order of the
+    influences, after which those of traces without a task follow.
+    """
+
+    names: Sequence[str]
+    influences: Influences
+
+
 def find_influences(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
-) -> Influences | None:
-    """Return what each cluster adds to the corrected share of a code, None without clusters."""
+) -> TaskInfluences | None:
+    """Return what each task adds to the corrected share of a code, None without tasks."""
     if not judged.clusters or not judged.total + sum(judged.open.values()):
         return None
-    counts, rows, answers = place_answers(code, judged, traces)
-    return poststratified_influences(
+    names, counts, rows, answers = place_answers(code, judged, traces)
+    influences = poststratified_influences(
         counts,
         rows,
         answers,
         [code in trace.counted.human for trace in traces],
         [trace.weight for trace in traces],
     )
+    return TaskInfluences(names, influences)
 
 
 def place_answers(
     code: str, judged: Judged, traces: Sequence[LabelledTrace]
-) -> tuple[list[list[int]], list[int], list[int]]:
-    """Return the traces of each cluster by the judge's answer (the code, not the code, and those of
-    ``judged.open``), and the row and the column of each labelled trace.
+) -> tuple[list[str], list[list[int]], list[int], list[int]]:
+    """Return the names of the clusters, their traces by the judge's answer (the code, not the code,
+    and those of ``judged.open``), and the row and the column of each labelled trace.
     """
     columns: list[Callable[[Counter[Hashable]], int]] = [
         lambda counts: counts[code],
@@ -205,8 +235,8 @@ def place_answers(
         for trace in traces
     ]
     clusters = judged.clusters or ClusterCounts()
-    names = [trace.cluster for trace in traces]
-    return *clusters.answer_totals(columns, zip(names, answers, strict=True)), answers
+    placed = zip((trace.cluster for trace in traces), answers, strict=True)
+    return *clusters.answer_totals(columns, placed), answers
 
 
 def _count_tasks(code: str, traces: Sequence[LabelledTrace]) -> float:
@@ -233,7 +263,7 @@ def empty_share(share: Estimate, reason: str) -> Estimate:
     return replace(share, value=None, low=0.0, high=1.0, reason=reason)
 
 
-def _withhold(share: Estimate) -> Estimate:
+def withhold_guess(share: Estimate) -> Estimate:
     """Return a share without its value where many traces are in a cell without labels: the value
     counts half of them, and the limits are known all the same.
     """
@@ -253,24 +283,25 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
         open: the others that have labels, as :func:`count_open` returns them.
     """
     lines = []
+    if open:
+        left = " and ".join(f"{statuses[s]} {s}" for s, answer in OPEN.items() if answer in open)
+        lines.append(
+            f"Corrected shares and recall are of {total + sum(open.values())} traces: the judge"
+            f" left {left}, and labels tell what people find in them."
+        )
     for status, answer in OPEN.items():
         size = statuses[status]
-        if not size:
+        if not size or answer in open:
             continue
-        if answer in open:
-            lines.append(
-                f"Shares and recall are of all traces, with the {size} {status} ones: labels tell"
-                " what people find in them."
-            )
-            continue
-        line = f"Shares and recall leave out {count(size, f'{status} trace')}: none has a label."
+        line = f"Corrected shares and recall leave out {count(size, f'{status} trace')}: none has a"
+        line += " label."
         if status == "undecided":
-            # The share of all traces, whatever the labels say, to so many points.
+            # So many points of all traces, whatever the labels say.
             half = min(0.99, _WIDTH * (total + size) / size)
             needed = min(size, max(THIN, sample_size(0.5, half).n))
             line += (
-                f" About {needed} labels of undecided traces would give shares of all, each to"
-                f" {100 * _WIDTH:g} points (annotate sample draws them)."
+                f" About {needed} labels of undecided traces (annotate sample draws them) would"
+                f" bring them in, and widen an interval by {100 * _WIDTH:g} points a side at most."
             )
         lines.append(line)
     return lines

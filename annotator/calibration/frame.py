@@ -36,19 +36,22 @@ class Frame:
 
     @property
     def ids_sha256(self) -> str:
-        """The hash of the set of judged traces."""
+        """The hash of the set of traces, decided or not, and of which were not."""
         return f"{self._ids:064x}"
 
     def add(self, annotation: Annotation, cluster: str | None) -> None:
         """Count one annotation."""
         self.statuses[annotation.status] += 1
-        if annotation.status in OPEN:
-            self.clusters.add(cluster, [OPEN[annotation.status]], in_total=False)
-        if annotation.status not in ("labelled", "none"):
+        if annotation.status == "skipped":
+            return
+        answer = OPEN.get(annotation.status)
+        name = f"{answer}\0{annotation.trace_id}" if answer else annotation.trace_id
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+        self._ids = (self._ids + int.from_bytes(digest)) % 2**256
+        if answer:
+            self.clusters.add(cluster, [answer], in_total=False)
             return
         self.total += 1
-        digest = hashlib.sha256(annotation.trace_id.encode("utf-8", "surrogatepass")).digest()
-        self._ids = (self._ids + int.from_bytes(digest)) % 2**256
         labels = self.rubric.labels_of(annotation)
         labels = (*labels, *self.rubric.groups_of(labels))
         self.with_code.update(labels)

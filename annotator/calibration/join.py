@@ -159,7 +159,11 @@ def join(
     if not judged and not undecided:
         raise AnnotatorError(_no_overlap(chosen, left_out, frame))
     pairs = [*judged, *undecided]
-    strata = _Strata(drawn, [label.trace_id for label, _ in pairs]) if drawn else None
+    # A label of a drawn trace that this run lacks was made all the same.
+    elsewhere = [*left_out["missing"], *left_out["skipped"]]
+    reached = [label.trace_id for label, _ in pairs]
+    reached += [trace_id for trace_id in elsewhere if drawn and trace_id in drawn.traces]
+    strata = _Strata(drawn, reached) if drawn else None
     weights = strata.weights(pairs) if strata else _weights(pairs)
     clusters = [cluster_of(annotation.attributes, cluster) for _, annotation in pairs]
     clustered = any(clusters)
@@ -186,7 +190,7 @@ def join(
         undecided=tuple(left_out["undecided"]),
         design=design,
         missing=strata.missing if strata else {},
-        drawn=(len(drawn.traces), len(pairs)) if drawn else None,
+        drawn=(len(drawn.traces), len(reached)) if drawn else None,
     )
 
 

@@ -136,8 +136,11 @@ def _join_rubric(run: Run, rubric: Scheme, request: Request) -> Callable[[], Cal
     in_use, split = select_split(chosen, final=request.final)
     if request.population == "corpus" and split != "all":
         raise AnnotatorError(f"--population corpus: {CORPUS_OF_SPLIT}")
-    design, notes = find_design(run, request, in_use)
-    notes += _check_design(design, frame) if design else []
+    design, notes = find_design(run, request, in_use, rubric.id)
+    if design and design.judge_sha256 not in (None, frame.judge_sha256):
+        notes.append(
+            "The sample was stratified by another judge's codes; its weights hold all the same."
+        )
     joined = join(frame, in_use, request.cluster, design)
     notes += _note_left_out(joined, labels)
     notes += _note_undecided(joined, in_use, rubric)
@@ -241,18 +244,6 @@ def _summarize_labels(
     )
 
 
-def _check_design(design: Design, frame: Frame) -> list[str]:
-    if design.rubric != frame.rubric.id:
-        raise AnnotatorError(
-            f"--design: drawn for the rubric {design.rubric}, not for {frame.rubric.id}"
-        )
-    if design.judge_sha256 and design.judge_sha256 != frame.judge_sha256:
-        return [
-            "The sample was stratified by another judge's codes; its weights hold all the same."
-        ]
-    return []
-
-
 def _note_left_out(joined: Joined, labels: Labels) -> list[str]:
     notes = []
     if joined.not_in_run:
@@ -293,7 +284,7 @@ def _note_undecided(joined: Joined, labels: Mapping[str, Label], rubric: Scheme)
 
 
 def find_design(
-    run: Run | None, request: Request, labels: Mapping[str, Label]
+    run: Run | None, request: Request, labels: Mapping[str, Label], rubric: str
 ) -> tuple[Design | None, list[str]]:
     """Return the design that the labels were drawn by, and what to say where it is not found.
 
@@ -301,7 +292,10 @@ def find_design(
     only label file. Labels of several rounds name several: the last round's has all of them.
     """
     if request.design:
-        return read_design(request.design), []
+        given = read_design(request.design)
+        if given.rubric != rubric:
+            raise AnnotatorError(f"--design: drawn for the rubric {given.rubric}, not for {rubric}")
+        return given, []
     named = {label.design for label in labels.values()}
     if None in named:
         return None, []
@@ -312,7 +306,9 @@ def find_design(
     fitting = [
         design
         for design in designs
-        if design.id in named and (len(named) == 1 or design.traces.keys() >= labels.keys())
+        if design.id in named
+        and design.rubric == rubric
+        and (len(named) == 1 or design.traces.keys() >= labels.keys())
     ]
     if fitting:
         return max(fitting, key=lambda design: len(design.traces)), []

@@ -87,25 +87,26 @@ def find_judged(
             :func:`annotator.calibration.frame.read_frame`.
     """
     wanted = ("labelled", "none", "undecided") if undecided else ("labelled", "none")
-    drawn_from: list[tuple[str, str | None, tuple[str, ...], str | None]] = []
+    drawn_from: list[tuple[Annotation, str | None, str | None]] = []
 
     def keep(annotation: Annotation) -> None:
         if annotation.status in wanted:
             task = cluster_of(annotation.attributes, cluster)
             stratum = _name_stratum(annotation, strata, run)
-            drawn_from.append((annotation.trace_id, task, annotation.codes, stratum))
+            drawn_from.append((annotation, task, stratum))
 
     frame = read_frame(run, rubric, cluster=cluster, visit=keep)
     many = frame.rubric.choice == "many"
     candidates = []
     with_code: dict[str, Counter[str]] = {}
-    for trace_id, task, codes, named in drawn_from:
+    for annotation, task, named in drawn_from:
+        trace_id, codes = annotation.trace_id, annotation.codes
         labels = (codes if many else codes[:1]) or (NONE,)
         rarest = min(labels, key=lambda code: (frame.with_code[code], code))
         stratum = rarest if named is None else named
         if split.holds(task or trace_id):
             candidates.append(Candidate(trace_id, task or trace_id, stratum))
-            for code in labels if stratum != UNDECIDED else ():
+            for code in labels if annotation.status != "undecided" else ():
                 with_code.setdefault(code, Counter())[stratum] += 1
     if not candidates:
         raise AnnotatorError(
@@ -125,6 +126,8 @@ def find_judged(
 
 def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | None:
     """Return the stratum of an annotation, None where it is one of its codes."""
+    if strata == "none":
+        return EVERYTHING
     if annotation.status == "undecided":
         return UNDECIDED
     if strata == "votes":
@@ -134,7 +137,7 @@ def _name_stratum(annotation: Annotation, strata: Strata, run: Run) -> str | Non
                 " or with several --model"
             )
         return UNANIMOUS if annotation.unanimous else DIVIDED
-    return EVERYTHING if strata == "none" else None
+    return None
 
 
 def find_traces(

@@ -137,6 +137,8 @@ def _number(estimate: Estimate) -> str:
         return f"{UNDEFINED} ({estimate.reason})"
     if estimate.low is None or estimate.high is None:
         return to_digits(estimate.value, 2) + (f" ({estimate.reason})" if estimate.reason else "")
+    if estimate.reason and (estimate.low, estimate.high) == (0, 1):
+        return f"{to_digits(estimate.value, 2)} ({estimate.reason})"
     low, high = to_digits(max(estimate.low, -1.0), 2), to_digits(estimate.high, 2)
     return f"{to_digits(estimate.value, 2)} [{low}, {high}]"
 

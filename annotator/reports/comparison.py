@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from annotator.calibration.model import Calibrations
 from annotator.errors import AnnotatorError
 from annotator.reports.comparison_corrected import (
     CorrectedDifferences,
+    choose_answers,
     correct_differences,
-    leaves_none_open,
 )
 from annotator.reports.comparison_sides import (
     JUDGE,
@@ -24,6 +25,7 @@ from annotator.reports.comparison_sides import (
     Sides,
     Terms,
     count_groups,
+    drop_repeated,
     read_sides,
 )
 from annotator.rubrics import NONE, Scheme, group_label
@@ -172,16 +174,23 @@ def _compare_by(
     calibrated: bool,
     pool: bool,
 ) -> GroupComparison:
-    everything = sides  # with the traces that the judge did not decide
+    counted, left = choose_answers(sides)
+    everything = (  # with the traces that the judge did not decide, if they have labels
+        [trace for trace in sides[0] if trace.open in counted],
+        [trace for trace in sides[1] if trace.open in counted],
+    )
     sides = _keep_decided(sides)
     kind, alone = _kind(*sides), (0, 0)
+    if pool and terms.population == "corpus":
+        raise AnnotatorError("--pool is not for calibrations of a corpus: leave it out")
     if pool and kind != "independent":
         raise AnnotatorError(
             f"--pool is for independent groups, and these are {kind}: leave it out"
         )
     if kind == "paired":
         sizes = [len(side) for side in sides]
-        sides, everything = _pair(sides), _pair(everything)
+        first, second = (drop_repeated(side, attrgetter("key")) for side in everything)
+        sides, everything = _pair(sides), _pair((first, second))
         alone = (sizes[0] - len(sides[0]), sizes[1] - len(sides[1]))
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
@@ -189,7 +198,7 @@ def _compare_by(
     codes += [NONE] if len(set(judged)) == 1 and judged[0] else []
     correctable = calibrated and not same
     # Labels tell of every code, whatever a judge can find, if they are of all its answers.
-    shown = list(scheme.labels) if correctable and leaves_none_open(everything) else codes
+    shown = list(scheme.labels) if correctable and "undecided" not in left else codes
     groups, shown_groups = (
         [group_label(name) for name, ids in scheme.groups.items() if set(ids) <= set(some)]
         for some in (codes, shown)
@@ -216,7 +225,7 @@ def _compare_by(
         terms.confidence,
         tuple(rows),
         sum(row.adjusted is not None for row in rows),
-        tuple(_notes(kind, alone, left_out, sides, corrected, terms, same=same)),
+        tuple(_notes(kind, alone, left_out, sides, corrected, left, terms, same=same)),
         code_groups=tuple(group_rows),
         pooled=pool and correctable,
     )
@@ -381,6 +390,7 @@ def _notes(
     left_out: Sequence[str],
     sides: Sides,
     corrected: CorrectedDifferences | None,
+    left: Sequence[str],
     terms: Terms,
     *,
     same: bool,
@@ -411,7 +421,10 @@ def _notes(
             "independent": "Independent groups: Newcombe's interval, Fisher's exact test",
         }[kind] + f" ({why}: traces are treated as independent)."
     if any(alone):
-        yield f"{alone[0]} and {alone[1]} judged traces without a partner are left out."
+        yield (
+            f"{alone[0]} and {alone[1]} judged traces without a judged partner are left out of the"
+            " judge's own shares."
+        )
     if left_out:
         why = "a judge cannot find them, or only reports what it recognises"
         by = "" if corrected is None else " by the judge alone"
@@ -422,6 +435,11 @@ def _notes(
             yield "The same traces have the same true shares: corrected ones are not compared."
         return
     yield from corrected.notes
+    if left:
+        yield (
+            f"Corrected shares leave out {' and '.join(left)} traces: on a side none of them has a"
+            " label."
+        )
     for name, people, shares in zip(
         ("first", "second"), corrected.people, corrected.shares, strict=True
     ):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,18 +69,13 @@ def correct_differences(
 
     Each side is corrected by the labels of its own traces. Where the sides share tasks (or traces
     are pairs), so do their errors: their covariance is that of what each task adds to the two
-    shares. With ``pool``, for independent groups, the judge is assumed to err alike on both sides,
-    and the labels of both tell how.
+    shares. With ``pool``, for independent groups, traces with the same answer of the judge are
+    taken to have the code equally often on both sides, and the labels of both tell how often.
 
-    Traces that the judge left undecided or failed on count where people labelled some of them, on
-    each side that has any.
+    ``sides`` hold the traces that count, as :func:`choose_answers` says.
     """
     clustered = kind == "paired" or any(trace.cluster for side in sides for trace in side)
-    counted, notes = _choose_answers(sides)
-    first, second = (
-        _count_side(n, [trace for trace in side if trace.open in counted], kind, clustered)
-        for n, side in enumerate(sides)
-    )
+    first, second = (_count_side(n, side, kind, clustered) for n, side in enumerate(sides))
     seen = sorted({label for side in sides for trace in side for label in trace.labels})
     shares = [
         {
@@ -96,8 +91,9 @@ def correct_differences(
     how = f"Corrected: each side by its own labels ({labels})."
     if pool:
         how = (
-            f"Corrected, pooled: the judge is assumed to err alike on both sides ({labels} labels"
-            " together). Where it does not, these differences are wrong."
+            f"Corrected, pooled: by the labels of both sides together ({labels}), as if traces with"
+            " the same answer of the judge had the code equally often on both. If the sides differ,"
+            " these differences are too small; only the test of no difference is to be trusted."
         )
     gaps, tests = [], []
     for code in codes:
@@ -116,34 +112,35 @@ def correct_differences(
         tuple(adjust([test.p for test in tests], "holm")),
         (shares[0], shares[1]),
         (first.people, second.people),
-        (how, *notes),
+        (how, *_describe_open(first, second)),
     )
 
 
-def leaves_none_open(sides: Sides) -> bool:
-    """Whether the corrected shares are of all traces, with those that the judge left undecided."""
-    counted, _ = _choose_answers(sides)
-    return all(trace.open in counted for side in sides for trace in side)
+def choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
+    """Return the judge's answers whose traces count in corrected shares, None for what it decided,
+    and the statuses of traces that do not count.
 
-
-def _choose_answers(sides: Sides) -> tuple[set[str | None], list[str]]:
-    """Return the answers whose traces are counted (None: the judge decided), and what to say."""
+    Traces that it did not decide count if people labelled some of them on each side that has any.
+    """
     counted: set[str | None] = {None}
-    notes = []
+    left = []
     for status, answer in OPEN.items():
         of_sides = [[trace for trace in side if trace.open == answer] for side in sides]
-        if not any(of_sides):
-            continue
-        sizes = " and ".join(str(len(traces)) for traces in of_sides)
         if all(any(trace.person for trace in traces) for traces in of_sides if traces):
             counted.add(answer)
-            notes.append(f"Corrected shares are of all traces, with the {sizes} {status} ones.")
-        else:
-            notes.append(
-                f"Corrected shares leave out the {sizes} {status} traces: a side has no label of"
-                " them."
+        elif any(of_sides):
+            left.append(status)
+    return counted, left
+
+
+def _describe_open(first: _Side, second: _Side) -> Iterator[str]:
+    for status, answer in OPEN.items():
+        sizes = [side.open.get(answer, 0) for side in (first, second)]
+        if any(sizes):
+            yield (
+                f"Corrected shares are of {sizes[0]} and {sizes[1]} {status} traces, too: labels"
+                " tell what people find in them."
             )
-    return counted, notes
 
 
 def _count_side(number: int, side: Sequence[JudgedTrace], kind: Kind, clustered: bool) -> _Side:
@@ -178,27 +175,38 @@ def _subtract(
         variance += (share.inputs["posterior_sd"] / widened) ** 2
         unlabelled += share.inputs["unlabelled"]
         frees.append(free)
+    if together is not None:
+        # Sides that agree in all of n labels may differ in others: half of one in n + 1.
+        labels = max(1, min(_count_labels(share) for share in shares))
+        variance = max(variance, 0.5 / (labels + 1) / labels)
     df = None if None in frees else min(frees)
     gap = (shares[0].value or 0.0) - (shares[1].value or 0.0)
     inputs = {"first": shares[0].value, "second": shares[1].value, "covariance": together}
     return _test(gap, variance, df, n, confidence, "post-stratified", inputs, slack=unlabelled / 2)
 
 
+def _count_labels(share: Estimate) -> int:
+    others = sum(other["n_raw"] for other in share.inputs["others"])
+    return int(share.inputs["n1_raw"] + share.inputs["n0_raw"] + others)
+
+
 def _find_covariance(code: str, sides: tuple[_Side, _Side]) -> float | None:
     """Return the covariance of the errors of the two corrected shares, None where they share no
     task.
     """
-    names = [list(side.counts.in_cluster) for side in sides]
-    if not set(names[0]) & set(names[1]):
-        return None
     by_name: list[dict[str, float]] = []
-    for side, clusters in zip(sides, names, strict=True):
-        influences = find_influences(code, side.judged(code), side.people)
-        assert influences is not None  # noqa: S101 - clusters are shared, so there are some
-        by_name.append(dict(zip(clusters, influences.on_share.tolist(), strict=True)))
-    count = len({*names[0], *names[1]})
-    product = sum(value * by_name[1].get(name, 0.0) for name, value in by_name[0].items())
-    return product * count / (count - 1) if count > 1 else 0.0
+    for side in sides:
+        over_tasks = find_influences(code, side.judged(code), side.people)
+        if over_tasks is None:
+            return None
+        added = over_tasks.influences.on_share.tolist()
+        by_name.append(dict(zip(over_tasks.names, added, strict=True)))
+    shared = by_name[0].keys() & by_name[1].keys()
+    if not shared:
+        return None
+    tasks = len(by_name[0].keys() | by_name[1].keys())
+    product = sum(by_name[0][name] * by_name[1][name] for name in shared)
+    return product * tasks / (tasks - 1) if tasks > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +243,7 @@ def _pool(code: str, sides: tuple[_Side, _Side], terms: Terms) -> tuple[Estimate
     placed = []
     for side in sides:
         judged = replace(side.judged(code), clusters=side.counts, open=every | dict(side.open))
-        rows, of_labels, columns = place_answers(code, judged, side.people)
+        _, rows, of_labels, columns = place_answers(code, judged, side.people)
         placed.append(_Answers(np.array(rows, dtype=float), of_labels, columns))
     cells = _count_cells(code, [*sides[0].people, *sides[1].people], placed)
     n = int(sum(side.size for side in placed))

@@ -1,8 +1,9 @@
 """Who stands on which side of a comparison: the judged traces of both, with people's labels."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 from annotator.annotations import Annotation, value_of
@@ -115,13 +116,14 @@ def read_sides(
                 f"no trace judged by {scheme.id} has {attribute} = {side}; there are"
                 f" {counts or 'none at all'}"
             )
-        times_judged = Counter(trace.trace_id for trace in traces)
+        times_judged = Counter(trace.trace_id for trace in traces if not trace.open)
         twice, times = times_judged.most_common(1)[0]
         if times > 1:
             raise AnnotatorError(
                 f"{attribute} = {side}: {twice!r} stands in {times} of the runs, and would count as"
                 " often; compare the runs themselves: --by run, or --by judge"
             )
+        sides[side] = drop_repeated(traces, attrgetter("trace_id"))
     if cluster and attributes.isdisjoint(cluster):
         names_of = ", ".join(sorted(attributes)) or "none at all"
         raise AnnotatorError(f"--cluster {','.join(cluster)}: no trace has this, only {names_of}")
@@ -132,6 +134,19 @@ def read_sides(
         if statuses[side, "undecided"] or statuses[side, "failed"]
     ]
     return (sides[values[0]], sides[values[1]]), terms or Terms(cluster_by=by), notes
+
+
+def drop_repeated(
+    traces: list[JudgedTrace], name: Callable[[JudgedTrace], Hashable]
+) -> list[JudgedTrace]:
+    """Return one trace of each name: that which the judge decided, else the first."""
+    names = {name(trace) for trace in traces if not trace.open}
+    kept = []
+    for trace in traces:
+        if not trace.open or name(trace) not in names:
+            kept.append(trace)
+            names.add(name(trace))
+    return kept
 
 
 def count_groups(sides: Sides, scheme: Scheme) -> Sides:

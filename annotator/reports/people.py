@@ -168,7 +168,7 @@ class _Counted:
         }
         # The weights are those of all labels: what is not in the run is no lost label.
         frame = Frame("", "", "", scheme, wanted=annotations)
-        design, notes = find_design(run, request, labels)
+        design, notes = find_design(run, request, labels, scheme.id)
         self._joined = join(frame, labels, request.cluster, design)
         self._annotations = [
             annotations[id_] for id_ in sorted(annotations) if traces is None or id_ in traces

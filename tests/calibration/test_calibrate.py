@@ -284,14 +284,13 @@ def people_of(rubric, numbers):
         (
             range(0, 100, 2),
             {"alpha": 0.3, "beta": 0.1, "gamma": 0.12, "none": 0.2 + 0.24 + 0.04},
-            "Shares and recall are of all traces, with the 36 undecided ones",
+            "Corrected shares and recall are of 100 traces: the judge left 36 undecided and 4",
         ),
         # None of the undecided and failed ones: of the 60 decided traces alone.
         (
             range(0, 60, 2),
             {"alpha": 0.5, "beta": 10 / 60, "gamma": 0.0, "none": 20 / 60},
-            "Shares and recall leave out 36 undecided traces: none has a label. About 10 labels of"
-            " undecided traces would give shares of all, each to 10 points",
+            "About 10 labels of undecided traces (annotate sample draws them) would bring them in",
         ),
     ],
 )
@@ -408,6 +407,88 @@ def test_one_task_has_values_without_intervals(annotate_cli, tmp_path, rubric):
     assert "--cluster none treats traces as independent" in done.out
     shown = annotate_cli("report", run, "--calibration", run / "calibration.json")
     assert shown.code == 0, shown.err
+
+
+def test_tasks_of_which_no_trace_counts_do_not_count(annotate_cli, tmp_path, rubric):
+    """Six tasks; 60 others whose only trace failed, without labels, change no interval."""
+    traces = [
+        said(f"t{n}", "alpha" if n % 3 else "beta", project="p", task=str(n % 6)) for n in range(60)
+    ]
+    failed = [said(f"f{n}", status="failed", project="p", task=f"f{n}") for n in range(60)]
+    rows = [label(f"t{n}", rubric, "alpha" if n % 4 else "gamma") for n in range(40)]
+    file, found = write_labels(tmp_path / "l.jsonl", rows), []
+    for name, more in (("alone", []), ("with", failed)):
+        run = make_run(tmp_path / name, rubric, traces + more)
+        assert annotate_cli("calibrate", run, "--labels", file).code == 0
+        report = ("report", run, "--calibration", run / "calibration.json", "--format", "json")
+        made = calibration(run / "calibration.json")
+        joint = json.loads(annotate_cli(*report, "--joint").out)[0]["rows"]
+        shares = [row_of(made, "alpha")["corrected"], joint[0]["corrected"]]
+        found.append([(one["low"], one["high"]) for one in shares])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("status", ["undecided", "failed", None])
+def test_a_run_that_has_grown_is_another(annotate_cli, tmp_path, rubric, status):
+    run = half_decided(tmp_path / "run", rubric)
+    file = write_labels(tmp_path / "l.jsonl", people_of(rubric, range(0, 100, 2)))
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    kept = (run / "calibration.json").read_text()
+    lines = [
+        replace(said(f"new{n}", *([] if status else ["alpha"]), status=status), rubric="faults")
+        for n in range(5)
+    ]
+    more = [replace(one, rubric_sha256=rubric.sha256, judge="llm:m").to_json() for one in lines]
+    grown = (run / "annotations.jsonl").read_text() + "\n".join(more) + "\n"
+    (run / "annotations.jsonl").write_text(grown)
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["totals"]["annotations"] += 5
+    (run / "run.json").write_text(json.dumps(manifest))
+    (run / "calibration.json").write_text(kept)
+    done = annotate_cli("report", run, "--calibration", run / "calibration.json")
+    said_in_words(done)
+    assert "the run has grown since" in done.err
+
+
+def test_labels_of_a_design_are_weighed_alike_in_another_run(annotate_cli, tmp_path, rubric):
+    """Strata of 50, 10 drawn and labelled of each. This run lacks 5 of one: the other 5 of them
+    stand for 5 each, as all do.
+    """
+    strata = {"alpha": DrawnStratum(50, 10), "beta": DrawnStratum(50, 10)}
+    drawn = {f"{name[0]}{n}": name for name in strata for n in range(10)}
+    design = Design("faults", rubric.sha256, None, "all", "s", 0.3, 0, strata, drawn)
+    write_design(tmp_path / "d.json", design)
+    run = make_run(
+        tmp_path / "run", rubric, [said(name, "alpha") for name in drawn if name not in LOST]
+    )
+    file = write_labels(tmp_path / "l.jsonl", [label(name, rubric, "alpha") for name in drawn])
+    done = annotate_cli("calibrate", run, "--labels", file, "--design", "d.json")
+    assert done.code == 0, done.err
+    made = calibration(run / "calibration.json")
+    assert {trace["weight"] for trace in made["joined"]} == {5.0}
+    assert "20 of 20 drawn traces are labelled" in done.out
+    assert "without a label" not in done.out
+
+
+LOST = ("b0", "b1", "b2", "b3", "b4")
+
+
+def test_joint_shares_of_answers_without_labels(annotate_cli, tmp_path, rubric):
+    """None of the 20 traces called beta has a label: no number, and limits that know of none of
+    them and of all.
+    """
+    codes = ["beta"] * 20 + ["alpha"] * 80
+    run = make_run(tmp_path / "run", rubric, [said(f"t{n}", one) for n, one in enumerate(codes)])
+    rows = [label(f"t{n}", rubric, "alpha" if n % 2 else "gamma") for n in range(20, 100)]
+    file = write_labels(tmp_path / "l.jsonl", rows)
+    assert annotate_cli("calibrate", run, "--labels", file).code == 0
+    report = ("report", run, "--calibration", run / "calibration.json", "--joint")
+    rows = json.loads(annotate_cli(*report, "--format", "json").out)[0]["rows"]
+    shares = {row["code"]: row["corrected"] for row in rows}
+    assert [share["value"] for share in shares.values()] == [None] * 4
+    assert shares["alpha"]["low"] < 0.4 < 0.6 < shares["alpha"]["high"]
+    assert shares["beta"]["high"] >= 0.2
+    assert "only limits are known" in annotate_cli(*report).out
 
 
 # All numbers again, from what the file holds

@@ -914,7 +914,7 @@ def test_every_weight_stands_for_its_traces_over_many_draws(tmp_path, panel):
     [
         ((), {"alpha": 24, "none": 12, "status:undecided": 4}),
         (("--no-undecided",), {"alpha": 24, "none": 12}),
-        (("--uniform",), {"": 36, "status:undecided": 4}),
+        (("--uniform",), {"": 40}),
         (("--uniform", "--no-undecided"), {"": 36}),
     ],
 )
@@ -925,7 +925,7 @@ def test_undecided_traces_are_a_stratum_of_their_own(annotate_cli, tmp_path, pan
     design = design_of(tmp_path / "s.jsonl")
     assert {name: one.size for name, one in design.strata.items()} == sizes
     assert f"20 traces from {sum(sizes.values())} " in done.out
-    left_out = 5 - sizes.get("status:undecided", 0)
+    left_out = 41 - sum(sizes.values())
     assert f"{left_out} traces without a judgement" in done.err
 
 

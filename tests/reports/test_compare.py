@@ -127,7 +127,7 @@ def test_traces_without_a_partner_are_left_out_and_said(annotate_cli, tmp_path, 
     assert (one["kind"], one["n"], one["alone"]) == ("paired", [50, 50], [7, 1])
     assert rows["alpha"]["difference"]["value"] == pytest.approx(0.2)
     out = annotate_cli("report", run, *BY_MODEL).out
-    assert "7 and 1 judged traces without a partner" in out
+    assert "7 and 1 judged traces without a judged partner" in out
 
 
 def test_a_skipped_or_failed_trace_is_no_partner(annotate_cli, tmp_path, rubric):
@@ -773,11 +773,48 @@ def test_undecided_traces_count_in_corrected_differences(annotate_cli, calibrate
     assert gap["value"] == pytest.approx(0.55 - 0.25)
     assert gap["low"] < 0.55 - 0.25 < gap["high"]
     assert one["n"] == [80, 80]
-    assert "Corrected shares are of all traces, with the 20 and 20 undecided ones." in one["notes"]
+    assert [note for note in one["notes"] if "are of 20 and 20 undecided traces, too" in note]
     half = [row for row in rows if row["trace_id"] not in ("two/80", "two/85", "two/90", "two/95")]
     one, found = compared(annotate_cli, run, *calibrate(run, half), *BY_MODEL)
     assert found["alpha"]["corrected"]["value"] == pytest.approx(40 / 80 - 20 / 80)
-    assert [note for note in one["notes"] if "leave out the 20 and 20 undecided" in note]
+    assert [note for note in one["notes"] if "leave out undecided traces: on a side" in note]
+
+
+def test_pairs_of_which_one_is_undecided(annotate_cli, calibrate, tmp_path, rubric):
+    """45 pairs that are all alike; 15 more whose second trace failed and 5 whose second trace is
+    there twice, once undecided. None of these has a label: the corrected difference is that of 50
+    pairs, 0, and its interval has a width.
+    """
+    traces = pairs(25, 0, 0, 20)
+    tasks = [(f"x{n}", "alpha", n) for n in range(20)]
+    for task, code, n in tasks:
+        at = {"project": "p", "task": task}
+        traces.append(said(f"one/coop/p/{task}/f1_f2", code, model="one", **at))
+        name = f"two/coop/p/{task}/f1_f2"
+        if n < 15:
+            traces.append(said(name, status="failed", model="two", **at))
+        else:
+            traces.append(said(name, code, model="two", **at))
+            traces.append(said(f"again/{name}", status="undecided", model="two", **at))
+    run = make_run(tmp_path / "run", rubric, traces)
+    rows = [label(one.trace_id, rubric, one.primary) for one in traces if one.primary]
+    _, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    gap = found["alpha"]["corrected"]
+    assert gap["value"] == pytest.approx(0)
+    assert gap["n"] == 100
+    assert -0.1 < gap["low"] < 0 < gap["high"] < 0.1
+    assert found["alpha"]["corrected_test"]["p"] == pytest.approx(1)
+
+
+def test_a_trace_that_failed_in_one_run_and_was_judged_in_another(annotate_cli, tmp_path, rubric):
+    runs = []
+    for k, model in enumerate(("one", "two")):
+        traces = [said(f"{model}/{n}", "alpha", model=model) for n in range(8)]
+        other = ("two", "one")[k]
+        traces.append(said(f"{other}/0", status="failed", model=other))
+        runs.append(make_run(tmp_path / model, rubric, traces, judge=f"llm:{model}"))
+    one, _ = compared(annotate_cli, *runs, *BY_MODEL)
+    assert one["n"] == [8, 8]
 
 
 def test_a_few_flagged_traces_without_labels_leave_a_difference(

@@ -113,7 +113,10 @@ def _series(table: FrequencyTable, number: int, name: str, *, lane: bool) -> Ite
     yield Series(f"judged:{number}", f"{of}the judge's own ({traces})", look, filled=False)
     # Alone it may take a colour of its own; beside others, colour and marker say whose it is.
     theme = look if name else LOOKS[1]
-    yield Series(f"corrected:{number}", f"{of}corrected by {count_labels(table.correction)}", theme)
+    corrected = f"{of}corrected by {count_labels(table.correction)}"
+    if table.correction.traces != table.judged:
+        corrected += f" (n = {table.correction.traces})"
+    yield Series(f"corrected:{number}", corrected, theme)
 
 
 def _marks(table: FrequencyTable, code: str) -> Iterable[Mark]:
@@ -140,7 +143,9 @@ def _order(tables: Tables) -> list[str]:
 def _axis(tables: Tables, groups: int) -> Iterable[str]:
     first = tables[0]
     n = f" (n = {first.judged})" if groups == 1 else ""
-    yield f"{first.counted}, % of judged traces{n}"
+    sizes = [(table.correction.traces, table.judged) for table in tables if table.correction]
+    of = f"judged traces{n}" if all(size == judged for size, judged in sizes) else "traces"
+    yield f"{first.counted}, % of {of}"
     shares = [row.share for table in tables for row in table.rows]
     own_levels = _levels(share.confidence for share in shares if share)
     corrections = [table.correction for table in tables if table.correction]

@@ -26,7 +26,8 @@ SCHEMA: dict[str, type] = {
     **{"reason": str, "percent": str, "interval_percent": str, "bounds_low": float},
     **{"bounds_high": float, "bounds_percent": str, "primary_or_secondary": int},
     **{"labelled": int, "none": int, "undecided": int, "skipped": int, "failed": int},
-    **{"flips": int, "flips_n": int, "corrected_value": float, "corrected_low": float},
+    **{"flips": int, "flips_n": int, "corrected_n": int},
+    **{"corrected_value": float, "corrected_low": float},
     **{"corrected_high": float, "corrected_confidence": float, "corrected_method": str},
     **{"corrected_reason": str, "corrected_percent": str, "corrected_interval_percent": str},
     **{"labels_flagged": int, "labels_missed": int, "mark": str, "labels": int},
@@ -42,7 +43,9 @@ _COLUMNS = (
     *columns_of("clusters", "reason", "bounds_low", "bounds_high", "bounds_percent"),
     *columns_of("primary_or_secondary", "labelled", "none", "undecided", "skipped", "failed"),
     *columns_of("flips", "flips_n", "attribute", "attribute_value"),
-    *columns_of("corrected_value", "corrected_low", "corrected_high", "corrected_percent"),
+    *columns_of(
+        "corrected_n", "corrected_value", "corrected_low", "corrected_high", "corrected_percent"
+    ),
     *columns_of("corrected_interval_percent", "corrected_method", "corrected_confidence"),
     *columns_of("labels_flagged", "labels_missed", "mark"),
 )

@@ -60,7 +60,9 @@ def _list_assumed(codes: Mapping[str, Planned]) -> Iterator[str]:
         )
         yield f"Assumed of the judge, precision/recall in %: {told}."
     tasks = {cell.tasks for cell in codes.values()} - {None}
-    if tasks:
+    if tasks == {1}:
+        yield "All traces of this split are of one task: there will be no interval."
+    elif tasks:
         number = max(n for n in tasks if n)
         yield (
             f"Widened for traces that share {number} tasks of this split: by the root of the design"
