@@ -138,6 +138,7 @@ def test_conflict_rate_by_the_first_message(talks):
         "first message is no plan": (1, 1),
         "no messages": (1, 1),
         "all": (3, 5),
+        "nothing to merge": (0, 0),
     }
     assert talk.difference.value == pytest.approx(1 / 3 - 1)
 
@@ -293,6 +294,49 @@ def test_single_runs_of_tasks_of_their_own_have_newcombes_interval_for_pairs(tmp
     expected = paired_difference(1, 2, 1, 1)
     assert (gap.value, gap.low, gap.high) == (expected.value, expected.low, expected.high)
     assert gap.method == "newcombe_paired"
+
+
+def dead(folder: Path, why: str) -> None:
+    """Make a run one that has nothing to merge; its harness called the merge clean."""
+    if why == "empty":
+        (folder / "agent2.patch").write_text(" \n")
+    else:
+        result = json.loads((folder / "result.json").read_text())
+        result["agents"]["agent2"]["status"] = "Error"
+        (folder / "result.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize("why", ["empty", "crashed"])
+def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why):
+    # graded: 12 clean coop runs of model m without messages. Model n: a clean run with messages and
+    # one without messages that conflicts, and then two dead runs.
+    run(graded, 1, [PLAN], merge="clean", task=1, run="a", model="n")
+    run(graded, 1, [], merge="conflicts", passed=False, task=1, run="b", model="n")
+    before = stats(graded, by="model")
+    dead(run(graded, 1, [], merge="clean", passed=False, task=1, run="c", model="n"), why)
+    dead(run(graded, 1, [QUESTION], merge="clean", passed=True, task=3, run="d", model="n"), why)
+    found = stats(graded, by="model")
+    whole, _, of_model = found.groups
+    for group, n in ((whole, 14), (of_model, 2)):
+        talk = group.communication
+        assert talk.nothing_to_merge == 2
+        rates = {one.of: one.conflicts for one in talk.openings}
+        assert (rates["all"].inputs["k"], rates["all"].n) == (1, n)
+        apart = rates["nothing to merge"]
+        assert (apart.value, apart.n, bool(apart.reason)) == (None, 2, True)
+        rows = {(one.merge, one.strategy): one.share for one in group.merges}
+        assert {share.n for share in rows.values() if share.value is not None} == {n}
+        apart = rows["nothing to merge", "-"]
+        assert (apart.value, apart.inputs["k"]) == (None, 2)
+        assert group.merge_success[0].final.n == n
+    assert whole.communication.silent == before.groups[0].communication.silent == 13
+    assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
+    assert paired_rows(found)["merged without a conflict"].difference.value == 1.0
+    assert found.paired == before.paired
+    assert found.difficulty.conflicts == before.difficulty.conflicts
+    # They ran and did or did not pass: that is no merge.
+    assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
+    assert any(note.startswith("2 runs had nothing to merge") for note in found.notes)
 
 
 def test_runs_of_different_models_are_no_pair(tmp_path):

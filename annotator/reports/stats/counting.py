@@ -108,6 +108,12 @@ def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterat
             f"{talk.unmerged} runs with messages tell no merge with or without a conflict: they"
             " are in the column all only."
         )
+    if talk.nothing_to_merge:
+        yield (
+            f"{talk.nothing_to_merge} runs had nothing to merge (an agent crashed or a patch is"
+            " empty): they are in no rate of conflicts or merges. Their messages are in the column"
+            " all."
+        )
     if talk.silent:
         yield f"{talk.silent} runs of several agents have no messages: no means are taken of them."
     if talk.unread_steps:

@@ -44,7 +44,8 @@ class Communication:
     """How the agents of the runs of several agents talk.
 
     ``runs`` are those with messages, ``silent`` those without any; ``unmerged`` are the runs with
-    messages of which nothing is known of a merge. ``difference`` is the conflict rate of runs
+    messages of which nothing is known of a merge, ``nothing_to_merge`` all runs in which an agent
+    crashed or handed in an empty patch. ``difference`` is the conflict rate of runs
     whose first message is a plan minus that of the others. ``steps``: what part of their steps
     agents spend on messages, in the runs whose steps are known; ``unread_steps`` are runs whose
     steps cannot be read.
@@ -53,6 +54,7 @@ class Communication:
     runs: int
     silent: int
     unmerged: int
+    nothing_to_merge: int
     measures: tuple[Measure, ...]
     openings: tuple[Opening, ...]
     difference: Estimate

@@ -19,6 +19,12 @@ NO_UNION: dict[str, Any] = {
 """What makes an estimate undefined where the harness merged nothing by union."""
 
 
+def uncounted_share(runs: int, n: int = 0) -> Estimate:
+    """Return the share of the runs with nothing to merge: undefined, with their count."""
+    why = "nothing to merge: an agent crashed or a patch is empty"
+    return Estimate("share", None, None, None, n, 0.95, "none", why, {"k": runs})
+
+
 class Tally:
     """Counts under keys, by task; memory grows with tasks and keys, not with runs.
 
