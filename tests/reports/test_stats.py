@@ -86,7 +86,6 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
     assert (messages.clean.value, messages.clean.n) == (3.0, 2)
     assert (messages.conflict.value, messages.conflict.n) == (2.0, 2)
     assert (messages.every.value, messages.every.n) == (11 / 5, 5)
-    assert (messages.difference.value, messages.difference.n) == (1.0, 4)
     talk = found.groups[0].communication
     assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
 
@@ -113,7 +112,6 @@ def test_plans_per_question_is_the_ratio_of_their_sums(talks):
     assert ratio.clean.value == 3.0
     assert ratio.conflict.value == 1.0
     assert ratio.conflict.inputs["plan_conflict"] == ratio.conflict.inputs["question_conflict"] == 2
-    assert ratio.difference.value == 2.0
 
 
 def test_without_questions_the_ratio_has_a_reason(tmp_path):
@@ -140,7 +138,49 @@ def test_conflict_rate_by_the_first_message(talks):
         "all": (3, 5),
         "nothing to merge": (0, 0),
     }
-    assert talk.difference.value == pytest.approx(1 / 3 - 1)
+
+
+def two_groups(root: Path, clean: tuple[int, int], conflict: tuple[int, int]) -> None:
+    """Clean runs that open with a plan, and conflicts that do not: so many runs of so many tasks."""
+    for name, (runs, tasks), talk, merge in (
+        ("clean", clean, [PLAN, QUESTION], "clean"),
+        ("conflict", conflict, [QUESTION, PLAN, QUESTION], "conflicts"),
+    ):
+        for n in range(runs):
+            run(root, n, talk, merge=merge, run=f"{name}{n}", task=1 + n % tasks)
+
+
+@pytest.mark.parametrize(
+    ("clean", "conflict", "cluster", "small"),
+    [
+        ((10, 5), (10, 5), ("project", "task"), None),
+        ((10, 5), (9, 5), ("project", "task"), ("conflict", "no plan", "9 runs of 5 tasks")),
+        ((10, 4), (10, 5), ("project", "task"), ("conflict-free", "a plan", "10 runs of 4 tasks")),
+        ((10, 1), (10, 1), (), None),
+        ((1, 1), (10, 1), (), ("conflict-free", "a plan", "1 run")),
+    ],
+)
+def test_a_difference_needs_ten_runs_of_five_tasks_on_both_sides(
+    tmp_path, clean, conflict, cluster, small
+):
+    two_groups(tmp_path, clean, conflict)
+    found = stats(tmp_path, cluster=cluster)
+    gap, rows = found.groups[0].communication.difference, measures(found)
+    gaps = {"conflicts": gap} | {name: rows[name].difference for name in rows}
+    text = {name: render(tabulate(found), name) for name in FORMATS}
+    if small is None:
+        # Conflicts 0 - 1, messages 2 - 3, plans per question 1/1 - 1/2.
+        values = [gaps[name].value for name in ("conflicts", "messages per run")]
+        assert [*values, gaps["plans per question"].value] == [-1.0, -1.0, 0.5]
+        assert "difference, plan minus no plan: -100.0" in text["table"]
+        return
+    state, opening, size = small
+    for name, one in gaps.items():
+        assert (one.value, one.low, one.high, one.method) == (None, None, None, "none")
+        group = f"first message is {opening}" if name == "conflicts" else state
+        assert one.reason == f"{group}: {size}; a difference needs 10 runs of 5 tasks"
+    assert "-100.0" not in "".join(text.values())
+    assert all(gap.reason in shown for shown in text.values())
 
 
 @pytest.mark.parametrize(
@@ -624,10 +664,14 @@ def test_an_unknown_attribute_names_those_there_are(talks):
         stats(talks, by="colour")
 
 
-def test_an_interval_says_if_resamples_are_left_out(talks):
-    # Task 2 has the only question of conflict-free runs: many a resample has none.
-    text = render(tabulate(stats(talks)), "table")
-    left = measures(stats(talks))["plans per question"].difference.inputs["undefined_resamples"]
+def test_an_interval_says_if_resamples_are_left_out(tmp_path):
+    # One task has the only question of conflict-free runs: many a resample has none.
+    for task in range(1, 21):
+        talk = [PLAN] if 1 < task < 11 else [PLAN, QUESTION]
+        run(tmp_path, task, talk, merge="clean" if task < 11 else "conflicts")
+    found = stats(tmp_path)
+    text = render(tabulate(found), "table")
+    left = measures(found)["plans per question"].difference.inputs["undefined_resamples"]
     assert left > 0
     assert f"plans per question, difference: undefined in {left} of 10000 resamples" in text
 
