@@ -115,6 +115,7 @@ class Outcome:
     """How the run ended. ``passed``: every feature passes after the merge; None if not known.
 
     ``merge`` is the harness's word: ``clean``, ``conflicts``, ``identical``, ``missing_input``.
+    ``started`` and ``ended`` are in seconds since 1970, or None.
     """
 
     passed: bool | None = None
@@ -123,6 +124,8 @@ class Outcome:
     features: tuple[Feature, ...] = ()
     agents: tuple[AgentEnd, ...] = ()
     error: str | None = None
+    started: float | None = None
+    ended: float | None = None
 
     @property
     def reports(self) -> tuple[str, ...]:

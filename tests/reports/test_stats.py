@@ -15,7 +15,7 @@ from annotator.reports.stats import Stats, StatsCounts, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
-from tests.conftest import write_run
+from tests.conftest import PATCHES, write_run
 from validation import auc, paired_difference, wilson
 
 PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
@@ -141,7 +141,7 @@ def test_conflict_rate_by_the_first_message(talks):
 
 
 def two_groups(root: Path, clean: tuple[int, int], conflict: tuple[int, int]) -> None:
-    """Clean runs that open with a plan, and conflicts that do not: so many runs of so many tasks."""
+    """Clean runs that open with a plan and conflicts that do not: so many runs of so many tasks."""
     for name, (runs, tasks), talk, merge in (
         ("clean", clean, [PLAN, QUESTION], "clean"),
         ("conflict", conflict, [QUESTION, PLAN, QUESTION], "conflicts"),
@@ -377,6 +377,72 @@ def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why
     # They ran and did or did not pass: that is no merge.
     assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
     assert any(note.startswith("2 runs had nothing to merge") for note in found.notes)
+
+
+def timed(name: str, times: str, start: float | None = None, end: float | None = None) -> Trace:
+    """A run whose messages are a sender and a second each: "a0 b3"; "a?" has no time."""
+    messages = tuple(
+        Message(n, word[0], (), "Hello.", time=None if word[1:] == "?" else float(word[1:]))
+        for n, word in enumerate(times.split(), 1)
+    )
+    outcome = Outcome(started=start, ended=end)
+    return Trace(name, "generic", "", messages, outcome=outcome, attributes={"setting": "coop"})
+
+
+def test_messages_that_cross_and_how_late_the_first_one_is():
+    counted = StatsCounts()
+    for trace in (
+        timed("1", "a0 b3 b4 a9", -10.0, 90.0),  # 3 s cross; b to b is no change; 5 s do not cross
+        timed("2", "b20 a16 b12", 0.0, 40.0),  # by time: 4 s twice; the first at 12 of 40
+        timed("3", "a0 b60"),  # nobody tells when it started
+        timed("4", "a50 b55", 60.0, 70.0),  # a message before the start: the clocks differ
+        timed("5", "a0 b? a1", -1.0, 1.0),  # not all have a time
+    ):
+        counted.add(trace)
+    crossing, late = (one.share for one in statistics(counted).groups[0].timing)
+    assert (crossing.inputs["k"], crossing.n, crossing.value) == (3, 6, 0.5)
+    assert (late.n, late.value) == (2, pytest.approx((0.1 + 0.3) / 2))
+
+
+def test_without_times_there_is_no_table_and_without_a_start_a_reason():
+    for times, shown in (("a? b?", False), ("a1 b9", True)):
+        counted = StatsCounts()
+        counted.add(timed("1", times))
+        text = render(tabulate(statistics(counted)), "table")
+        assert ("times of messages" in text) == shown
+        assert ("no trace has a start and an end" in text) == shown
+
+
+def test_overlapping_edits_with_and_without_messages(tmp_path):
+    one, other = PATCHES[1], PATCHES[2]
+    elsewhere = other.replace("parser.py", "printer.py")
+    for number, (talk, second) in enumerate(
+        [
+            ([PLAN], other),  # both insert after line 1, another text
+            ([PLAN], one),  # the same text
+            ([PLAN], elsewhere),
+            ([], other),
+            ([], elsewhere),
+            ([], " "),  # nothing to merge, so nothing to overlap
+        ],
+        1,
+    ):
+        folder = run(tmp_path, number, talk)
+        (folder / "agent2.patch").write_text(second)
+    found = stats(tmp_path)
+    overlaps = found.groups[0].overlaps
+    counts = [
+        (side.of, side.overlapping.inputs["k"], side.differing.inputs["k"], side.overlapping.n)
+        for side in overlaps.sides
+    ]
+    assert counts == [("with messages", 2, 1, 3), ("without", 1, 1, 2)]
+    assert overlaps.overlapping.value is None
+    assert overlaps.overlapping.reason.startswith("with messages: 3 runs of 3 tasks;")
+    for n in range(20):
+        run(tmp_path, n, [PLAN] if n % 2 else [], task=100 + n)
+    # All of these overlap: 12 of 13 with messages, 11 of 12 without.
+    gap = stats(tmp_path).groups[0].overlaps.overlapping
+    assert gap.value == pytest.approx(12 / 13 - 11 / 12)
 
 
 def test_runs_of_different_models_are_no_pair(tmp_path):

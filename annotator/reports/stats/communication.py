@@ -5,7 +5,7 @@ patterns".
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -13,8 +13,7 @@ from annotator.errors import UnreadableTrace
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.messages import TYPES, main_type, types_of
 from annotator.reports.stats.model import Communication, Measure, Opening, StepShare
-from annotator.reports.stats.tally import Key, Tally, uncounted_share
-from annotator.text import count
+from annotator.reports.stats.tally import Key, Tally, uncounted_share, unless_few
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
 from validation import Estimate, mover
@@ -34,9 +33,6 @@ MEASURES = {
 }
 _COUNTED = ("runs", *dict.fromkeys(top for top, _ in MEASURES.values()))
 _KEYS: list[Key] = [("talk", state, what) for state in _STATES for what in _COUNTED]
-
-# With fewer runs or tasks on a side, a few misread messages decide a difference.
-LEAST_RUNS, LEAST_TASKS = 10, 5
 
 _PLAN, _OTHER, _SILENT, _ALL = "plan", "other", "silent", "all"
 OPENINGS = {
@@ -156,22 +152,7 @@ def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
         return replace(gap, reason="no first message is a plan: there is nothing to compare")
     sides = {_PLAN: plan, _OTHER: other}
     sizes = {OPENINGS[name]: (side.n, side.inputs["clusters"]) for name, side in sides.items()}
-    return _unless_few(gap, sizes)
-
-
-def _unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
-    """Return a difference, without its value if a group has too few runs or tasks.
-
-    ``sizes``: the runs and tasks of each group by its name; tasks None: they are not known.
-    """
-    if gap.value is None:
-        return gap
-    for name, (runs, tasks) in sizes.items():
-        if runs < LEAST_RUNS or (tasks is not None and tasks < LEAST_TASKS):
-            size = count(runs, "run") + (f" of {count(tasks, 'task')}" if tasks else "")
-            why = f"{name}: {size}; a difference needs {LEAST_RUNS} runs of {LEAST_TASKS} tasks"
-            return replace(gap, value=None, low=None, high=None, method="none", reason=why)
-    return gap
+    return unless_few(gap, sizes)
 
 
 def _measures(tally: Tally) -> Iterator[Measure]:
@@ -188,7 +169,7 @@ def _measures(tally: Tally) -> Iterator[Measure]:
             _estimate(resamples, name, ratio, _STATES),
             _estimate(resamples, name, ratio, (CLEAN,)),
             _estimate(resamples, name, ratio, (CONFLICT,)),
-            _unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
+            unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
         )
 
 

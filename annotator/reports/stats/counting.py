@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from annotator.annotations import value_of
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
-from annotator.reports.stats import communication, difficulty, outcomes, pairs
+from annotator.reports.stats import communication, difficulty, outcomes, overlap, pairs, timing
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
 from annotator.traces import Trace, TraceOrProblem, Unreadable
@@ -37,6 +37,8 @@ class StatsCounts:
         counts = outcomes.counts_of(trace)
         if outcomes.setting_of(trace) != outcomes.SOLO:
             counts.update(communication.counts_of(trace))
+            counts.update(timing.counts_of(trace))
+            counts.update(overlap.counts_of(trace))
         self.whole.add(task, counts)
         self.runs.add(trace, task)
         if self.by:
@@ -79,6 +81,8 @@ def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
         tally.total(("unknown",)),
         tally.tasks,
         communication.communication(tally),
+        tuple(timing.timing(tally)),
+        overlap.overlaps(tally),
         tuple(outcomes.merges(tally)),
         tuple(outcomes.merge_success(tally)),
         tuple(outcomes.success(tally)),

@@ -125,6 +125,35 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """A share of the messages or of the runs; ``of`` says which."""
+
+    of: str
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The runs of one side (``of``) in which two agents edit the same lines.
+
+    ``differing``: they edit at least one place in different ways.
+    """
+
+    of: str
+    overlapping: Estimate
+    differing: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """Overlapping edits with and without messages, and the differences (with minus without)."""
+
+    sides: tuple[Overlap, ...]
+    overlapping: Estimate
+    differing: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """The traces with one value of an attribute (``group``: attribute and value), or all of them.
 
@@ -138,6 +167,8 @@ class Group:
     unknown: int
     tasks: int | None
     communication: Communication
+    timing: tuple[Timing, ...]
+    overlaps: Overlaps
     merges: tuple[Merge, ...]
     merge_success: tuple[MergeSuccess, ...]
     success: tuple[Success, ...]
