@@ -40,9 +40,12 @@ def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Es
 
 
 def uncounted_share(runs: int, n: int = 0) -> Estimate:
-    """Return the share of the runs with nothing to merge: undefined, with their count."""
+    """Return the share of the runs with nothing to merge: undefined, with their count.
+
+    The count is ``n`` where that is given, else ``k``.
+    """
     why = "nothing to merge: an agent crashed or a patch is empty"
-    return Estimate("share", None, None, None, n, 0.95, "none", why, {"k": runs})
+    return Estimate("share", None, None, None, n, 0.95, "none", why, {"k": None if n else runs})
 
 
 class Tally:
