@@ -63,7 +63,8 @@ def test_conflicts_and_messages_are_those_of_the_files(found, runs):
     ]
     talk = found["groups"][0]["communication"]
     every, apart = (opening["conflicts"] for opening in talk["openings"][-2:])
-    assert apart["n"] == talk["nothing_to_merge"] == sum(run[0] == "coop" and run[3] for run in runs)
+    nothing = sum(kind == "coop" and dead for kind, _, _, dead in runs)
+    assert apart["n"] == talk["nothing_to_merge"] == nothing
     assert every["inputs"]["k"] == sum(state == "conflict" for state, _ in coop)
     assert every["n"] == len(coop)
     messages = next(one for one in talk["measures"] if one["name"] == "messages per run")
