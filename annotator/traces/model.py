@@ -21,6 +21,21 @@ of an environment); a harness (system and task prompts, notices); or nobody know
 as agents of a trace, and only their words are evidence of what an agent said."""
 
 
+MergeState = Literal["clean", "conflict", "nothing to merge", "unknown"]
+"""How the merge of the agents' patches went; see :attr:`Trace.merge_state`."""
+CLEAN: MergeState = "clean"
+CONFLICT: MergeState = "conflict"
+NOTHING: MergeState = "nothing to merge"
+UNKNOWN: MergeState = "unknown"
+# The harness's words for a naive merge. Two identical patches cannot conflict.
+_MERGE_STATES = {
+    "clean": CLEAN,
+    "identical": CLEAN,
+    "conflicts": CONFLICT,
+    "missing_input": NOTHING,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message between agents.
@@ -100,6 +115,7 @@ class Outcome:
     """How the run ended. ``passed``: every feature passes after the merge; None if not known.
 
     ``merge`` is the harness's word: ``clean``, ``conflicts``, ``identical``, ``missing_input``.
+    ``started`` and ``ended`` are in seconds since 1970, or None.
     """
 
     passed: bool | None = None
@@ -108,6 +124,8 @@ class Outcome:
     features: tuple[Feature, ...] = ()
     agents: tuple[AgentEnd, ...] = ()
     error: str | None = None
+    started: float | None = None
+    ended: float | None = None
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -165,6 +183,20 @@ class Trace:
     def tasks(self) -> Mapping[str, str]:
         """The text of the task that each agent was given, where it is known."""
         return self.read_tasks()
+
+    @property
+    def merge_state(self) -> MergeState:
+        """How the merge went; ``nothing to merge`` if an agent crashed or its patch is empty.
+
+        The harness calls the merge of an empty patch "clean". A patch that is not stored is not
+        an empty patch: then the harness's word counts. Without either, nothing is known.
+        """
+        state = _MERGE_STATES.get(self.outcome.merge or "", UNKNOWN)
+        if not self.patches and not self.outcome.merge:
+            return UNKNOWN
+        crashed = any(end.crashed for end in self.outcome.agents)
+        empty = any(not patch.strip() for patch in self.patches.values())
+        return NOTHING if crashed or empty else state
 
     @cached_property
     def spoken(self) -> tuple[Message, ...]:

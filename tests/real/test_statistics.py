@@ -25,7 +25,9 @@ def found(logs, annotate_cli):
 
 @pytest.fixture(scope="session")
 def runs(logs):
-    """Each run: setting, what eval.json says, and its messages."""
+    """Each run: setting, what eval.json says, its messages, and whether there was nothing to merge:
+    an agent is in error, or a patch is empty.
+    """
     return [
         (
             "solo" if "solo" in file.relative_to(logs).parts else "coop",
@@ -33,13 +35,20 @@ def runs(logs):
             json.loads(talk.read_text(encoding="utf-8"))
             if (talk := file.parent / "conversation.json").is_file()
             else [],
+            _nothing_to_merge(file.parent),
         )
         for file in logs.rglob("eval.json")
     ]
 
 
+def _nothing_to_merge(folder):
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    crashed = any(end["status"] == "Error" for end in result.get("agents", {}).values())
+    return crashed or not all(file.read_bytes().strip() for file in folder.glob("*.patch"))
+
+
 def test_success_is_that_of_the_files(found, runs):
-    ends = Counter((setting, evaluation["both_passed"]) for setting, evaluation, _ in runs)
+    ends = Counter((setting, evaluation["both_passed"]) for setting, evaluation, *_ in runs)
     success = found["groups"][0]["success"][0]
     for setting in ("solo", "coop"):
         n = ends[setting, True] + ends[setting, False]
@@ -47,9 +56,15 @@ def test_success_is_that_of_the_files(found, runs):
 
 
 def test_conflicts_and_messages_are_those_of_the_files(found, runs):
-    coop = [(MERGED[one["merge"]["status"]], talk) for kind, one, talk in runs if kind == "coop"]
+    coop = [
+        (MERGED[one["merge"]["status"]], talk)
+        for kind, one, talk, nothing in runs
+        if kind == "coop" and not nothing
+    ]
     talk = found["groups"][0]["communication"]
-    every = talk["openings"][-1]["conflicts"]
+    every, apart = (opening["conflicts"] for opening in talk["openings"][-2:])
+    nothing = sum(kind == "coop" and dead for kind, _, _, dead in runs)
+    assert apart["n"] == talk["nothing_to_merge"] == nothing
     assert every["inputs"]["k"] == sum(state == "conflict" for state, _ in coop)
     assert every["n"] == len(coop)
     messages = next(one for one in talk["measures"] if one["name"] == "messages per run")

@@ -15,7 +15,7 @@ from annotator.reports.stats import Stats, StatsCounts, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
-from tests.conftest import write_run
+from tests.conftest import PATCHES, write_run
 from validation import auc, paired_difference, wilson
 
 PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
@@ -86,7 +86,6 @@ def test_messages_are_counted_in_runs_with_and_without_a_conflict(talks):
     assert (messages.clean.value, messages.clean.n) == (3.0, 2)
     assert (messages.conflict.value, messages.conflict.n) == (2.0, 2)
     assert (messages.every.value, messages.every.n) == (11 / 5, 5)
-    assert (messages.difference.value, messages.difference.n) == (1.0, 4)
     talk = found.groups[0].communication
     assert (talk.runs, talk.silent, talk.unmerged) == (5, 1, 1)
 
@@ -113,7 +112,6 @@ def test_plans_per_question_is_the_ratio_of_their_sums(talks):
     assert ratio.clean.value == 3.0
     assert ratio.conflict.value == 1.0
     assert ratio.conflict.inputs["plan_conflict"] == ratio.conflict.inputs["question_conflict"] == 2
-    assert ratio.difference.value == 2.0
 
 
 def test_without_questions_the_ratio_has_a_reason(tmp_path):
@@ -138,8 +136,51 @@ def test_conflict_rate_by_the_first_message(talks):
         "first message is no plan": (1, 1),
         "no messages": (1, 1),
         "all": (3, 5),
+        "nothing to merge": (0, 0),
     }
-    assert talk.difference.value == pytest.approx(1 / 3 - 1)
+
+
+def two_groups(root: Path, clean: tuple[int, int], conflict: tuple[int, int]) -> None:
+    """Clean runs that open with a plan and conflicts that do not: so many runs of so many tasks."""
+    for name, (runs, tasks), talk, merge in (
+        ("clean", clean, [PLAN, QUESTION], "clean"),
+        ("conflict", conflict, [QUESTION, PLAN, QUESTION], "conflicts"),
+    ):
+        for n in range(runs):
+            run(root, n, talk, merge=merge, run=f"{name}{n}", task=1 + n % tasks)
+
+
+@pytest.mark.parametrize(
+    ("clean", "conflict", "cluster", "small"),
+    [
+        ((10, 5), (10, 5), ("project", "task"), None),
+        ((10, 5), (9, 5), ("project", "task"), ("conflict", "no plan", "9 runs of 5 tasks")),
+        ((10, 4), (10, 5), ("project", "task"), ("conflict-free", "a plan", "10 runs of 4 tasks")),
+        ((10, 1), (10, 1), (), None),
+        ((1, 1), (10, 1), (), ("conflict-free", "a plan", "1 run")),
+    ],
+)
+def test_a_difference_needs_ten_runs_of_five_tasks_on_both_sides(
+    tmp_path, clean, conflict, cluster, small
+):
+    two_groups(tmp_path, clean, conflict)
+    found = stats(tmp_path, cluster=cluster)
+    gap, rows = found.groups[0].communication.difference, measures(found)
+    gaps = {"conflicts": gap} | {name: rows[name].difference for name in rows}
+    text = {name: render(tabulate(found), name) for name in FORMATS}
+    if small is None:
+        # Conflicts 0 - 1, messages 2 - 3, plans per question 1/1 - 1/2.
+        values = [gaps[name].value for name in ("conflicts", "messages per run")]
+        assert [*values, gaps["plans per question"].value] == [-1.0, -1.0, 0.5]
+        assert "difference, plan minus no plan: -100.0" in text["table"]
+        return
+    state, opening, size = small
+    for name, one in gaps.items():
+        assert (one.value, one.low, one.high, one.method) == (None, None, None, "none")
+        group = f"first message is {opening}" if name == "conflicts" else state
+        assert one.reason == f"{group}: {size}; a difference needs 10 runs of 5 tasks"
+    assert "-100.0" not in "".join(text.values())
+    assert all(gap.reason in shown for shown in text.values())
 
 
 @pytest.mark.parametrize(
@@ -293,6 +334,116 @@ def test_single_runs_of_tasks_of_their_own_have_newcombes_interval_for_pairs(tmp
     expected = paired_difference(1, 2, 1, 1)
     assert (gap.value, gap.low, gap.high) == (expected.value, expected.low, expected.high)
     assert gap.method == "newcombe_paired"
+
+
+def dead(folder: Path, why: str) -> None:
+    """Make a run one that has nothing to merge; its harness called the merge clean."""
+    if why == "empty":
+        (folder / "agent2.patch").write_text(" \n")
+    else:
+        result = json.loads((folder / "result.json").read_text())
+        result["agents"]["agent2"]["status"] = "Error"
+        (folder / "result.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize("why", ["empty", "crashed"])
+def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why):
+    # graded: 12 clean coop runs of model m without messages. Model n: a clean run with messages and
+    # one without messages that conflicts, and then two dead runs.
+    run(graded, 1, [PLAN], merge="clean", task=1, run="a", model="n")
+    run(graded, 1, [], merge="conflicts", passed=False, task=1, run="b", model="n")
+    before = stats(graded, by="model")
+    dead(run(graded, 1, [], merge="clean", passed=False, task=1, run="c", model="n"), why)
+    dead(run(graded, 1, [QUESTION], merge="clean", passed=True, task=3, run="d", model="n"), why)
+    found = stats(graded, by="model")
+    whole, _, of_model = found.groups
+    for group, n in ((whole, 14), (of_model, 2)):
+        talk = group.communication
+        assert talk.nothing_to_merge == 2
+        rates = {one.of: one.conflicts for one in talk.openings}
+        assert (rates["all"].inputs["k"], rates["all"].n) == (1, n)
+        apart = rates["nothing to merge"]
+        assert (apart.value, apart.n, apart.inputs["k"]) == (None, 2, None)
+        assert apart.reason == "nothing to merge: an agent crashed or a patch is empty"
+        rows = {(one.merge, one.strategy): one.share for one in group.merges}
+        assert {share.n for share in rows.values() if share.value is not None} == {n}
+        apart = rows["nothing to merge", "-"]
+        assert (apart.value, apart.inputs["k"]) == (None, 2)
+        assert group.merge_success[0].final.n == n
+    assert whole.communication.silent == before.groups[0].communication.silent == 13
+    assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
+    assert paired_rows(found)["merged without a conflict"].difference.value == 1.0
+    assert found.paired == before.paired
+    assert found.difficulty.conflicts == before.difficulty.conflicts
+    # They ran and did or did not pass: that is no merge.
+    assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
+    assert any(note.startswith("2 runs had nothing to merge") for note in found.notes)
+
+
+def timed(name: str, times: str, start: float | None = None, end: float | None = None) -> Trace:
+    """A run whose messages are a sender and a second each: "a0 b3"; "a?" has no time."""
+    messages = tuple(
+        Message(n, word[0], (), "Hello.", time=None if word[1:] == "?" else float(word[1:]))
+        for n, word in enumerate(times.split(), 1)
+    )
+    outcome = Outcome(started=start, ended=end)
+    return Trace(name, "generic", "", messages, outcome=outcome, attributes={"setting": "coop"})
+
+
+def test_messages_that_cross_and_how_late_the_first_one_is():
+    counted = StatsCounts()
+    for trace in (
+        timed("1", "a0 b3 b4 a9", -10.0, 90.0),  # 3 s cross; b to b is no change; 5 s do not cross
+        timed("2", "b20 a16 b12", 0.0, 40.0),  # by time: 4 s twice; the first at 12 of 40
+        timed("3", "a0 b60"),  # nobody tells when it started
+        timed("4", "a50 b55", 60.0, 70.0),  # a message before the start: the clocks differ
+        timed("5", "a0 b? a1", -1.0, 1.0),  # not all have a time
+    ):
+        counted.add(trace)
+    crossing, late = (one.share for one in statistics(counted).groups[0].timing)
+    assert (crossing.inputs["k"], crossing.n, crossing.value) == (3, 6, 0.5)
+    assert (late.n, late.value) == (2, pytest.approx((0.1 + 0.3) / 2))
+
+
+def test_without_times_there_is_no_table_and_without_a_start_a_reason():
+    for times, shown in (("a? b?", False), ("a1 b9", True)):
+        counted = StatsCounts()
+        counted.add(timed("1", times))
+        text = render(tabulate(statistics(counted)), "table")
+        assert ("times of messages" in text) == shown
+        assert ("no trace has a start and an end" in text) == shown
+
+
+def test_overlapping_edits_with_and_without_messages(tmp_path):
+    one, other = PATCHES[1], PATCHES[2]
+    elsewhere = other.replace("parser.py", "printer.py")
+    for number, (talk, second) in enumerate(
+        [
+            ([PLAN], other),  # both insert after line 1, another text
+            ([PLAN], one),  # the same text
+            ([PLAN], elsewhere),
+            ([], other),
+            ([], elsewhere),
+            ([], " "),  # nothing to merge, so nothing to overlap
+        ],
+        1,
+    ):
+        folder = run(tmp_path, number, talk)
+        (folder / "agent2.patch").write_text(second)
+    found = stats(tmp_path)
+    overlaps = found.groups[0].overlaps
+    counts = [
+        (side.of, side.overlapping.inputs["k"], side.differing.inputs["k"], side.overlapping.n)
+        for side in overlaps.sides
+    ]
+    assert counts == [("with messages", 2, 1, 3), ("without", 1, 1, 2)]
+    assert overlaps.overlapping.value is None
+    assert overlaps.overlapping.reason.startswith("with messages: 3 runs of 3 tasks;")
+    for n in range(20):
+        run(tmp_path, n, [PLAN] if n % 2 else [], task=100 + n)
+    # All of these overlap: 12 of 13 with messages, 11 of 12 without.
+    gap = stats(tmp_path).groups[0].overlaps.overlapping
+    assert gap.value == pytest.approx(12 / 13 - 11 / 12)
 
 
 def test_runs_of_different_models_are_no_pair(tmp_path):
@@ -580,10 +731,14 @@ def test_an_unknown_attribute_names_those_there_are(talks):
         stats(talks, by="colour")
 
 
-def test_an_interval_says_if_resamples_are_left_out(talks):
-    # Task 2 has the only question of conflict-free runs: many a resample has none.
-    text = render(tabulate(stats(talks)), "table")
-    left = measures(stats(talks))["plans per question"].difference.inputs["undefined_resamples"]
+def test_an_interval_says_if_resamples_are_left_out(tmp_path):
+    # One task has the only question of conflict-free runs: many a resample has none.
+    for task in range(1, 21):
+        talk = [PLAN] if 1 < task < 11 else [PLAN, QUESTION]
+        run(tmp_path, task, talk, merge="clean" if task < 11 else "conflicts")
+    found = stats(tmp_path)
+    text = render(tabulate(found), "table")
+    left = measures(found)["plans per question"].difference.inputs["undefined_resamples"]
     assert left > 0
     assert f"plans per question, difference: undefined in {left} of 10000 resamples" in text
 

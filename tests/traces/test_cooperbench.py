@@ -281,6 +281,14 @@ def test_other_number_of_messages_than_the_result_says_is_a_problem(write, trace
     assert run.problems == ("result.json counts 5 messages, conversation.json holds 2",)
 
 
+def test_start_and_end_without_a_zone_are_utc(write, trace):
+    times = {"started_at": "2026-01-02T00:00:00.5", "ended_at": "2026-01-02T01:01:40+01:00"}
+    run = trace(write(RUN, **files(**{"result.json": result(**times)})))
+    assert (run.outcome.started, run.outcome.ended) == (1767312000.5, 1767312100.0)
+    run = trace(write(RUN, **files(**{"result.json": result(started_at="soon")})))
+    assert (run.outcome.started, run.outcome.ended) == (None, None)
+
+
 def test_agents_in_error(write, trace):
     ends = {
         "agent1": {"feature_id": 3, "status": "Error", "error": "out of memory"},

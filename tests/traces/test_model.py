@@ -148,3 +148,31 @@ def test_agents_as_the_harness_lists_them_then_as_they_hand_in_then_as_they_spea
 )
 def test_crashed(end, crashed):
     assert end.crashed is crashed
+
+
+TEXT, EMPTY = "@@ -1 +1 @@", " \n"
+
+
+@pytest.mark.parametrize(
+    ("merge", "patches", "statuses", "state"),
+    [
+        ("clean", [TEXT, TEXT], ["Submitted", "Submitted"], "clean"),
+        ("identical", [TEXT, TEXT], [None, None], "clean"),
+        ("conflicts", [TEXT, TEXT], ["Submitted", "Submitted"], "conflict"),
+        ("clean", [TEXT, EMPTY], ["Submitted", "Submitted"], "nothing to merge"),
+        ("identical", [EMPTY, EMPTY], ["Submitted", "Submitted"], "nothing to merge"),
+        ("clean", [TEXT, TEXT], ["Submitted", "Error"], "nothing to merge"),
+        ("conflicts", [TEXT, TEXT], ["Error", "Submitted"], "nothing to merge"),
+        ("missing_input", [TEXT], ["Submitted", "Submitted"], "nothing to merge"),
+        (None, [EMPTY, TEXT], [None, None], "nothing to merge"),
+        ("clean", [], [], "clean"),  # no patch is stored, which is not an empty one
+        (None, [], ["Error", None], "unknown"),
+        (None, [TEXT, TEXT], [None, None], "unknown"),
+        ("gone", [TEXT, TEXT], [None, None], "unknown"),
+    ],
+)
+def test_merge_state(merge, patches, statuses, state):
+    ends = tuple(AgentEnd(f"agent{n}", status=status) for n, status in enumerate(statuses))
+    by_agent = {f"agent{n}": patch for n, patch in enumerate(patches)}
+    run = Trace("t", "generic", "", patches=by_agent, outcome=Outcome(merge=merge, agents=ends))
+    assert run.merge_state == state

@@ -13,15 +13,13 @@ from annotator.errors import UnreadableTrace
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.messages import TYPES, main_type, types_of
 from annotator.reports.stats.model import Communication, Measure, Opening, StepShare
-from annotator.reports.stats.tally import Key, Tally
+from annotator.reports.stats.tally import Key, Tally, uncounted_share, unless_few
 from annotator.traces import Trace
+from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
 from validation import Estimate, mover
 from validation.resampling import Floats, Resamples
 
-CLEAN, CONFLICT, UNKNOWN = "clean", "conflict", "unknown"
-_STATES = (CLEAN, CONFLICT, UNKNOWN)
-# The harness's word for a naive merge; of two identical patches nothing can conflict.
-_STATE = {"clean": CLEAN, "identical": CLEAN, "conflicts": CONFLICT}
+_STATES = (CLEAN, CONFLICT, UNKNOWN, NOTHING)
 
 # Measure -> what is divided by what.
 MEASURES = {
@@ -45,14 +43,9 @@ OPENINGS = {
 }
 
 
-def state_of(trace: Trace) -> str:
-    """Return whether the patches merged without a conflict, with one, or if that is not known."""
-    return _STATE.get(trace.outcome.merge or "", UNKNOWN)
-
-
 def counts_of(trace: Trace) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
-    state = state_of(trace)
+    state = trace.merge_state
     messages = trace.spoken
     counts: Counter[Key] = Counter()
     if messages:
@@ -63,9 +56,9 @@ def counts_of(trace: Trace) -> Counter[Key]:
         for message in messages:
             counts["talk", state, "paths"] += len(list(paths_in(message.text)))
             counts["talk", state, "lines"] += len(list(lines_in(message.text)))
-    else:
+    elif state != NOTHING:
         counts["silent",] = 1
-    if state != UNKNOWN:
+    if state in (CLEAN, CONFLICT):
         for opening in opening_of(trace):
             counts["opening", opening, "n"] = 1
             counts["opening", opening, "k"] = int(state == CONFLICT)
@@ -115,12 +108,17 @@ def communication(tally: Tally) -> Communication:
     openings = {
         name: tally.share(("opening", name, "k"), ("opening", name, "n")) for name in OPENINGS
     }
+    nothing = sum(map(tally.total, tally.keys(NOTHING)))
     return Communication(
         runs=sum(tally.total(("talk", state, "runs")) for state in _STATES),
         silent=tally.total(("silent",)),
         unmerged=tally.total(("talk", UNKNOWN, "runs")),
+        nothing_to_merge=nothing,
         measures=tuple(_measures(tally)),
-        openings=tuple(Opening(OPENINGS[name], share) for name, share in openings.items()),
+        openings=(
+            *(Opening(OPENINGS[name], share) for name, share in openings.items()),
+            Opening(NOTHING, uncounted_share(nothing, n=nothing)),
+        ),
         difference=_plan_minus_none(openings[_PLAN], openings[_OTHER]),
         steps=tuple(_step_shares(tally)),
         unread_steps=tally.total(("steps unread",)),
@@ -146,24 +144,32 @@ def _per_step(place: int, totals: Floats) -> Floats:
 
 
 def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
-    """Return the difference of the conflict rates, or say that one of the groups has no runs."""
+    """Return the difference of the conflict rates, or say that a group has no or too few runs."""
     gap = mover(plan, other)
     if plan.n and not other.n:
         return replace(gap, reason="every first message is a plan: there is nothing to compare")
     if other.n and not plan.n:
         return replace(gap, reason="no first message is a plan: there is nothing to compare")
-    return gap
+    sides = {_PLAN: plan, _OTHER: other}
+    sizes = {OPENINGS[name]: (side.n, side.inputs["clusters"]) for name, side in sides.items()}
+    return unless_few(gap, sizes)
 
 
 def _measures(tally: Tally) -> Iterator[Measure]:
-    resamples = Resamples.draw(tally.table(_KEYS), resamples=10_000, seed=0)
+    table = tally.table(_KEYS)
+    resamples = Resamples.draw(table, resamples=10_000, seed=0)
+    sizes = {}
+    for name, state in (("conflict-free", CLEAN), ("conflict", CONFLICT)):
+        runs = table[:, _KEYS.index(("talk", state, "runs"))]
+        tasks = None if tally.tasks is None else int((runs > 0).sum())
+        sizes[name] = int(runs.sum()), tasks
     for name, ratio in MEASURES.items():
         yield Measure(
             name,
             _estimate(resamples, name, ratio, _STATES),
             _estimate(resamples, name, ratio, (CLEAN,)),
             _estimate(resamples, name, ratio, (CONFLICT,)),
-            _estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)),
+            unless_few(_estimate(resamples, name, ratio, (CLEAN,), (CONFLICT,)), sizes),
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from annotator.annotations import value_of
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
-from annotator.reports.stats import communication, difficulty, outcomes, pairs
+from annotator.reports.stats import communication, difficulty, outcomes, overlap, pairs, timing
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
 from annotator.traces import Trace, TraceOrProblem, Unreadable
@@ -37,6 +37,8 @@ class StatsCounts:
         counts = outcomes.counts_of(trace)
         if outcomes.setting_of(trace) != outcomes.SOLO:
             counts.update(communication.counts_of(trace))
+            counts.update(timing.counts_of(trace))
+            counts.update(overlap.counts_of(trace))
         self.whole.add(task, counts)
         self.runs.add(trace, task)
         if self.by:
@@ -79,6 +81,8 @@ def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
         tally.total(("unknown",)),
         tally.tasks,
         communication.communication(tally),
+        tuple(timing.timing(tally)),
+        overlap.overlaps(tally),
         tuple(outcomes.merges(tally)),
         tuple(outcomes.merge_success(tally)),
         tuple(outcomes.success(tally)),
@@ -107,6 +111,12 @@ def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterat
         yield (
             f"{talk.unmerged} runs with messages tell no merge with or without a conflict: they"
             " are in the column all only."
+        )
+    if talk.nothing_to_merge:
+        yield (
+            f"{talk.nothing_to_merge} runs had nothing to merge (an agent crashed or a patch is"
+            " empty): they are in no rate of conflicts or merges. Their messages are in the column"
+            " all."
         )
     if talk.silent:
         yield f"{talk.silent} runs of several agents have no messages: no means are taken of them."

@@ -44,7 +44,8 @@ class Communication:
     """How the agents of the runs of several agents talk.
 
     ``runs`` are those with messages, ``silent`` those without any; ``unmerged`` are the runs with
-    messages of which nothing is known of a merge. ``difference`` is the conflict rate of runs
+    messages of which nothing is known of a merge, ``nothing_to_merge`` all runs in which an agent
+    crashed or handed in an empty patch. ``difference`` is the conflict rate of runs
     whose first message is a plan minus that of the others. ``steps``: what part of their steps
     agents spend on messages, in the runs whose steps are known; ``unread_steps`` are runs whose
     steps cannot be read.
@@ -53,6 +54,7 @@ class Communication:
     runs: int
     silent: int
     unmerged: int
+    nothing_to_merge: int
     measures: tuple[Measure, ...]
     openings: tuple[Opening, ...]
     difference: Estimate
@@ -123,6 +125,35 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """A share of the messages or of the runs; ``of`` says which."""
+
+    of: str
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The runs of one side (``of``) in which two agents edit the same lines.
+
+    ``differing``: they edit at least one place in different ways.
+    """
+
+    of: str
+    overlapping: Estimate
+    differing: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """Overlapping edits with and without messages, and the differences (with minus without)."""
+
+    sides: tuple[Overlap, ...]
+    overlapping: Estimate
+    differing: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """The traces with one value of an attribute (``group``: attribute and value), or all of them.
 
@@ -136,6 +167,8 @@ class Group:
     unknown: int
     tasks: int | None
     communication: Communication
+    timing: tuple[Timing, ...]
+    overlaps: Overlaps
     merges: tuple[Merge, ...]
     merge_success: tuple[MergeSuccess, ...]
     success: tuple[Success, ...]

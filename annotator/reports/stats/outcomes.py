@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from annotator.reports.stats.model import Merge, MergeSuccess, Sizes, Success
-from annotator.reports.stats.tally import NO_UNION, Key, Tally
+from annotator.reports.stats.tally import NO_UNION, Key, Tally, uncounted_share
 from annotator.traces import Trace
+from annotator.traces.model import CLEAN, NOTHING
 from validation import mover
 
 SOLO, COOP = "solo", "coop"
 _ALL = ""  # beside the names of models, none of which is empty
-_WITHOUT_CONFLICT = ("clean", "identical")
 
 
 def setting_of(trace: Trace) -> str:
@@ -45,7 +45,9 @@ def counts_of(trace: Trace) -> Counter[Key]:
             size = str(len(trace.agents))
             counts["agents", size, "n"] = 1
             counts["agents", size, "k"] = int(outcome.passed)
-    if outcome.merge:
+    if setting != SOLO and trace.merge_state == NOTHING:
+        counts[NOTHING, setting] = 1
+    elif outcome.merge:
         counts["merged", setting] = 1
         merge = setting, outcome.merge, outcome.strategy or "-"
         counts["merge", *merge] = 1
@@ -55,12 +57,12 @@ def counts_of(trace: Trace) -> Counter[Key]:
 
 def merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
     """Return whether a merged run passed after a naive merge, then also by a union merge, and in
-    the end; None if its merge or its outcome is not known.
+    the end; None if its merge or its outcome is not known, or if there was nothing to merge.
     """
     outcome = trace.outcome
-    if not outcome.merge or outcome.passed is None:
+    if not outcome.merge or outcome.passed is None or trace.merge_state == NOTHING:
         return None
-    naive = outcome.passed and outcome.merge in _WITHOUT_CONFLICT
+    naive = outcome.passed and trace.merge_state == CLEAN
     return naive, naive or (outcome.passed and outcome.strategy == "union"), outcome.passed
 
 
@@ -90,12 +92,17 @@ def settings(tally: Tally) -> tuple[tuple[str, int], ...]:
 
 
 def merges(tally: Tally) -> Iterator[Merge]:
-    """Yield the outcomes of merges, by setting and the largest first."""
+    """Yield the outcomes of merges, by setting and the largest first, then the runs with nothing to
+    merge, which have no share.
+    """
     keys = sorted(tally.keys("merge"), key=lambda key: (key[1], -tally.total(key), key))
     for key in keys:
         _, setting, merge, strategy = key
         passed = tally.share(("merge k", *key[1:]), ("merge n", *key[1:]))
         yield Merge(setting, merge, strategy, tally.share(key, ("merged", setting)), passed)
+    for key in tally.keys(NOTHING):
+        runs = tally.total(key)
+        yield Merge(key[1], NOTHING, "-", uncounted_share(runs), uncounted_share(runs, n=runs))
 
 
 def merge_success(tally: Tally) -> Iterator[MergeSuccess]:

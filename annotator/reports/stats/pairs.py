@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
-from annotator.reports.stats.communication import CONFLICT, OPENINGS, UNKNOWN, opening_of, state_of
+from annotator.reports.stats.communication import OPENINGS, opening_of
 from annotator.reports.stats.model import PairComparison
 from annotator.reports.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of
 from annotator.reports.stats.tally import NO_UNION
 from annotator.traces import Trace
+from annotator.traces.model import CLEAN, CONFLICT
 from validation import Estimate, cluster_mean, paired_difference
 
 _CLEAN, _UNION = "merged without a conflict", "passed, then union"
@@ -63,9 +64,9 @@ def _outcome(trace: Trace, setting: str) -> Counts:
 
 def _talk(trace: Trace) -> Counts:
     """Return how the merge of a coop run ended, by its opening and by whether anybody spoke."""
-    state, side = state_of(trace), _SIDES[0] if trace.spoken else _SIDES[1]
+    state, side = trace.merge_state, _SIDES[0] if trace.spoken else _SIDES[1]
     counts: Counts = Counter()
-    if state != UNKNOWN:
+    if state in (CLEAN, CONFLICT):
         conflict = state == CONFLICT
         counts.update(_of_n(*((OPENINGS[opening], conflict) for opening in opening_of(trace))))
         counts.update(_of_n((f"{_CLEAN} {side}", not conflict)))

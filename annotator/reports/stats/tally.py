@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from annotator.text import count
 from validation import Estimate, clustered_share
 from validation.resampling import Floats
 
@@ -17,6 +19,33 @@ NO_UNION: dict[str, Any] = {
     "reason": "no union merges",
 }
 """What makes an estimate undefined where the harness merged nothing by union."""
+
+# With fewer runs or tasks on a side, a few misread messages decide a difference.
+LEAST_RUNS, LEAST_TASKS = 10, 5
+
+
+def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
+    """Return a difference, without its value if a group has too few runs or tasks.
+
+    ``sizes``: the runs and tasks of each group by its name; tasks None: they are not known.
+    """
+    if gap.value is None:
+        return gap
+    for name, (runs, tasks) in sizes.items():
+        if runs < LEAST_RUNS or (tasks is not None and tasks < LEAST_TASKS):
+            size = count(runs, "run") + (f" of {count(tasks, 'task')}" if tasks else "")
+            why = f"{name}: {size}; a difference needs {LEAST_RUNS} runs of {LEAST_TASKS} tasks"
+            return replace(gap, value=None, low=None, high=None, method="none", reason=why)
+    return gap
+
+
+def uncounted_share(runs: int, n: int = 0) -> Estimate:
+    """Return the share of the runs with nothing to merge: undefined, with their count.
+
+    The count is ``n`` where that is given, else ``k``.
+    """
+    why = "nothing to merge: an agent crashed or a patch is empty"
+    return Estimate("share", None, None, None, n, 0.95, "none", why, {"k": None if n else runs})
 
 
 class Tally:

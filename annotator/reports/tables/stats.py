@@ -73,6 +73,10 @@ def _tables_of(group: Group) -> Iterator[Table]:
         yield _talk(group.communication, of)
         yield _steps(group.communication, of)
         yield _openings(group.communication, of)
+    if group.timing:
+        yield _timing(group, of)
+    if any(side.overlapping.n for side in group.overlaps.sides):
+        yield _overlaps(group, of)
     if group.merges:
         yield _merges(group, of)
     if group.merge_success:
@@ -110,6 +114,32 @@ def _openings(talk: Communication, of: str) -> Table:
     rows = [(opening.of, *_share(opening.conflicts)) for opening in talk.openings]
     below = _gap_line("difference, plan minus no plan", talk.difference)
     return _table(f"merge conflicts by the first message{of}", header, rows, below)
+
+
+def _timing(group: Group, of: str) -> Table:
+    rows = []
+    for timing in group.timing:
+        share = timing.share
+        k = UNDEFINED if share.inputs["k"] is None else str(share.inputs["k"])
+        rows.append((timing.of, k, str(share.n), percent(share), limits(share)))
+    header = ("time", "count", "n", "%", _INTERVAL)
+    estimates = [(timing.of, timing.share) for timing in group.timing]
+    return _table(f"times of messages{of}", header, rows, _why(estimates))
+
+
+def _overlaps(group: Group, of: str) -> Table:
+    overlaps = group.overlaps
+    rows = []
+    for side in overlaps.sides:
+        different = _share(side.differing)
+        shares = (*_share(side.overlapping)[:4], different[0], *different[2:4])
+        rows.append((side.of, *shares))
+    header = ("runs", "edits overlap", *_SHARE[:3], "in different ways", "%", _INTERVAL)
+    below = (
+        *_gap_line("difference, with messages minus without", overlaps.overlapping),
+        *_gap_line("difference, in different ways", overlaps.differing),
+    )
+    return _table(f"overlapping edits{of}", header, rows, below)
 
 
 # Of the ways in which a run may open, those that a table has room for.
@@ -313,6 +343,13 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     for opening in talk.openings:
         yield "conflicts", opening.of, "share", opening.conflicts
     yield "conflicts", "plan minus no plan", "difference", talk.difference
+    for timing in group.timing:
+        yield "times", timing.of, "share", timing.share
+    for side in group.overlaps.sides:
+        yield "overlap", side.of, "share", side.overlapping
+        yield "overlap", side.of, "in different ways", side.differing
+    yield "overlap", "with messages minus without", "difference", group.overlaps.overlapping
+    yield "overlap", "in different ways", "difference", group.overlaps.differing
     for merge in group.merges:
         row = f"{merge.setting}, {merge.merge}, {merge.strategy}"
         yield "merges", row, "share", merge.share

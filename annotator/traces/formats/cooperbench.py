@@ -26,6 +26,7 @@ from annotator.traces.document import (
     read_json,
     read_text,
     text_of,
+    time_of,
 )
 from annotator.traces.model import AgentEnd, Feature, Message, Outcome, Steps, Trace
 
@@ -215,6 +216,8 @@ def _outcome(
         features=tuple(features),
         agents=_ends(result, owners),
         error=text_of(evaluation.get("error")),
+        started=time_of(result.get("started_at")),
+        ended=time_of(result.get("ended_at")),
     )
 
 

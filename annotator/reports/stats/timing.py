@@ -1,0 +1,59 @@
+"""When agents write: messages that cross, and how late the first one is."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from annotator.reports.stats.model import Timing
+from annotator.reports.stats.tally import Key, Tally
+from annotator.traces import Trace
+from validation.resampling import Floats, Resamples
+
+TOO_SOON = 5.0  # seconds; nobody reads a message and answers it in less
+_MILLION = 1_000_000  # positions in a run are counted in whole millionths of it
+_CHANGES, _CROSSED = ("time", "changes"), ("time", "crossed")
+_PLACED, _POSITIONS = ("time", "placed"), ("time", "positions")
+_TALKED = ("time", "runs")
+
+
+def counts_of(trace: Trace) -> Counter[Key]:
+    """Return what one run of several agents adds; nothing if a message has no time."""
+    times = [message.time for message in trace.spoken if message.time is not None]
+    if not times or len(times) < len(trace.spoken):
+        return Counter()
+    counts: Counter[Key] = Counter({_TALKED: 1})
+    in_order = sorted(zip(times, trace.spoken, strict=True), key=lambda timed: timed[0])
+    for (earlier, message), (later, answer) in pairwise(in_order):
+        if message.sender != answer.sender:
+            counts[_CHANGES] += 1
+            counts[_CROSSED] += later - earlier < TOO_SOON
+    first, start, end = in_order[0][0], trace.outcome.started, trace.outcome.ended
+    if start is not None and end is not None and start <= first <= end and start < end:
+        counts[_PLACED] = 1
+        counts[_POSITIONS] = round(_MILLION * (first - start) / (end - start))
+    return counts
+
+
+def timing(tally: Tally) -> Iterator[Timing]:
+    """Yield the times of messages, with intervals of resampled tasks; none if no run has any."""
+    if not tally.total(_TALKED):
+        return
+    resamples = Resamples.draw(
+        tally.table([_CROSSED, _CHANGES, _POSITIONS, _PLACED]), resamples=10_000, seed=0
+    )
+
+    def crossing(totals: Floats) -> Floats:
+        share: Floats = totals[:, 0] / totals[:, 1]
+        return share
+
+    def position(totals: Floats) -> Floats:
+        mean: Floats = totals[:, 2] / totals[:, 3] / _MILLION
+        return mean
+
+    name, n = "changes of speaker that cross", tally.total(_CHANGES)
+    inputs = {"k": tally.total(_CROSSED)}
+    share = resamples.interval(crossing).estimate(name, n, inputs, "the speaker never changes")
+    yield Timing(name, share)
+    name, n = "part of the run before the first message", tally.total(_PLACED)
+    why = "no trace has a start and an end with its first message between them"
+    yield Timing(name, resamples.interval(position).estimate(name, n, {"k": None}, why))
