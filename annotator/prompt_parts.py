@@ -109,7 +109,8 @@ def _facts(trace: Trace) -> Iterator[str]:
     if outcome.merge:
         yield f"merge of the patches: {one_line(outcome.merge, 60)}"
     for feature in outcome.features:
-        yield _feature_fact(feature, words)
+        if (feature.agent, feature.passed, feature.passed_alone) != (None, None, None):
+            yield _feature_fact(feature, words)
     for end in outcome.agents:
         if end.crashed:
             status = one_line(end.status or "unknown", 60)
