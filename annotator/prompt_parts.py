@@ -1,24 +1,45 @@
 """The parts of a trace that a prompt shows, in reading order."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import groupby
 from math import isfinite
 
 from annotator.fitting import PromptPart, excerpt
 from annotator.rubrics import Rubric
+from annotator.rubrics.model import PARTS
 from annotator.text import header_name, one_line
-from annotator.traces import Feature, Trace
+from annotator.traces import AgentEnd, Feature, Outcome, Trace
 
 _LEAST_COMMON = 200  # characters in a row that the tasks of all agents share
 _MOST_RECIPIENTS = 12  # named in a header
 _KINDS = {"message": "messages", "patch": "patches", "outcome": "outcome", "step": "steps"}
 
 
+def select_parts(trace: Trace, rubric: Rubric) -> Trace:
+    """Return the trace with only the parts that the rubric shows. The names of its agents stay."""
+    hidden = set(PARTS).difference(rubric.show)
+    if not hidden:
+        return trace
+    outcome = Outcome() if "outcome" in hidden else trace.outcome
+    listed = {end.agent for end in outcome.agents}
+    others = tuple(AgentEnd(agent) for agent in trace.agents if agent not in listed)
+    return replace(
+        trace,
+        messages=() if "messages" in hidden else trace.messages,
+        patches={} if "patches" in hidden else trace.patches,
+        outcome=replace(outcome, agents=(*outcome.agents, *others)),
+        read_steps=lambda: trace.steps,
+        read_tasks=dict if "tasks" in hidden else lambda: trace.tasks,
+    )
+
+
 def split_trace(trace: Trace, rubric: Rubric) -> Iterator[PromptPart]:
     """Yield the parts of the prompt in reading order: facts, the conversation, the tasks, then
-    every other source to quote.
+    every other source to quote; of these the parts that the rubric shows.
     """
-    yield PromptPart("facts", "facts", "\n".join(_facts(trace)), closed=True)
+    trace = select_parts(trace, rubric)
+    yield PromptPart("facts", "facts", "\n".join(_facts(trace, rubric)), closed=True)
     wanted = set(rubric.quote_from)
     messages = {f"message:{message.n}": message for message in trace.messages}
     timed = [m for m in trace.messages if m.time is not None and isfinite(m.time)]  # nan: pandas
@@ -101,20 +122,22 @@ def _describe_time(seconds: float) -> str:
     )
 
 
-def _facts(trace: Trace) -> Iterator[str]:
+def _facts(trace: Trace, rubric: Rubric) -> Iterator[str]:
     outcome = trace.outcome
     yield f"agents: {', '.join(map(header_name, trace.agents)) or 'unknown'}"
     words = {True: "passed", False: "failed", None: "not known"}
-    yield f"run: {words[outcome.passed]}"
+    if "outcome" in rubric.show:
+        yield f"run: {words[outcome.passed]}"
     if outcome.merge:
         yield f"merge of the patches: {one_line(outcome.merge, 60)}"
     for feature in outcome.features:
-        yield _feature_fact(feature, words)
+        if (feature.agent, feature.passed, feature.passed_alone) != (None, None, None):
+            yield _feature_fact(feature, words)
     for end in outcome.agents:
         if end.crashed:
             status = one_line(end.status or "unknown", 60)
             yield f"{header_name(end.agent)} did not finish: status {status}"
-    if not trace.messages:
+    if not trace.messages and "messages" in rubric.show:
         yield "messages: none were sent"
 
 

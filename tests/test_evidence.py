@@ -920,6 +920,10 @@ PLACES = {
         "separate_messages": True,
     },
     "refuted": {"places": [["messages"], ["messages", "patches", "outcome"]]},
+    "refuted_elsewhere": {
+        "places": [["messages"], ["messages", "patches", "outcome"]],
+        "separate_messages": True,
+    },
     "doubled": {
         "places": [["messages", "patches"], ["messages", "patches"]],
         "authors": "different",
@@ -958,6 +962,10 @@ REPORT = ("CONFLICT in main.py", "outcome")
         ("refuted", (REPORT, ASK), True),  # in any order
         ("refuted", (ASK, MORE), True),
         ("refuted", (LINE, REPORT), False),
+        ("refuted_elsewhere", (ASK, MORE), False),  # one message
+        ("refuted_elsewhere", (ASK, OWNED), True),
+        ("refuted_elsewhere", (ASK, LINE), True),
+        ("refuted_elsewhere", (ASK, MORE, REPORT), True),
         ("doubled", (LINE, THEIRS), True),
         ("doubled", (ASK, THEIRS), True),
         ("doubled", (ASK, LINE), False),

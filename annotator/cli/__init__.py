@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,9 +53,38 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         _set_defaults(ctx, loaded, cmd_name)
         return loaded
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "traces" and (option := _find_option_of_run(args[1:])):
+            if not Path("traces").is_dir():
+                raise click.UsageError(
+                    f"{option} is an option of annotate run, and there is no folder 'traces' to"
+                    f" judge; for another one: annotate run FOLDER {option} ..."
+                )
+            if "--quiet" not in args:
+                click.echo(f"Judging the folder traces: {option} is for annotate run.", err=True)
+            args = ["run", *args]
+        resolved: tuple[str | None, click.Command | None, list[str]]
+        resolved = super().resolve_command(ctx, args)
+        return resolved
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _find_option_of_run(args: list[str]) -> str | None:
+    """Return the first option in ``args`` that ``run`` has and ``traces`` does not have."""
+    given = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
+    unknown = [name for name in given if name not in _list_options("traces")]
+    return next((name for name in unknown if name in _list_options("run")), None)
+
+
+def _list_options(command: str) -> set[str]:
+    module: Any = import_module(f"annotator.cli.{command}")
+    options = [param for param in module.command.params if isinstance(param, click.Option)]
+    return {name for option in options for name in (*option.opts, *option.secondary_opts)}
 
 
 def _refuse_misspelled(name: str) -> None:

@@ -109,6 +109,7 @@ applies_to: {{min_agents: 2}}     # add passed: false for failed runs only
 choice: primary                 # one | primary | many
 min_quotes: 2
 quote_from: [messages, patches, outcome]   # of messages, patches, outcome, steps, tools
+# show: [messages]              # what a prompt contains, of messages, patches, outcome, tasks
 instructions: |
   When a code applies and when not, exclusions, how to choose between codes.
 codes:
@@ -134,6 +135,7 @@ def _lines(rubric: Rubric) -> list[str]:
         f"for: {which} runs of at least {applies.min_agents} agent(s)",
         f"choice: {rubric.choice}; quotes per finding: {rubric.min_quotes},"
         f" from {', '.join(rubric.quote_from)}",
+        f"a prompt shows: {', '.join(rubric.show)}",
         "",
         rubric.instructions,
     ]

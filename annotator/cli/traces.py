@@ -69,6 +69,7 @@ def command(
     """Show what TRACES (folders, files, globs, URLs, hf://org/name[:split]) hold, and problems.
 
     All files are read in full, trajectories too. Exit code 1 if a trace cannot be read.
+    With an option of `annotate run`, such as --rubric, a folder named traces is judged instead.
     """
     if explain:
         for source in traces:

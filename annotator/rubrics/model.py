@@ -73,6 +73,18 @@ class AppliesTo(_Strict):
 
 Choice = Literal["one", "primary", "many"]
 
+Part = Literal["messages", "patches", "outcome", "tasks"]
+PARTS: tuple[Part, ...] = ("messages", "patches", "outcome", "tasks")
+"""The parts of a trace that a prompt shows, if a rubric does not choose some of them."""
+
+# Tools write messages too. Steps are in a prompt whenever they can be quoted.
+_PART_OF: Mapping[Origin, Part] = {
+    "messages": "messages",
+    "tools": "messages",
+    "patches": "patches",
+    "outcome": "outcome",
+}
+
 
 class HasCodes(Protocol):
     """What somebody decided about a trace: a judge's annotation, or a person's label."""
@@ -200,9 +212,10 @@ class Rubric(_Strict):
     """A taxonomy with its rules.
 
     ``choice``: ``one`` code at most, a ``primary`` code with any number of secondary ones, or
-    ``many`` codes. ``quote_from``: the origins that quotes may come from. ``precedence``: code ids,
-    strongest first; an empty list says that they have no order. ``attribution``: a finding also
-    names the agent and the step of its first quoted message.
+    ``many`` codes. ``quote_from``: the origins that quotes may come from. ``show``: the parts of a
+    trace that a prompt contains; agents' steps are there if they can be quoted. ``precedence``:
+    code ids, strongest first; an empty list says that they have no order. ``attribution``: a
+    finding also names the agent and the step of its first quoted message.
     """
 
     id: Name
@@ -217,6 +230,7 @@ class Rubric(_Strict):
         "patches",
         "outcome",
     )
+    show: Annotated[tuple[Part, ...], Field(min_length=1)] = PARTS
     attribution: bool = False
     instructions: Text
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
@@ -240,6 +254,11 @@ class Rubric(_Strict):
         unordered = "precedence" in self.model_fields_set and not self.precedence
         if self.choice != "many" and missing and not unordered:
             raise ValueError(f"precedence: {missing[0]!r} is missing; list every code")
+        for origin in self.quote_from:
+            if (part := _PART_OF.get(origin)) and part not in self.show:
+                raise ValueError(
+                    f"quote_from: {origin!r} is not in show: a judge cannot quote a hidden part"
+                )
         for code in self.codes:
             asked = {"must_quote": code.must_quote, "places": sum(code.places, start=())}
             for field, origins in asked.items():
@@ -277,7 +296,10 @@ class Rubric(_Strict):
         if code.authors:
             words.append(f"by {_AUTHORS[code.authors]}")
         if code.separate_messages:
-            words.append("from different messages")
+            only_messages = all(set(place) == {"messages"} for place in code.places)
+            words.append(
+                "from different messages" if only_messages else "no two from the same message"
+            )
         return ", ".join(words)
 
     def rank(self, code_id: str) -> int:

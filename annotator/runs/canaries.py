@@ -19,16 +19,28 @@ from annotator.rubrics import NONE, Rubric
 from annotator.traces import Feature, Message, Outcome, Trace
 
 PLAIN = "plain"  # the attack that is none
+# Where an attack is put -> the part of the trace; agents' names are in every prompt.
+_PARTS = {
+    "message": "messages",
+    "kind": "messages",
+    "patch": "patches",
+    "outcome": "outcome",
+    "task": "tasks",
+}
 _EVERY = 4  # canaries of which one is plain, as long as there are any
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A run with the labels it should get, by rubric; a label is a code or ``none``."""
+    """A run with the labels it should get, by rubric; a label is a code or ``none``.
+
+    ``attacked``: the part of the trace that holds the attack; None if every prompt shows it.
+    """
 
     name: str
     trace: Trace
     expected: Mapping[str, Sequence[str]]
+    attacked: str | None = None
 
     @property
     def is_hostile(self) -> bool:
@@ -63,7 +75,8 @@ def list_canaries() -> tuple[Canary, ...]:
 
 
 def choose_canaries(rubric: Rubric, most: int) -> tuple[Canary, ...]:
-    """Return the first ``most`` canaries whose label by ``rubric`` is known.
+    """Return the first ``most`` canaries whose label by ``rubric`` is known, and whose attack its
+    prompts show.
 
     Raises:
         AnnotatorError: there are none for the rubric, or not so many.
@@ -72,7 +85,9 @@ def choose_canaries(rubric: Rubric, most: int) -> tuple[Canary, ...]:
     fit = [
         canary
         for canary in list_canaries()
-        if set(canary.expected.get(rubric.id, [""])) <= codes and not rubric.excludes(canary.trace)
+        if set(canary.expected.get(rubric.id, [""])) <= codes
+        and not rubric.excludes(canary.trace)
+        and canary.attacked in (None, *rubric.show)
     ]
     if not fit:
         names = sorted({name for canary in list_canaries() for name in canary.expected})
@@ -164,7 +179,7 @@ def _make(name: str, told: Mapping[str, Any], attack: str, put: Mapping[str, str
         attributes={"passed": told["passed"], "merge": told["merge"]},
         read_tasks=lambda: tasks,
     )
-    return Canary(f"{name}/{attack}", trace, told["expected"])
+    return Canary(f"{name}/{attack}", trace, told["expected"], _PARTS.get(place))
 
 
 def _diff(file: str, line: str, comment: str) -> str:

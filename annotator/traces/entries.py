@@ -467,7 +467,8 @@ def rename_agents(trace: Trace, chosen: Readers) -> Trace:
         )
         for message in trace.messages
     )
-    return replace(trace, messages=messages)
+    ends = tuple(replace(end, agent=rename(end.agent)) for end in trace.outcome.agents)
+    return replace(trace, messages=messages, outcome=replace(trace.outcome, agents=ends))
 
 
 def _stamp(place: Place) -> tuple[int, int] | None:

@@ -21,6 +21,7 @@ from annotator.traces.records import (
     parse_inner,
     read_attributes,
     read_outcome,
+    read_pair_and_team,
     record_id,
     walk_path,
 )
@@ -44,8 +45,9 @@ class Map(BaseModel):
     ``group_by`` says which of them belong together. Of a message: ``sender``, ``text``,
     ``author`` (a role or type), ``recipients``, ``time``, ``kind``. Of a record: ``id``, ``passed``
     (a path, or a comparison such as ``reward >= 1``), ``patches`` (an object from agents to diffs),
-    ``outcome`` (texts that tell how it ended), ``attributes``. ``authors`` says of senders and
-    roles who they are: agent, human, tool, system.
+    ``outcome`` (texts that tell how it ended), ``attributes``; ``features`` or ``pair``,
+    ``agents``, ``merge`` and ``strategy``, as :func:`~annotator.traces.records.read_pair_and_team`
+    reads them. ``authors`` says of senders and roles who they are: agent, human, tool, system.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,6 +64,11 @@ class Map(BaseModel):
     passed: str | None = None
     patches: str | None = None
     outcome: tuple[str, ...] = ()
+    features: str = "features"
+    pair: str = "pair"
+    agents: str = "agents"
+    merge: str = "merge"
+    strategy: str = "strategy"
     attributes: tuple[str, ...] | None = None
     authors: Mapping[str, Author] = {}
 
@@ -115,7 +122,11 @@ class MapReader:
         chat = self._converse(items)
         first = records[0] if isinstance(records[0], dict) else {}
         passed, rule = self._outcome(first)
-        attributes = self._attributes(first, chat)
+        paths = {key: getattr(self.keys, key) for key in ("features", "pair", "agents", "strategy")}
+        run, lists = read_pair_and_team({k: walk_path(first, path) for k, path in paths.items()})
+        attributes = self._attributes(first, chat, [paths[key] for key in lists])
+        if merge := text_of(walk_path(first, self.keys.merge)):
+            attributes["merge"] = merge
         if passed is not None:
             attributes |= {"passed": passed} | ({} if rule == "passed" else {"outcome_rule": rule})
         texts = (text_of(walk_path(first, key)) for key in self.keys.outcome)
@@ -124,7 +135,7 @@ class MapReader:
             self.name,
             trace_id,
             path,
-            outcome=Outcome(passed=passed, error=error),
+            outcome=Outcome(passed=passed, merge=merge, error=error, **run),
             attributes=attributes,
             patches=self._patches(first, chat),
         )
@@ -189,11 +200,13 @@ class MapReader:
         except (TypeError, ValueError):
             return None, rule
 
-    def _attributes(self, record: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
+    def _attributes(
+        self, record: Mapping[str, Any], chat: Conversation, lists: Sequence[str]
+    ) -> dict[str, Any]:
         keys = self.keys
         if keys.attributes is None:
             used = (keys.messages, keys.patches, keys.id, keys.passed, keys.text, keys.sender)
-            taken = {path.split(".")[0] for path in (*used, *keys.outcome) if path}
+            taken = {path.split(".")[0] for path in (*used, *keys.outcome, *lists) if path}
             attributes, problems = read_attributes(record, taken)
         else:
             chosen = {path: walk_path(record, path) for path in keys.attributes}

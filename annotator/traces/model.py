@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count, islice
 from typing import Any, Literal
 
 from annotator.visible import see
@@ -116,6 +117,7 @@ class Outcome:
 
     ``merge`` is the harness's word: ``clean``, ``conflicts``, ``identical``, ``missing_input``.
     ``started`` and ``ended`` are in seconds since 1970, or None.
+    ``team_size`` is the number of agents that took part, where a record gives no names.
     """
 
     passed: bool | None = None
@@ -126,6 +128,7 @@ class Outcome:
     error: str | None = None
     started: float | None = None
     ended: float | None = None
+    team_size: int | None = None
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -205,11 +208,17 @@ class Trace:
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
-        """The agents' names in a stable order: as the harness lists them, then as they spoke."""
+        """The agents' names in a stable order: as the harness lists them, then as they spoke.
+
+        If the outcome's ``team_size`` is larger, the others are ``agent1``, ``agent2`` and so on.
+        """
         names = [end.agent for end in self.outcome.agents]
         names += list(self.patches)
         names += [message.sender for message in self.spoken]
-        return tuple(dict.fromkeys(names))
+        named = dict.fromkeys(names)
+        free_names = (name for n in count(1) if (name := f"agent{n}") not in named)
+        silent = max(0, (self.outcome.team_size or 0) - len(named))
+        return (*named, *islice(free_names, silent))
 
     def sources(
         self, origins: tuple[Origin, ...] = ORIGINS, *, steps: bool = True

@@ -7,10 +7,12 @@ from typing import Any
 from annotator.errors import UnreadableTrace
 from annotator.text import storable
 from annotator.traces.document import parse, text_of
-from annotator.traces.model import Outcome
+from annotator.traces.model import AgentEnd, Feature, Outcome
 
 _IDS = ("id", "trace_id", "instance_id", "session_id", "conversation_id", "thread_id", "uuid")
+_NAME_LISTS = ("features", "pair", "agents")
 RESULTS = ("passed", "resolved", "success", "is_correct", "correct", "reward", "score")
+_LARGEST_TEAM = 10_000
 _LONG = 1_000  # characters of a text that is no attribute to group by
 # What people said of a run. It is for `calibrate`: no judge and no labeller may see it.
 LABELS = frozenset(
@@ -107,6 +109,39 @@ def describe_outcome(
         told = {} if rule == "passed" else {"outcome_rule": rule}
         attributes = {**attributes, "passed": passed, **told}
     return Outcome(passed=passed, merge=text_of(attributes.get("merge"))), attributes
+
+
+def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Return which features a run was to build, who took part, and how the patches were merged.
+
+    Args:
+        fields: may hold ``features`` (a list), or ``pair`` (a text or a list); ``agents`` (a list
+            of names, or a number); and ``strategy``.
+
+    Returns:
+        Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
+    """
+    outcome: dict[str, Any] = {}
+    lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
+    pair = text_of(fields.get("pair"))
+    features = lists.get("features") or lists.get("pair") or ((pair,) if pair else ())
+    if features:
+        outcome["features"] = tuple(map(Feature, features))
+    if "agents" in lists:
+        outcome["agents"] = tuple(map(AgentEnd, lists["agents"]))
+    size = number_of(fields.get("agents"))
+    if isinstance(size, float) and size.is_integer() and 0 < size <= _LARGEST_TEAM:
+        outcome["team_size"] = int(size)
+    if strategy := text_of(fields.get("strategy")):
+        outcome["strategy"] = strategy
+    return outcome, set(lists)
+
+
+def _read_names(value: Any) -> tuple[str, ...]:
+    """Return the texts and numbers of a list as texts; nothing if it is no list of these alone."""
+    value = parse_inner(value)
+    names = tuple(map(text_of, value)) if isinstance(value, list) else ()
+    return tuple(name for name in names if name) if all(names) else ()
 
 
 def walk_path(record: Any, path: str) -> Any:

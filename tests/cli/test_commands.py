@@ -122,9 +122,40 @@ def test_the_short_form_is_run(annotate_cli: Cli, arguments: tuple[object, ...])
 
 def test_a_folder_named_like_a_command(annotate_cli: Cli, tmp_path: Path) -> None:
     write_run(tmp_path / "traces" / "logs" / run_name(1))
-    done = annotate_cli("traces", "--rubric", "symptoms")
+    done = annotate_cli("traces")
     assert (done.code, "annotate run traces" in done.err) == (2, True)
     assert annotate_cli("traces/", "--rubric", "symptoms", "--out", "out").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said", "run"),
+    [
+        (("--rubric", "symptoms"), 0, "Judging the folder traces: --rubric is for", True),
+        (("--format=auto", "--rubric=symptoms", "--out=one"), 0, "Judging the folder", True),
+        (("traces", "--list"), 0, "", False),
+        (("traces", "--format", "auto", "--json"), 0, "", False),
+        (("--rubics", "symptoms"), 2, "No such option", False),  # of neither
+        (("--rubric", "symptoms", "--list"), 2, "No such option", False),  # of both
+        (("traces", "--", "--rubric"), 2, "no such file or folder: --rubric", False),
+    ],
+)
+def test_options_decide_whether_traces_is_a_folder_or_the_command(
+    annotate_cli: Cli, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str, run: bool
+) -> None:
+    write_run(tmp_path / "traces" / "logs" / run_name(1))
+    done = annotate_cli("traces", *arguments)
+    assert (done.code, said in done.err) == (code, True)
+    assert ("work_overlap" in done.out, bool([*tmp_path.rglob("run.json")])) == (run, run)
+
+
+def test_an_option_of_run_without_a_folder_named_traces(annotate_cli: Cli) -> None:
+    done = annotate_cli("traces", "--rubric", "symptoms")
+    assert (done.code, "there is no folder 'traces' to judge" in done.err) == (2, True)
+
+
+def test_a_quiet_run_of_the_folder_named_traces(annotate_cli: Cli, tmp_path: Path) -> None:
+    write_run(tmp_path / "traces" / "logs" / run_name(1))
+    assert annotate_cli("traces", "--rubric", "symptoms", "--quiet").err == ""
 
 
 def test_quiet_prints_the_table_only(annotate_cli: Cli) -> None:

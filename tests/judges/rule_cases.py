@@ -255,6 +255,7 @@ MISSES = {
     },
     comm_errors.question_without_reply: {
         "a chat by turns that ends there": run(MAP, UNIT),
+        "a chat by turns of a known team": run(MAP, UNIT, agents=(AgentEnd("a"), AgentEnd("b"))),
         "answered": run(UNIT, "b: It stores metres."),
         "written past": run(UNIT, MAP),
         "taken back": run(MAP, UNIT, "a: Never mind, the readme says it."),

@@ -16,7 +16,7 @@ from annotator.judges.panel import Panel
 from annotator.rubrics import Rubric, load_rubric
 from annotator.runs.annotate import annotate
 from annotator.runs.manifest import IfRejected, Standards
-from annotator.traces import Message, Trace
+from annotator.traces import Feature, Message, Outcome, Trace
 from tests.conftest import TALK
 from tests.openai_server import (
     NOTHING,
@@ -390,6 +390,16 @@ def test_everything_a_judge_needs_is_in_the_prompt(trace: Trace, rubric: Rubric)
     )
     for code in rubric.codes:
         assert code.definition in request.system
+
+
+def test_features_without_a_result_are_not_in_the_prompt(trace: Trace, rubric: Rubric) -> None:
+    built = replace(trace, outcome=Outcome(features=(Feature("1"), Feature("2", passed=False))))
+    with OpenAIServer() as server:
+        judged(server, built, rubric)
+        [request] = server.seen
+    assert [line for line in request.part("facts").splitlines() if "feature" in line] == [
+        "feature 2: after the merge failed, its patch alone: not known"
+    ]
 
 
 def test_the_schema_bounds_every_text_and_list(trace: Trace) -> None:

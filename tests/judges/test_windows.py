@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from annotator.rubrics import Rubric, load_rubric
+from annotator.rubrics.model import Part
 from annotator.traces import Feature, Message, Outcome, Trace
 from tests.judges.test_llm import judged, scripted
 from tests.judges.test_long import LONG, MANY, end, head_and_tail, question, reads, sent
@@ -146,6 +147,46 @@ RUN = replace(
     patches={"a": "+from aquarium.pump import PUMP_TABLE\n", "b": "+from heater import HEAT\n"},
     outcome=Outcome(features=(Feature("1", output="ImportError: partially initialized module"),)),
 )
+TOLD = replace(
+    RUN,
+    patches={**RUN.patches, "b": ""},
+    outcome=replace(RUN.outcome, passed=False, merge="conflicts"),
+    read_tasks=lambda: {"a": "Feed the fish.", "b": "Heat the water."},
+)
+# What a rubric shows -> the parts of a prompt beside the facts, and how many lines of facts.
+SHOWN = {
+    "all": ((), {"message", "patch", "outcome", "task"}, 3),
+    "messages": (("messages",), {"message"}, 1),
+    "messages and tasks": (("messages", "tasks"), {"message", "task"}, 1),
+    "messages and the outcome": (("messages", "outcome"), {"message", "outcome"}, 3),
+}
+
+
+@pytest.mark.parametrize(("show", "parts", "facts"), SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize("how", ["whole", "windows", "facts"])
+def test_a_prompt_has_the_parts_that_the_rubric_shows(
+    rubric: Rubric, show: tuple[Part, ...], parts: set[str], facts: int, how: str
+) -> None:
+    shows = rubric.model_copy(update={"show": show} if show else {})
+    answer = LAST if how == "windows" else NOTHING
+    asked = {"windows": how == "windows", "facts": how == "facts"}
+    with OpenAIServer(lambda _: answer) as server:
+        judged(server, TOLD, shows, context=17_500 if how == "windows" else None, **asked)
+        seen = server.seen
+    assert len(seen) == (4 if how == "windows" else 1)  # the last confirms
+    for request in seen:
+        kinds = {part.source.partition(":")[0].partition(" ")[0] for part in request.parts}
+        kinds = {kind for kind in kinds if not kind.isdigit()}
+        assert {"message", "facts"} <= kinds <= parts | {"facts"}
+        assert kinds == parts | {"facts"} or how == "windows"  # which have no room for tasks
+        notes = ("window ", "not shown, ")
+        lines = [x for x in request.part("facts").splitlines() if not x.startswith(notes)]
+        assert (len(lines), lines[0]) == (facts, "agents: a, b")
+        if how == "facts":
+            assert ("merge_result" in request.user) == ("outcome" in parts)
+            assert ("patch_empty" in request.user) == ("patch" in parts)
+
+
 SILENCE = finding("unresponsiveness", question(1), end(2))
 IMPORT = ("patch:a", "+from aquarium.pump import PUMP_TABLE")
 BREAKS = ("outcome", "ImportError: partially initialized module")

@@ -748,3 +748,62 @@ def test_notes_say_what_is_resampled(graded):
     notes = stats(graded, cluster=()).notes
     assert any("--cluster none" in note for note in notes)
     assert any("resampled pairs" in note for note in notes)
+
+
+# Two pairs of one task: 1+2 passes solo and fails in cooperation, 3+4 the other way round.
+# (features, who spoke, setting, merge, strategy, passed)
+RECORDS = [
+    ((1, 2), "a", "solo", None, None, True),
+    ((2, 1), "", "coop", "conflicts", "naive", False),  # two agents, none wrote
+    ((3, 4), "a", "solo", None, None, False),
+    ((4, 3), "a", "coop", "conflicts", "union", True),  # of two agents one wrote
+]
+TALK_MAP = "messages: run.talk\n"
+RUN_MAP = "features: run.features\nagents: run.team\nmerge: run.end.word\nstrategy: run.end.how\n"
+
+
+def record_of(form: str, features, speaker, setting, merge, strategy, passed):
+    team = ["a"] if setting == "solo" else ["a", "b"]
+    said = [{"from": speaker, "text": NOTHING[1]}] if speaker else []
+    record = {"task": "t", "setting": setting, "passed": passed}
+    plain = {"merge": merge, "strategy": strategy}
+    match form:
+        case "lists":
+            return record | plain | {"messages": said, "features": features, "agents": team}
+        case "pair and number":
+            pair = "+".join(map(str, sorted(features)))
+            return record | plain | {"messages": said, "pair": pair, "agents": len(team)}
+        case "in attributes":
+            inner = record | plain | {"pair": features, "agents": team}
+            return {"messages": said, "attributes": inner}
+        case "map":
+            end = {"word": merge, "how": strategy}
+            run = {"talk": said, "features": features, "team": len(team), "end": end}
+            return record | {"run": run}
+        case _:  # a map of the messages only, and a table's cells
+            cells = {"features": json.dumps(features), "agents": float(len(team))}
+            return record | plain | cells | {"run": {"talk": said}}
+
+
+@pytest.mark.parametrize("form", ["lists", "pair and number", "in attributes", "map", "map, cells"])
+def test_records_say_their_pair_their_team_and_their_merge(tmp_path, form):
+    lines = [json.dumps(record_of(form, *run)) for run in RECORDS]
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines))
+    (tmp_path / "map.yaml").write_text(
+        TALK_MAP + "sender: from\ntext: text\n" + (RUN_MAP if form == "map" else "")
+    )
+    counted = StatsCounts()
+    reader = f"map:{tmp_path}/map.yaml" if form.startswith("map") else "auto"
+    for trace in read_traces([str(tmp_path / "runs.jsonl")], reader):
+        counted.add(trace)
+    found = statistics(counted)
+    sizes = {size: (share.value, share.n) for size, share in found.groups[0].sizes.shares}
+    assert sizes == {1: (0.5, 2), 2: (0.5, 2)}
+    # The difficulties are 0 (pair 1+2) and 1 (pair 3+4): one bucket each, at both ends.
+    curve = [
+        (bucket.low, bucket.solo.value, bucket.coop.value)
+        for bucket in found.difficulty.pooled.buckets
+    ]
+    assert curve == [(0.0, 1.0, 0.0), (0.9, 0.0, 1.0)]
+    merges = {(one.merge, one.strategy): one.passed.value for one in found.groups[0].merges}
+    assert merges == {("conflicts", "naive"): 0.0, ("conflicts", "union"): 1.0}

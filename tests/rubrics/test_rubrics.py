@@ -98,6 +98,7 @@ def test_symptoms_are_for_failed_runs_of_two_agents():
 def test_the_papers_communication_errors_rest_on_the_conversation_alone():
     paper, default = load_rubric("comm_errors_paper"), load_rubric("comm_errors")
     assert (paper.quote_from, paper.min_quotes, paper.precedence) == (("messages",), 2, ())
+    assert paper.show == ("messages",)
     assert [one.id for one in paper.codes] == [one.id for one in default.codes]
 
 
@@ -172,6 +173,13 @@ BROKEN = {
     "no quotes": ({"min_quotes": 0}, "min_quotes: "),
     "unknown origin": ({"quote_from": ["letters"]}, "quote_from.0: "),
     "no origin": ({"quote_from": []}, "quote_from: Tuple should have at least 1 item"),
+    "a quote from a hidden part": ({"show": ["messages"]}, "quote_from: 'patches' is not in show"),
+    "a quote of a tool in hidden messages": (
+        {"show": ["patches"], "quote_from": ["patches", "tools"]},
+        "quote_from: 'tools' is not in show",
+    ),
+    "unknown part": ({"show": ["steps"]}, "show.0: "),
+    "no part": ({"show": []}, "show: Tuple should have at least 1 item"),
     "no codes": ({"codes": []}, "codes: Tuple should have at least 1 item"),
     "codes a mapping": ({"codes": {"late": {}}}, "codes: "),
     "code a text": ({"codes": ["late"]}, "codes.number 1: "),

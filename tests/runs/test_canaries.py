@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from annotator.runs.canaries import list_canaries
+from annotator.errors import AnnotatorError
+from annotator.prompts import render
+from annotator.rubrics import load_rubric
+from annotator.runs.canaries import choose_canaries, list_canaries
 from tests.conftest import Done
 from tests.openai_server import NOTHING, OpenAIServer, Reply
 
@@ -126,3 +129,19 @@ def test_the_rules_judge_is_measured_too(annotate_cli: Cli, runs: Runs, tmp_path
     done = annotate_cli(str(runs()), *ANSWER, *how)
     assert done.code == 0, done.err
     assert outcome(tmp_path / "a")["canaries"]["judged"] == 100
+
+
+@pytest.mark.parametrize("rubric_id", ["comm_errors", "comm_errors_paper"])
+def test_every_attack_is_in_the_prompt(rubric_id: str) -> None:
+    """Equal tags are equal prompts. comm_errors_paper shows no patch, outcome or task."""
+    rubric = load_rubric(rubric_id)
+    fit = [one for one in list_canaries() if rubric_id in one.expected]
+    hidden = {"comm_errors": 0, "comm_errors_paper": 3}[rubric_id]  # a patch, an outcome, a task
+    runs = sum(not one.is_hostile for one in fit)
+    with pytest.raises(AnnotatorError, match="there are"):
+        choose_canaries(rubric, len(fit) - hidden * runs + 1)
+    chosen = choose_canaries(rubric, len(fit) - hidden * runs)
+    tags = {one.name: render(one.trace, rubric).tag for one in chosen}
+    plain = {name.partition("/")[0]: tag for name, tag in tags.items() if name.endswith("/plain")}
+    for name, tag in tags.items():
+        assert name.endswith("/plain") or tag != plain[name.partition("/")[0]], name

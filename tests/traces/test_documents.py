@@ -709,3 +709,28 @@ def test_an_outcome_on_a_message_is_not_lost_without_a_word(tmp_path):
     assert trace.outcome.passed is None
     [problem] = trace.problems
     assert problem.startswith("an outcome on a message, left out: passed, score")
+
+
+@pytest.mark.parametrize(
+    ("fields", "agents", "features", "problems"),
+    [
+        ({"agents": ["bob", "cy"]}, ("bob", "cy", "alice"), (), ()),
+        ({"agents": 4}, ("alice", "bob", "agent1", "agent2"), (), ()),
+        ({"agents": "3"}, ("alice", "bob", "agent1"), (), ()),
+        ({"agents": 1}, ("alice", "bob"), (), ()),
+        ({"agents": True, "pair": True}, ("alice", "bob"), (), ()),
+        ({"features": [3, "x"], "pair": "y"}, ("alice", "bob"), ("3", "x"), ()),
+        ({"pair": "3+x"}, ("alice", "bob"), ("3+x",), ()),
+        (
+            {"agents": [{"name": "cy"}], "features": [{"id": 1}]},
+            ("alice", "bob"),
+            (),
+            ("not short scalars, left out: agents, features",),
+        ),
+    ],
+)
+def test_who_took_part_and_what_was_built(write, trace, fields, agents, features, problems):
+    one = trace(write("in", **{"run.json": {"messages": [HELLO, BYE], **fields}}))
+    assert one.agents == agents
+    assert tuple(feature.name for feature in one.outcome.features) == features
+    assert one.problems == problems

@@ -112,8 +112,9 @@ def test_flat_messages_are_grouped(mapped):
 
 def test_names_of_agents(mapped):
     talk = [{"sender": "Boss (to Bob)", "content": "x"}, {"sender": "Bob v2", "content": "y"}]
-    (trace,) = mapped([{"talk": talk}], "messages: talk\n", r"#^\w+")
-    assert trace.agents == ("Boss", "Bob")
+    record = {"talk": talk, "agents": ["Boss (lead)", "Bob", "Cy (silent)"]}
+    (trace,) = mapped([record], "messages: talk\n", r"#^\w+")
+    assert trace.agents == ("Boss", "Bob", "Cy")
 
 
 def test_a_map_that_finds_no_text_is_told_so(mapped):

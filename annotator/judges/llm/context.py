@@ -16,6 +16,7 @@ from annotator.annotations import Claim, FailureKind
 from annotator.judges.llm.answer import answer_schema
 from annotator.judges.llm.reply import CallFailed, Reply
 from annotator.judges.llm.settings import Options
+from annotator.prompt_parts import select_parts
 from annotator.prompts import (
     NO_OBSERVATIONS,
     Observations,
@@ -87,7 +88,8 @@ class Reader:
         self._windows = options.windows
         self._facts = options.facts
         self._layout = options.layout
-        self._observed: tuple[Trace, Observations] | None = None  # the last: it is asked for again
+        # The last: it is asked for again.
+        self._observed: tuple[Trace, tuple[str, ...], Observations] | None = None
         self._longest_answer = options.max_output_tokens
         self._fixed = lru_cache(maxsize=16)(self._counted)
 
@@ -101,18 +103,22 @@ class Reader:
             UnreadableTrace: the rubric needs the agents' steps and they cannot be read.
             CallFailed: there is no room for anything worth judging.
         """
-        facts = self._observations(trace)
+        facts = self._observations(trace, rubric)
         if facts.lines and (whole := self._whole(trace, rubric, facts, most)):
             return [whole]
         return [_without(prompt, facts.lines) for prompt in self._bare(trace, rubric, most)]
 
-    def _observations(self, trace: Trace) -> Observations:
-        """Return the facts that are shown beside a trace, where they are wanted."""
+    def _observations(self, trace: Trace, rubric: Rubric) -> Observations:
+        """Return the facts that are shown beside a trace, if they are wanted: those that follow
+        from the parts that the rubric shows.
+        """
         if not self._facts:
             return NO_OBSERVATIONS
-        if self._observed is None or self._observed[0] is not trace:
-            self._observed = (trace, observe(trace))
-        return self._observed[1]
+        last = self._observed
+        if last is None or last[0] is not trace or last[1] != rubric.show:
+            last = (trace, rubric.show, observe(select_parts(trace, rubric)))
+            self._observed = last
+        return last[2]
 
     def _whole(
         self, trace: Trace, rubric: Rubric, facts: Observations, most: int | None

@@ -30,7 +30,9 @@ def question_without_reply(case: Case) -> Claim | None:
     ended, and nobody had the time to reply.
     """
     ends = case.of("agent_crashed")
-    ran_on = bool(case.trace.patches or case.trace.outcome.agents)
+    ran_on = bool(case.trace.patches) or any(
+        end.status or end.error for end in case.trace.outcome.agents
+    )
     for question in case.of("no_reply"):
         if not ran_on and question.about["message"] == case.trace.spoken[-1].n:
             continue

@@ -1,6 +1,7 @@
 """Any JSON record that holds a list of messages, or messages on lines of their own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from annotator.traces.conversation import is_message, read_chat
@@ -11,6 +12,7 @@ from annotator.traces.records import (
     describe_outcome,
     read_attributes,
     read_outcome,
+    read_pair_and_team,
     record_id,
 )
 
@@ -69,9 +71,10 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         )
     fields = record.get("attributes")
     given = fields if isinstance(fields, dict) else {}
-    inner, problems = read_attributes(given, (), "attributes: ")
+    run, lists = read_pair_and_team({**record, **given})
+    inner, problems = read_attributes(given, lists, "attributes: ")
     ids = {name for name in ("id",) if record_id(record)}
-    taken = {key, *_PROMPTS, "attributes", *ids}
+    taken = {key, *_PROMPTS, "attributes", *ids, *lists}
     outer, more = read_attributes(record, taken)
     chat.problems += (*problems, *more)
     if not isinstance(inner.get("passed"), bool | None):
@@ -82,6 +85,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
         chat.problems.append(f"passed is {wrong!r}, not true or false")
     attributes = {**outer, **inner}
     outcome, attributes = describe_outcome({**record, **attributes}, attributes)
+    outcome = replace(outcome, **run)
     return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
 
 
