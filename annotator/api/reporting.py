@@ -158,7 +158,7 @@ def compare(
 ) -> "list[Table]":
     """Return how two runs differ, or two groups of traces in ``runs``: those whose attribute ``by``
     has one of two ``values``. ``cluster``: as :func:`count`. ``pool``: with a calibration, and of
-    independent groups: the judge is assumed to err alike in both. ``on_notice`` is told which
+    independent groups: both are corrected by the labels of both. ``on_notice`` is told which
     rubric cannot be compared.
 
     Raises:

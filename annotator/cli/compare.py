@@ -32,8 +32,9 @@ from annotator.reports.formats import FORMATS
 @click.option(
     "--pool",
     is_flag=True,
-    help="With --calibration, for independent groups: assume that the judge errs alike in both, and"
-    " use the labels of both for each. Wrong if it does not.",
+    help="With --calibration, for independent groups: correct both by the labels of both. Assumes"
+    " that traces with the same answer of the judge have the code equally often in both. Only its"
+    " test of no difference is to be trusted.",
 )
 @click.option("--format", "format_", type=PluginChoice("formats", list(FORMATS)), default="table")
 @click.option(
