@@ -124,6 +124,18 @@ NOT_PUT_RIGHT: dict[str, tuple[str, list[Reply], str, tuple[str, ...], int, str]
         *("comm_errors", [thinking(RIGHT, ("C3a", "yes")), Reply(text="no")]),
         *("labelled", ("C1b",), 1, f"C3a {BESIDE}"),
     ),
+    **{
+        f"the next answer {what}": (
+            *("comm_errors", [thinking(RIGHT, ("C3a", "yes")), worse]),
+            *("labelled", ("C1b",), 1, f"C3a {BESIDE}"),
+        )
+        for what, worse in {
+            "has false quotes": finding("C1b", MADE_UP, MADE_UP),
+            "is a refusal": Reply(refusal="no"),
+            "is too long": Reply(text="", finish="length"),
+            "is an error": Reply(status=500, error={"message": "broken"}),
+        }.items()
+    },
     "no finding at all": (
         *("comm_errors", [thinking(NOTHING, ("C1b", "yes"))]),
         *("failed", (), 0, f"C1b {BESIDE}"),
