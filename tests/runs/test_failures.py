@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def number_of(request: Request) -> int:
     return int(re.findall(r"This was run (\d+)\.", request.user)[0])
 
 
+def place_of(request: Request, traces: int) -> int:
+    """The place of the run that is asked about among so many, in the order of their ids."""
+    return sorted(map(str, range(1, traces + 1))).index(str(number_of(request)))
+
+
 # --- 18 of the last 20
 
 # A letter for each trace in turn, x fails; and after how many traces the run stops.
@@ -42,6 +48,7 @@ STOPS = {
     "17 of 20": ("..." + "x" * 17 + "...", None),
     "in the middle of a run": ("." * 10 + "x" * 20, 28),
     "fewer than 20": ("x" * 19, None),
+    "nothing is left to judge": ("x" * 20, None),
 }
 
 
@@ -60,10 +67,52 @@ def test_a_run_stops_when_18_of_the_last_20_traces_failed(
         judged = traces[: stop or len(traces)]
         kept = {"failed": judged.count("x"), "labelled": judged.count(".")}
         assert statuses(tmp_path / "out") == {name: n for name, n in kept.items() if n}
-        assert ("of the last 20 traces" in done.err) == bool(stop)
+        assert ("of the last 20 judgements" in done.err) == bool(stop)
         server.responder = lambda _: RIGHT
         again = annotate_cli(*args, "--resume")
         assert (again.code, statuses(tmp_path / "out")) == (0, {"labelled": len(traces)}), again.err
+
+
+# A letter for each trace, x is refused at once and . is answered later; calls in flight at a time;
+# traces judged in the end. Stopping at once would throw away answers that are paid for.
+SLOW = {
+    "every second one fails": ("x." * 30, 40, 60),
+    "the first are good, then all fail": ("." * 10 + "x" * 50, 12, None),
+}
+
+
+@pytest.mark.parametrize(("traces", "flight", "judged"), SLOW.values(), ids=SLOW)
+def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, traces: str, flight: int, judged: int | None
+) -> None:
+    runs(len(traces))
+
+    def answer(one: Request) -> Reply:
+        refused = traces[place_of(one, len(traces))] == "x"
+        return Reply(refusal=word(one)) if refused else replace(RIGHT, wait=1.5)
+
+    with OpenAIServer(answer) as server:
+        args = ("--concurrency", str(flight), "--mode", "tools")
+        annotate_cli(*ARGS, *llm(server, *args), "--out", "out")
+        seen = len(server.seen)
+    found = statuses(tmp_path / "out")
+    assert (found["labelled"], sum(found.values())) == (traces.count("."), seen)
+    assert status(tmp_path / "out") == ("finished" if seen == judged else "stopped")
+    assert judged in (None, seen)
+
+
+def test_a_resumed_run_gets_past_traces_that_always_fail(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Of 40 traces the first 20 are always refused."""
+    runs(40)
+    with OpenAIServer() as server:
+        server.responder = lambda one: Reply(refusal="no") if place_of(one, 40) < 20 else RIGHT
+        args = (*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+        assert (annotate_cli(*args).code, statuses(tmp_path / "out")) == (1, {"failed": 20})
+        assert annotate_cli(*args, "--resume").code == 1
+    assert statuses(tmp_path / "out") == {"failed": 20, "labelled": 20}
+    assert status(tmp_path / "out") == "finished"
 
 
 TAGS = {"first_tag": "first-0", "last_tag": "last-0", "considered": []}
@@ -117,7 +166,7 @@ ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Th
 
 
 @pytest.mark.parametrize("engine", ODD, ids=["one process", "an engine"])
-def test_traces_that_failed_before_do_not_stop_a_resumed_run_in_which_others_were_judged(
+def test_traces_that_failed_before_do_not_stop_a_resumed_run(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, engine: tuple[str, ...]
 ) -> None:
     """Every second of 46 traces is refused: a run that is resumed has only these before it."""
@@ -140,7 +189,7 @@ def test_a_judge_of_ones_own_that_always_fails_stops_too(
     judge = "tests.judges.strange_judges:Raises"
     done = annotate_cli(*ARGS, "--judge", judge, "--out", "out", "--concurrency", "1")
     assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 20}), done.err
-    assert "could not be judged (other 20)" in done.err
+    assert "judgements failed (other 20)" in done.err
 
 
 def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli: Cli, tmp_path: Path) -> None:
