@@ -168,7 +168,7 @@ def test_where_a_task_fails_the_run_is_stopped(
         model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
     assert done.code == 1, done.err
-    assert ("of the last 20 traces" in done.err) == stops
+    assert ("of the last 20 judgements" in done.err) == stops
     assert len(judgements(Path("out"))) == (20 if stops else 30)
 
 

@@ -153,13 +153,24 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
         assert "\nC1a " not in text
         assert text.rstrip().endswith("The run is not finished (status: stopped).") or more
     assert f"({kind} 20)" in done.err
-    assert "--out out --resume" in done.err
+    assert ("--out out --resume" in done.err) == (state == "failed")  # not of undecided traces
     told = f"the first failure: night/coop/shop_task/{min(1, n)}"
     assert (told in done.err) == (state == "failed")
     [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
     assert table["failed_because"] == ({kind: n} if state == "failed" else {})
     assert len(table["rows"]) == 8
     assert annotate_cli("report", "out", "--format", "csv").out.count("\n") >= 9
+
+
+def test_a_short_run_without_a_true_quote_judged_nothing(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Three traces are too few to stop."""
+    runs(3)
+    with OpenAIServer(KINDS["quotes"]) as server:
+        done = annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+    assert (done.code, statuses(tmp_path / "out")) == (1, {"undecided": 3})
+    assert "the first failure: night/coop/shop_task/1/f1_f2: quote " in done.err
 
 
 ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Threads"))
@@ -189,9 +200,7 @@ def test_when_one_task_of_an_engine_stops_the_others_end_and_every_call_counts(
     runs(100)
     with OpenAIServer() as server:
         good = replace(RIGHT, wait=0.1)
-        server.responder = lambda one: (
-            good if place_of(one, 100) < 50 else Reply(refusal=word(one))
-        )
+        server.responder = lambda one: good if place_of(one, 100) < 50 else Reply(refusal=word(one))
         args = (*ARGS, *llm(server, "--mode", "tools"), *ODD[1], "--out", "out")
         assert (annotate_cli(*args).code, status(tmp_path / "out")) == (1, "stopped")
         found, calls = statuses(tmp_path / "out"), len(server.seen)
