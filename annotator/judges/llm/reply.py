@@ -146,7 +146,7 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
         raise ValueError("answer is no chat completion: no message in it")
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(f"the server says: {one_line(clean(str(broken.get('message'))), 300)}")
-    finish = storable(str(choice.get("finish_reason") or "stop"))
+    finish = storable(clean(str(choice.get("finish_reason") or "stop")))
     if finish.lower() in _BROKEN:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
@@ -156,7 +156,7 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
         storable(_join_text(message.get("content"))),
-        tuple(_tool_calls(message.get("tool_calls"))),
+        tuple(_tool_calls(message.get("tool_calls"), clean)),
         storable(clean(str(message.get("refusal") or ""))),
         _name_end(finish),
         model=one_line(name, _LONGEST_NAME),
@@ -181,15 +181,15 @@ def _join_text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _tool_calls(value: object) -> list[tuple[str, str, str]]:
+def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
     calls = []
     for n, call in enumerate(value if isinstance(value, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            name = str(function.get("name") or "answer")
-            identity = str(call.get("id") or f"call_{n}")
+            name = clean(str(function.get("name") or "answer"))
+            identity = clean(str(call.get("id") or f"call_{n}"))
             calls.append((storable(identity), storable(name), storable(text)))
     return calls
 

@@ -93,13 +93,24 @@ def is_damaged(line: bytes) -> bool:
 
 
 def clean_line(line: bytes, secrets: Secrets) -> bytes:
-    """Return a line of results to be stored: an answer as it is, an error without the secrets."""
+    """Return a line of results to be stored: without the secrets, but an answer's text as it is."""
     if is_damaged(line):
         return b"damaged"
     with suppress(*NO_RESULT):
-        if not _result(json.loads(line), secrets).words:
-            return line
+        if not _result(value := json.loads(line), secrets).words:
+            cleaned = _clean(value, secrets)
+            return line if cleaned == value else json.dumps(cleaned).encode()
     return secrets.clean_text(line.decode(errors="replace")).encode()
+
+
+def _clean(value: Any, secrets: Secrets, name: str = "") -> Any:
+    """Return a part of an answer, the value of the field ``name``, without the secrets."""
+    if isinstance(value, dict):
+        return {key: _clean(part, secrets, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_clean(part, secrets, name) for part in value]
+    is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
+    return secrets.clean_text(value) if is_words else value
 
 
 def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:
