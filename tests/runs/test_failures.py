@@ -148,6 +148,14 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     state = "undecided" if kind == "quotes" else "failed"
     assert {(one.status, one.failure) for one in found} == {(state, kind)}
     n = len(found)
+    assert annotate_cli("report", "out", "--format", "html").code == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    others = [annotate_cli("report", "out", "--format", form).out for form in ("md", "latex")]
+    for text in (page, *others):
+        assert f"{kind}: {n} traces {state}" in text
+        assert "No table: no trace could be judged." in text
+        assert "| C1a |" not in text
+        assert "\nC1a &" not in text
     for text in (done.out, annotate_cli("report", "out").out):
         assert f"{kind}: {n} traces {state}\n  for example night/coop/shop_task/" in text
         assert "\nC1a " not in text
