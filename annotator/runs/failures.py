@@ -13,8 +13,8 @@ LAST = 20  # judgements, of which
 MOST = 18  # failures stop a run
 
 ADVICE: Mapping[FailureKind, str] = {
-    "server": "Look whether the server answers, and read its words.",
-    "tags": "The prompt was cut, or the model is too weak. Give --context, or take a larger model.",
+    "server": "Check that the server runs; its message is above.",
+    "tags": "Give --context, or take a larger model.",
     "form": "The answers are malformed. Try --mode tools or json, or another model.",
     "length": "The trace or the answer is too long. Give --context or --max-output-tokens.",
     "refusal": "The model or its filter refuses these traces. Try another model.",

@@ -181,7 +181,7 @@ def test_contradictions_are_counted_in_the_totals_and_below_the_table(
         done = annotate_cli(*args)
         assert (
             done.code,
-            "In 2 traces the judge contradicts itself" in " ".join(done.out.split()),
+            "In 2 traces the judge's reasoning contradicts its" in " ".join(done.out.split()),
         ) == (0, True)
         again = annotate_cli(*args, "--resume", "--quiet")
     assert again.code == 0

@@ -57,11 +57,11 @@ def test_a_prompt_that_was_cut_is_shortened_and_never_judged(
     assert sizes[0] > 65_000 > sizes[-1]
 
 
-def test_one_that_is_always_cut_fails_and_says_what_to_do(rubric: Rubric) -> None:
+def test_one_that_is_always_cut_fails_and_says_why(rubric: Rubric) -> None:
     with OpenAIServer(Cutting(20_000, RIGHT)) as server:
         one = judged(server, LONG, rubric, mode="json_schema")
     assert one.status == "failed"
-    assert "--context" in (one.error or "")
+    assert "check word at the start of the prompt: the prompt was cut" in (one.error or "")
 
 
 def test_a_prompt_that_is_made_for_the_context_is_not_cut(rubric: Rubric) -> None:

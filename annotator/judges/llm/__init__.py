@@ -302,7 +302,7 @@ class LLMJudge(Model):
                 if error.unread and read:
                     break  # an answer to the same prompt had the tags: this one forgot them
                 if error.unread and (turn or not self.options.reasks):
-                    raise self._reader.cut(prompt, one_line(str(error), 200)) from error
+                    raise self._reader.cut(prompt, str(error)) from error
                 wrong, read = error, read or error.unread is False
                 if error.verdict and all(claim.evidence for claim in error.verdict.claims):
                     standing = error.verdict

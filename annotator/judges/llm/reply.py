@@ -22,7 +22,6 @@ TRANSIENT = frozenset([408, 409, 429])  # statuses below 500 of what may be answ
 _MOST_TOKENS = 10**8  # in one call; more is no count
 _LONGEST_NAME = 120  # characters of a model's name
 _MOST_DOLLARS = 10_000.0
-_NUMBER = re.compile(r"\d+")
 # Other words for the same ends: cut off, stopped by a filter (Gemini's compatible layer passes on
 # its own words), broken off by the server.
 _CUT = ("length", "max_tokens", "model_length", "max_output_tokens")
@@ -116,11 +115,6 @@ class Unavailable(CallFailed):
 
 class Unanswered(CallFailed):
     """There is no answer to this question, and nobody to ask."""
-
-
-def describe_alike(words: str) -> str:
-    """Return what failures say that differ in numbers only."""
-    return _NUMBER.sub("#", words)
 
 
 def read_reply(body: object, clean: Callable[[str], str]) -> Reply:

@@ -1,6 +1,7 @@
 """Batch results: read line by line, held against what was asked, and put among the answers."""
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from annotator.judges.llm.reply import (
     TRANSIENT,
     ModeRefused,
     Reply,
-    describe_alike,
     read_reply,
     too_long,
 )
@@ -57,10 +57,10 @@ class NoAnswer:
 
 
 def find_alike(missed: Collection[NoAnswer]) -> str:
-    """Return how requests failed, if all did in one way that will not pass; else "". One may have
-    failed for what is in it.
+    """Return how requests failed, if all did in one way, but for numbers in it, that will not pass;
+    else "". One may have failed for what is in it.
     """
-    ways = {describe_alike(why.words) for why in missed}
+    ways = {re.sub(r"\d+", "#", why.words) for why in missed}
     if len(missed) < 2 or len(ways) > 1 or any(why.may_pass for why in missed):
         return ""
     return next(why.words for why in missed)
