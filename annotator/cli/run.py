@@ -272,8 +272,9 @@ def command(
     undecided = [] if judged else [one for one in run.annotations() if one.status == "undecided"]
     false = [one for one in undecided if one.failure]  # all quotes of it are
     if false and not totals["failed"]:
-        reasons = [*(finding.reason for finding in false[0].rejected), false[0].reason]
-        say_notice(f"the first failure: {false[0].trace_id}: {reasons[0]}")
+        first = min(false, key=lambda one: one.trace_id)
+        reasons = [*(finding.reason for finding in first.rejected), first.reason]
+        say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
     others = len(undecided) > len(false) or (shard and not false)
     if totals["failed"] or not (judged or others):
         raise SystemExit(1)

@@ -388,7 +388,7 @@ def test_a_prompt_of_which_a_tag_is_unknown_is_shortened_and_never_judged(
     with OpenAIServer(lambda _: Reply(answer=NOTHING.answer | tags)) as server:
         annotation = judged(server, long, rubric, mode="json_schema")
         assert len(server.seen) == 6  # each of three prompts twice
-    assert (annotation.status, "is not the tag in the" in (annotation.error or "")) == (
+    assert (annotation.status, "did not repeat the check word" in (annotation.error or "")) == (
         "failed",
         True,
     )
