@@ -3,7 +3,7 @@
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -151,7 +151,7 @@ def ask_for_json(schema: str) -> tuple[str, str]:
     return _fill_in("json.j2", schema=schema), _fill_in("json_end.j2")
 
 
-def ask_again(reasons: Sequence[str], *, quotes: bool) -> str:
+def ask_again(reasons: Iterable[str], *, quotes: bool) -> str:
     """Return the message after an answer that was not accepted; ``quotes``: only for its quotes.
 
     The reasons show passages of the trace and of the answer: they stand between markers whose tag

@@ -13,6 +13,7 @@ from annotator.text import one_line, printable
 
 _COUNTS = ("calls", "input_tokens", "output_tokens", "cost_usd")
 _SPEED = 50  # tokens a second, assumed for the minutes
+_PILOT = 5  # traces, of which more are there where a pilot is of use
 
 
 def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: bool) -> None:
@@ -20,7 +21,6 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
     fast it goes: a batch, or a limit a minute.
     """
     low, high = expected.usage.low, expected.usage.high
-    cost = None if low.cost_usd is None else {"low": low.cost_usd, "high": high.cost_usd}
     forecast = {
         "traces": expected.traces,
         "unreadable": expected.unreadable,
@@ -31,8 +31,10 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         "calls": low.calls,
         "answers_known": low.cache_hits,
         "input_tokens": low.input_tokens,
-        "output_tokens": {"low": low.output_tokens, "high": high.output_tokens},
-        "cost_usd": cost,
+        "output_tokens_low": low.output_tokens,
+        "output_tokens_high": high.output_tokens,
+        "cost_usd_low": low.cost_usd,
+        "cost_usd_high": high.cost_usd,
         "assumption": expected.assumption,
     }
     tried = describe_pilot(expected.pilot) if expected.pilot else None
@@ -44,9 +46,9 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
     if expected.failing:
         say_notice(f"{expected.failing} cannot be judged; the first: {one_line(expected.reason)}")
     dollars = "unknown"
-    if cost:
+    if low.cost_usd is not None:
         dollars = f"{_to(f'{low.cost_usd:.2f}', f'{high.cost_usd:.2f}')} USD"
-    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-3]
+    lines = [f"{key.replace('_', ' '):<14}{value}" for key, value in forecast.items()][:-5]
     lines += [
         f"{'output tokens':<14}{_to(low.output_tokens, high.output_tokens)}",
         f"{'cost':<14}{dollars}",
@@ -73,9 +75,10 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
     minutes = _to(_minutes(low, concurrency), _minutes(high, concurrency))
     head += (
         f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}"
-        f" if the model writes {_SPEED} tokens a second."
+        f" (at {_SPEED} tokens/s)."
     )
-    return head if expected.pilot else f"{head} `--pilot 5` narrows it."
+    narrows = not expected.pilot and len(expected.asked) > _PILOT
+    return f"{head} `--pilot {_PILOT}` narrows it." if narrows else head
 
 
 def _minutes(usage: Usage, concurrency: int) -> int:

@@ -32,12 +32,12 @@ class Format:
             goes = ", ".join(sorted(self.goes_with))
             raise click.UsageError(f"--format {format_} goes with {goes}; not with {wrong[0]}")
 
-    def place(self, runs: Sequence[Path], out: Path | None) -> Path | None:
+    def place(self, format_: str, runs: Sequence[Path], out: Path | None) -> Path | None:
         """Return where it is written; None is stdout."""
         if out or not self.write:
             return out
         if len(runs) != 1:
-            raise click.UsageError(f"no single run: say with --out PATH where {self.name} goes")
+            raise click.UsageError(f"--format {format_} needs --out PATH here")
         return runs[0] / self.name
 
 

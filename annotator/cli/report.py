@@ -128,7 +128,7 @@ def command(
         raise click.UsageError(f"--format {format_} needs RUNS")
     if not runs and not people:
         raise click.UsageError("RUNS is missing (or give --labels FILE, to count people's labels)")
-    place = form.place(() if people else runs, out)
+    place = form.place(format_, () if people else runs, out)
     check_together(given)
     if figure:
         api.check_figure(figure)

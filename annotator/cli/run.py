@@ -250,6 +250,9 @@ def command(
     except FailsAlways as error:
         if error.run:
             put(api.count(error.run), form)
+        totals = error.run.manifest.totals if error.run else {}
+        if totals.get("undecided") and not totals["failed"]:  # which --resume does not judge again
+            raise FailsAlways(f"{error} With other settings, name another --out") from error
         again = f"go on with {_again(folder)}; with other settings, name another --out"
         raise FailsAlways(f"{error} What was judged is kept: {again}") from error
     except Interrupted as error:
@@ -266,7 +269,14 @@ def command(
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:
         _list_failures(run, folder, every=bool(judged or as_json))
-    if totals["failed"] or not (judged or totals["undecided"] or shard):
+    undecided = [] if judged else [one for one in run.annotations() if one.status == "undecided"]
+    false = [one for one in undecided if one.failure]  # all quotes of it are
+    if false and not totals["failed"]:
+        first = min(false, key=lambda one: one.trace_id)
+        reasons = [*(finding.reason for finding in first.rejected), first.reason]
+        say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
+    others = len(undecided) > len(false) or (shard and not false)
+    if totals["failed"] or not (judged or others):
         raise SystemExit(1)
 
 

@@ -140,9 +140,11 @@ class HostedJudge(FreeJudge):
         """Return what it expects to use; a cost that is not known, unless it says so."""
         with self._blaming("expects"):
             usage = self._call("expects", Usage(cost_usd=None), trace, rubric)
-            if not isinstance(usage, Usage):
-                raise AnnotatorError(f"{self._name}: expects: found {usage!r}, expected a Usage")
-        return UsageRange(usage, usage)
+            if not isinstance(usage, Usage | UsageRange):
+                raise AnnotatorError(
+                    f"{self._name}: expects: found {usage!r}, expected a Usage or a UsageRange"
+                )
+        return usage if isinstance(usage, UsageRange) else UsageRange(usage, usage)
 
     async def open(self, rubrics: Sequence[Rubric]) -> None:
         """Open it. Raises JudgeStopped if it raises."""

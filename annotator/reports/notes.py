@@ -113,8 +113,7 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         made = counts.unproven + counts.findings
         yield (
             f"Most findings were rejected, {counts.unproven} of {made}, because their evidence does"
-            " not stand in the traces: what is left says little of what the judge found, and other"
-            " judges or a larger model may quote better."
+            " not stand in the traces: what is left says little of what the judge found."
         )
     if counts.emptied:
         yield (
@@ -123,8 +122,8 @@ def describe_traces(counts: TraceCounts) -> Iterator[str]:
         )
     if counts.contradictory:
         yield (
-            f"In {count(counts.contradictory, 'trace')} the judge contradicts itself about a code;"
-            " the findings count (contradictions in the annotations)."
+            f"In {count(counts.contradictory, 'trace')} the judge's reasoning contradicts its"
+            " finding. The finding is counted."
         )
     if scheme.applies_to.passed is not None and counts.outcome_unknown:
         which = "passed" if scheme.applies_to.passed else "failed"

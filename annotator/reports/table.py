@@ -3,10 +3,9 @@ writes in its way.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 from annotator.errors import AnnotatorError
@@ -51,7 +50,7 @@ class Table:
     ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
     stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
     what a report says of its tables together. ``matrix``: the columns are named as the rows; a
-    format with little room numbers both. ``instead``: lines that a screen shows in place of the
+    format with little room numbers both. ``instead``: lines that people read in place of the
     rows and notes, where there is nothing to count.
 
     ``caption``: what a paper says in place of the title; ``name``: what its label is made of.
@@ -76,6 +75,13 @@ class Table:
     schema: Mapping[str, type] = field(default_factory=dict)
     columns: Sequence[Column] = ()
     document: Record | None = None
+
+    @property
+    def readable(self) -> "Table":
+        """The table as people read it: where there is nothing to count, prose that says why."""
+        if not self.instead:
+            return self
+        return replace(self, header=(), rows=(), notes=(), lines=[*self.instead, *self.lines])
 
     @property
     def sentences(self) -> list[str]:
@@ -129,13 +135,13 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it; whatever a trace holds is text in it."""
-        parts = [f"<p><b>{escape(self.title)}</b></p>"] if self.title else []
-        if self.header and not self.instead:
-            rows = [_html_row("td", row) for row in self.rows]
-            parts.append(f"<table><thead>{_html_row('th', self.header)}</thead>")
+        table = self.readable
+        parts = [f"<p><b>{escape(table.title)}</b></p>"] if table.title else []
+        if table.header:
+            rows = [_html_row("td", row) for row in table.rows]
+            parts.append(f"<table><thead>{_html_row('th', table.header)}</thead>")
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
-        lines = chain(self.instead, self.lines, () if self.instead else self.sentences)
-        parts += [f"<p>{escape(line)}</p>" for line in lines]
+        parts += [f"<p>{escape(line)}</p>" for line in (*table.lines, *table.sentences)]
         return f"<div>{''.join(parts)}</div>"
 
 

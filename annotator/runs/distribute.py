@@ -59,6 +59,7 @@ class Distribution:
     _learned: Mapping[str, Any] = field(default_factory=dict, init=False)
     _judged: int = field(default=0, init=False)  # judgements that came back, for their mean cost
     _later: list[tuple[list[str], tuple[Rubric, ...]]] = field(default_factory=list, init=False)
+    _stopped: AnnotatorError | None = field(default=None, init=False)  # why a task had to stop
 
     def __post_init__(self) -> None:
         self._before = self.run.spent_dollars
@@ -113,7 +114,7 @@ class Distribution:
         slots = min(most, self.plan.concurrency) if self.built.session else most
         while len(self._begun) >= (slots if slots < most else _AHEAD * slots):
             await self._collect()
-        if self._later and not alone:
+        if self._stopped or (self._later and not alone):
             await self._collect_all()
         while True:
             dollars = self._lease(len(lines) * len(rubrics), slots, alone)
@@ -164,9 +165,15 @@ class Distribution:
         return left / (_AHEAD * slots)  # nothing is known yet: what is left, fairly divided
 
     async def _collect_all(self) -> None:
-        """Wait for all tasks, then for one after another of those that were put off."""
+        """Wait for all tasks, then for one after another of those that were put off.
+
+        Raises:
+            AnnotatorError: a task had to stop; what the others have judged is recorded first.
+        """
         while self._begun:
             await self._collect()
+        if self._stopped:
+            raise self._stopped
         while self._later:
             await self._send(*self._later.pop(), alone=True)
             while self._begun:
@@ -216,10 +223,13 @@ class Distribution:
             self._go_on(begun, part)
 
     def _go_on(self, begun: _Begun, part: Part) -> None:
-        """Put off what a task had no money for; whatever else it ran into stops the run."""
+        """Put off what a task had no money for; whatever else it ran into stops the run, when the
+        tasks that have begun have ended.
+        """
         error = error_of(part)
         if not isinstance(error, BudgetReached):
-            raise error
+            self._stopped = self._stopped or error
+            return
         if begun.alone and not part.annotations:
             raise self._out_of_money()
         rubrics = begun.task.terms.rubrics

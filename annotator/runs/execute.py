@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -127,7 +128,7 @@ class Recording(Protocol):
 
     @property
     def failed_before(self) -> Container[tuple[str, str]]:
-        """Traces and rubrics that failed before it was resumed and say nothing new."""
+        """Traces and rubrics that failed before it was resumed: their failures stop no run."""
 
     @property
     def id(self) -> str:
@@ -145,8 +146,8 @@ async def execute(
 ) -> Seen:
     """Judge what the run has no annotation for yet; return what was found while reading.
 
-    ``recorded`` is told of every annotation that was written. ``watch`` stops the run if almost
-    everything fails; calls in flight are then cancelled.
+    ``recorded`` is told of every annotation that was written. If ``watch`` finds that almost
+    everything fails, no call begins, those in flight end, and the run stops if that did not help.
 
     Raises:
         AnnotatorError: the judge had to stop, a source does not exist, no trace was found, almost
@@ -175,11 +176,23 @@ async def execute(
             room.release()
         record(annotation)  # what fails here stops the run: the trace must not be recorded twice
 
-    def record(annotation: Annotation) -> None:
+    def record(annotation: Annotation, n: int = 0) -> None:
         run.append(annotation)
         recorded(annotation)
-        if watch and (annotation.trace_id, annotation.rubric) not in run.failed_before:
-            watch.add(annotation)
+        if watch and n and (annotation.trace_id, annotation.rubric) not in run.failed_before:
+            watch.add(n, annotation)
+
+    async def check_failures() -> None:
+        """Stop if almost everything fails, also when the calls in flight have ended."""
+        if watch and watch.error:
+            for _ in range(plan.concurrency - 1):
+                await room.acquire()
+            if watch.error:
+                raise watch.error
+            for _ in range(plan.concurrency - 1):
+                room.release()
+
+    begun = count(1)
 
     chosen = plan.chosen_canaries()
     canaries = iter([(canary.of_run(run.id).trace, rubric) for canary, rubric in chosen])
@@ -207,8 +220,9 @@ async def execute(
                 await judge_canaries(1)  # among the others, as long as there are any
                 for rubric in list_unjudged(item, plan, run.is_done, record):
                     await room.acquire()
+                    await check_failures()
                     assert isinstance(item, Trace)  # noqa: S101 - else nothing is to be judged
-                    tasks.create_task(judge(item, rubric, record))
+                    tasks.create_task(judge(item, rubric, partial(record, n=next(begun))))
             await judge_canaries()
     except BaseExceptionGroup as group:
         raise first_error(group, AnnotatorError) from group

@@ -1,18 +1,20 @@
 """When failures stop a run, and what a user can do about each kind."""
 
-from collections import Counter, deque
+from bisect import insort
+from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 
 from annotator.annotations import Annotation, FailureKind
 from annotator.errors import FailsAlways
 from annotator.text import one_line
 
-LAST = 20  # judged traces, of which
+LAST = 20  # judgements, of which
 MOST = 18  # failures stop a run
 
 ADVICE: Mapping[FailureKind, str] = {
-    "server": "Look whether the server answers, and read its words.",
-    "tags": "The prompt was cut, or the model is too weak. Give --context, or take a larger model.",
+    "server": "Check that the server runs; its message is above.",
+    "tags": "Give --context, or take a larger model.",
     "form": "The answers are malformed. Try --mode tools or json, or another model.",
     "length": "The trace or the answer is too long. Give --context or --max-output-tokens.",
     "refusal": "The model or its filter refuses these traces. Try another model.",
@@ -23,31 +25,35 @@ ADVICE: Mapping[FailureKind, str] = {
 
 
 class FailureWatch:
-    """Stops a run of which almost everything fails."""
+    """Finds out whether almost everything fails, in the order in which judgements began: failures
+    are often faster than answers.
+    """
 
     def __init__(self) -> None:
-        self._last: deque[Annotation] = deque(maxlen=LAST)
+        self._last: list[tuple[int, Annotation]] = []
 
-    def add(self, annotation: Annotation) -> None:
-        """Count a trace that was judged.
+    def add(self, n: int, annotation: Annotation) -> None:
+        """Count the n-th judgement that began.
 
-        A trace that cannot be read says nothing of the judge, nor does one that is skipped. An
-        undecided trace counts as a failure if none of the judge's quotes was in it.
-
-        Raises:
-            FailsAlways: of the last 20 traces 18 failed, for whatever reasons.
+        A trace that cannot be read says nothing of the judge. An undecided trace counts as a
+        failure if none of the judge's quotes was in it.
         """
-        if annotation.status == "skipped" or annotation.failure == "unreadable":
-            return
-        self._last.append(annotation)
-        kinds = Counter(item.failure for item in self._last if item.failure)
-        if len(self._last) < LAST or kinds.total() < MOST:
-            return
+        if annotation.failure != "unreadable":
+            insort(self._last, (n, annotation), key=itemgetter(0))
+            del self._last[:-LAST]
+
+    @property
+    def error(self) -> FailsAlways | None:
+        """Why the run should stop: 18 of the last 20 judgements failed, for whatever reasons."""
+        failed = [one for _, one in self._last if one.failure]
+        if len(failed) < MOST or len(self._last) < LAST:
+            return None
+        kinds = Counter(one.failure for one in failed if one.failure)
         [(kind, _), *_] = kinds.most_common()
-        example = next(item for item in self._last if item.failure == kind)
+        example = next(one for one in failed if one.failure == kind)
         counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
-        raise FailsAlways(
-            f"stopped: of the last {LAST} traces {kinds.total()} could not be judged ({counts})."
+        return FailsAlways(
+            f"Stopped: {len(failed)} of the last {LAST} judgements failed ({counts})."
             f" For example {one_line(example.trace_id, 200)}: {explain_failure(example)}."
             f" {ADVICE[kind]}"
         )

@@ -54,7 +54,7 @@ class RunDirectory:
         self._priced = 0.0  # dollars for the annotations, as far as they are known
         self._unpriced = 0  # calls whose cost is not known
         self._aside = Usage()  # of failures that wait to be judged again
-        self._failed_before: frozenset[tuple[str, str]] = frozenset()
+        self.failed_before: frozenset[tuple[str, str]] = frozenset()
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
         self._canaries = Usage()
@@ -123,7 +123,7 @@ class RunDirectory:
                     run._aside += annotation.usage
                     run._learn(annotation.usage)
                     failed.add((annotation.trace_id, annotation.rubric))
-                run._failed_before = frozenset(failed)
+                run.failed_before = frozenset(failed)
             for annotation in Run(merged, folder).annotations():
                 run._remember(annotation)
             for annotation in run.canaries():
@@ -205,14 +205,6 @@ class RunDirectory:
     def id(self) -> str:
         """The id of the run; a resumed one keeps it."""
         return self.manifest.id
-
-    @property
-    def failed_before(self) -> frozenset[tuple[str, str]]:
-        """The traces and rubrics that failed before it was resumed, while others were judged; none
-        if no trace was judged yet.
-        """
-        judged = self.counts["labelled"] or self.counts["none"]
-        return self._failed_before if judged else frozenset()
 
     @property
     def in_shards(self) -> bool:

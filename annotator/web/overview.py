@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
-from annotator.reports.tables.frequency import cells, header, heading, votes_lines
+from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
 from annotator.rubrics import list_built_in, load_rubric
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
@@ -126,10 +126,10 @@ def _table_value(table: FrequencyTable, run: int, name: str) -> dict[str, Any]:
                 "share": _limits(row.share),
                 "corrected": _limits(row.labels.corrected) if row.labels else None,
             }
-            for row in table.all_rows
+            for row in (table.all_rows if table.judged else ())
         ],
         "votes": votes_lines(table.votes) if table.votes else [],
-        "notes": list(table.notes),
+        "notes": list(table.notes if table.judged else filter(None, unjudged_lines(table))),
     }
 
 

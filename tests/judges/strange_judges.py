@@ -6,7 +6,7 @@ import sys
 import threading
 
 from annotator import Claim, Quote, Verdict
-from annotator.annotations import Usage
+from annotator.annotations import Usage, UsageRange
 from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
 from annotator.judges.rules import RulesJudge
 
@@ -39,6 +39,11 @@ def made():
 
 
 ready = Good()
+
+
+class Ranged(Good):
+    def expects(self, trace, rubric):
+        return UsageRange(Usage(calls=1, cost_usd=0.25), Usage(calls=1, cost_usd=1.0))
 
 
 class Full(Good):

@@ -124,6 +124,18 @@ NOT_PUT_RIGHT: dict[str, tuple[str, list[Reply], str, tuple[str, ...], int, str]
         *("comm_errors", [thinking(RIGHT, ("C3a", "yes")), Reply(text="no")]),
         *("labelled", ("C1b",), 1, f"C3a {BESIDE}"),
     ),
+    **{
+        f"the next answer {what}": (
+            *("comm_errors", [thinking(RIGHT, ("C3a", "yes")), worse]),
+            *("labelled", ("C1b",), 1, f"C3a {BESIDE}"),
+        )
+        for what, worse in {
+            "has false quotes": finding("C1b", MADE_UP, MADE_UP),
+            "is a refusal": Reply(refusal="no"),
+            "is too long": Reply(text="", finish="length"),
+            "is an error": Reply(status=500, error={"message": "broken"}),
+        }.items()
+    },
     "no finding at all": (
         *("comm_errors", [thinking(NOTHING, ("C1b", "yes"))]),
         *("failed", (), 0, f"C1b {BESIDE}"),
@@ -169,7 +181,7 @@ def test_contradictions_are_counted_in_the_totals_and_below_the_table(
         done = annotate_cli(*args)
         assert (
             done.code,
-            "In 2 traces the judge contradicts itself" in " ".join(done.out.split()),
+            "In 2 traces the judge's reasoning contradicts its" in " ".join(done.out.split()),
         ) == (0, True)
         again = annotate_cli(*args, "--resume", "--quiet")
     assert again.code == 0
@@ -376,7 +388,7 @@ def test_a_prompt_of_which_a_tag_is_unknown_is_shortened_and_never_judged(
     with OpenAIServer(lambda _: Reply(answer=NOTHING.answer | tags)) as server:
         annotation = judged(server, long, rubric, mode="json_schema")
         assert len(server.seen) == 6  # each of three prompts twice
-    assert (annotation.status, "is not the tag in the" in (annotation.error or "")) == (
+    assert (annotation.status, "did not repeat the check word" in (annotation.error or "")) == (
         "failed",
         True,
     )

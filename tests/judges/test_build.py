@@ -50,7 +50,7 @@ class TestAJudgeFromElsewhere:
         args = (*ARGS, "--judge", f"{HERE}:Full")
         expected = json.loads(annotate_cli(*args, "--dry-run", "--json").out)
         assert (expected["calls"], expected["input_tokens"]) == (2, 20)
-        assert expected["cost_usd"] == {"low": 0.5, "high": 0.5}
+        assert (expected["cost_usd_low"], expected["cost_usd_high"]) == (0.5, 0.5)
         assert expected["assumption"] == "ten tokens a trace"
         assert annotate_cli(*args).code == 0
         run = manifest()
@@ -58,6 +58,12 @@ class TestAJudgeFromElsewhere:
         assert [code["id"] for code in run["rubrics"][0]["codes"] if code["screen"]] == ["C3a"]
         assert annotate_cli(*args, "--resume").code == 0
         assert strange_judges.Full.calls == ["open", "close", {"seen": 3}, "open", "close"]
+
+    def test_it_may_expect_a_range(self, annotate_cli: Cli, runs: Runs) -> None:
+        runs(2)
+        args = (*ARGS, "--judge", f"{HERE}:Ranged")
+        expected = json.loads(annotate_cli(*args, "--dry-run", "--json").out)
+        assert (expected["cost_usd_low"], expected["cost_usd_high"]) == (0.5, 2.0)
 
     def test_what_it_does_not_say_of_its_cost_is_not_known(
         self, annotate_cli: Cli, runs: Runs

@@ -27,6 +27,8 @@ def escape(text: str) -> str:
     return "".join(f"\\u{ord(char):04x}" for char in text)
 
 
+CALL = {"id": f"a {KEY}", "function": {"name": f"b {KEY}"}}
+CALLED = {"content": json.dumps(RIGHT.answer), "tool_calls": [CALL]}
 ECHOES = {
     "a password": Reply(status=400, error={"message": f"no {PASSWORD}, no model"}),
     "a header's value": Reply(status=400, error={"message": "no value-of-header-1"}),
@@ -38,6 +40,8 @@ ECHOES = {
     "another encoding": Reply(status=400, body=json.dumps({"error": KEY}).encode("utf-16")),
     "a redirect": Reply(status=302, headers={"Location": f"http://{KEY}@127.0.0.1:1/{KEY}"}),
     "a name": replace(RIGHT, more={"model": KEY}),
+    "a word for the end": replace(RIGHT, finish=f"stop {KEY}"),
+    "the id and the name of a tool": Reply(more={"choices": [{"message": CALLED}]}),
     "an error in an answer": Reply(body=json.dumps({"error": {"message": f"{KEY} is used up"}})),
     "a long error": Reply(status=400, error={"message": f"{'x' * 285} {KEY}"}),
     "no HTTP": Reply(raw=f"HTTP/1.1 200 {KEY}: x\r\n{KEY}\r\n\r\n".encode()),
@@ -207,12 +211,19 @@ def test_a_trace_that_holds_the_key_is_labelled_as_with_another(
     assert {labels[1:] for labels in found[0]} == {("C1b", TOKEN[1], IGNORED[1])}
 
 
-def test_an_error_of_a_batch_is_stored_without_the_key(
-    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+BATCHED = {
+    "an error": Reply(status=400, error={"message": f"not for {KEY}", "code": "content_filter"}),
+    "a refusal": Reply(refusal=f"not for {KEY}"),
+    "a name": replace(RIGHT, more={"model": f"not for {KEY}"}),
+}
+
+
+@pytest.mark.parametrize("reply", BATCHED.values(), ids=BATCHED)
+def test_a_servers_words_in_a_batch_are_stored_without_the_key(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Reply
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    refused = Reply(status=400, error={"message": f"not for {KEY}", "code": "content_filter"})
-    with OpenAIServer(scripted(refused)) as server:
+    with OpenAIServer(scripted(reply)) as server:
         args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
         done = annotate_cli(*args, "--mode", "json_schema", "--batch", "--out", "out")
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]

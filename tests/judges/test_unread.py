@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -58,11 +57,11 @@ def test_a_prompt_that_was_cut_is_shortened_and_never_judged(
     assert sizes[0] > 65_000 > sizes[-1]
 
 
-def test_one_that_is_always_cut_fails_and_says_what_to_do(rubric: Rubric) -> None:
+def test_one_that_is_always_cut_fails_and_says_why(rubric: Rubric) -> None:
     with OpenAIServer(Cutting(20_000, RIGHT)) as server:
         one = judged(server, LONG, rubric, mode="json_schema")
     assert one.status == "failed"
-    assert "--context" in (one.error or "")
+    assert "check word at the start of the prompt: the prompt was cut" in (one.error or "")
 
 
 def test_a_prompt_that_is_made_for_the_context_is_not_cut(rubric: Rubric) -> None:
@@ -86,17 +85,35 @@ def test_what_a_second_question_pushes_out_is_not_judged_without(rubric: Rubric,
     assert (one.status, one.truncated) == ("undecided", {})
 
 
+GIVEN = FALSE.answer
+SWAPPED = GIVEN | {"first_tag": "LAST TAG", "last_tag": "FIRST TAG"}
+TOLD = {"rationale": "I saw FIRST TAG and LAST TAG"}
+# First answers with the tags of the prompt in them; the server fills them in.
+TAGGED = {
+    "as fields": Reply(answer=GIVEN),
+    "swapped, so that our own words would print them": Reply(answer=SWAPPED),
+    "in a rationale": Reply(answer=GIVEN | {"findings": [GIVEN["findings"][0] | TOLD]}),
+    "quoted": Reply(answer=GIVEN | {"first_tag": 'the tag "FIRST TAG"'}),
+    "in prose": Reply(text="I read FIRST TAG and LAST TAG.\n" + json.dumps(GIVEN)),
+}
+
+
 @pytest.mark.parametrize("mode", ["json_schema", "tools", "json"])
-def test_an_answer_that_goes_back_has_no_tag_and_all_else(rubric: Rubric, mode: str) -> None:
-    with OpenAIServer(scripted(FALSE, RIGHT)) as server:
-        judged(server, LONG, rubric, mode=mode)
-        request = server.seen[1]
-    [answer] = [one for one in request.messages if one["role"] == "assistant"]
+@pytest.mark.parametrize("first", TAGGED.values(), ids=TAGGED)
+def test_a_reask_holds_each_tag_only_where_the_prompt_does(
+    rubric: Rubric, mode: str, first: Reply
+) -> None:
+    """A model that sees the end of a cut prompt must not find the tags of its beginning there."""
+    with OpenAIServer(scripted(first, RIGHT)) as server:
+        assert judged(server, LONG, rubric, mode=mode).primary == "C3a"
+        again = server.seen[1]
+    answer, *words = again.messages[2:]
     calls = answer.get("tool_calls")
     text = calls[0]["function"]["arguments"] if calls else answer["content"]
-    assert json.loads(text) == {
-        name: value for name, value in FALSE.answer.items() if name not in request.tags
-    }
+    sent = json.dumps([answer, *words])
+    assert not any(tag in sent for tag in again.tags.values())
+    given = json.dumps(first.answer) if first.answer else first.text
+    assert text == given.replace("FIRST TAG", "[tag]").replace("LAST TAG", "[tag]")
 
 
 # A first answer that repeats the tags and is not accepted, what comes of it, and why.
@@ -117,24 +134,6 @@ def test_tags_forgotten_in_a_second_answer_say_nothing_of_a_prompt_that_was_read
     with OpenAIServer(scripted(first, forgetful)) as server:
         found = judged(server, LONG, rubric, mode="json_schema")
         assert server.calls == 2
-    assert (found.status, found.truncated) == (status, {})
-    assert (error or "None") in str(found.error)
-
-
-@pytest.mark.parametrize(("first", "status", "error"), READ.values(), ids=READ)
-@pytest.mark.parametrize("given", [None, 60_000])
-def test_a_count_of_tokens_that_stands_still_hides_no_reason(
-    rubric: Rubric, given: int | None, first: Reply | dict[str, str], status: str, error: str | None
-) -> None:
-    """Some servers count the same for every prompt, or next to nothing."""
-    first = first if isinstance(first, Reply) else Reply(answer=NOTHING.answer | first)
-    other = Reply(
-        answer=first.answer | {"considered": [{"code": "C2", "met": "no", "because": ""}]}
-    )
-    count = {"usage": {"prompt_tokens": 19_000, "completion_tokens": 9}}
-    replies = [replace(reply, more=count) for reply in (first, other)]
-    with OpenAIServer(scripted(*replies)) as server:
-        found = judged(server, LONG, rubric, mode="json_schema", context=given)
     assert (found.status, found.truncated) == (status, {})
     assert (error or "None") in str(found.error)
 

@@ -288,8 +288,8 @@ def test_limits_never_look_closed_when_they_are_not(tmp_path, n, every, one, no)
 def test_nothing_judged(annotate_cli, tmp_path, first):
     run = make_run(tmp_path / "run", first, [said("t", status="failed")])
     found = read_all(annotate_cli, run)
-    assert {name for name, rows in found.items() if not rows} == {"table", "screen"}
-    for name in found.keys() - {"table", "screen"}:
+    assert {name for name, rows in found.items() if not rows} == {"table", "screen", "md", "latex"}
+    for name in found.keys() - {"table", "screen", "md", "latex"}:
         assert found[name]["", "none"] == ("0", "0", "-", "-", "[0.0, 100.0]", "-"), name
     assert "other: 1 trace failed" in on_screen("report", run)
 

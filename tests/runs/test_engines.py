@@ -168,8 +168,9 @@ def test_where_a_task_fails_the_run_is_stopped(
         model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
     assert done.code == 1, done.err
-    assert ("of the last 20 traces" in done.err) == stops
-    assert len(judgements(Path("out"))) == (20 if stops else 30)
+    assert ("of the last 20 judgements" in done.err) == stops
+    # At the stop up to three more are in flight: 8 calls at a time, for two slots.
+    assert len(judgements(Path("out"))) in (range(20, 24) if stops else [30])
 
 
 def test_a_worker_that_does_not_see_the_folder_asks_nothing(

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def number_of(request: Request) -> int:
     return int(re.findall(r"This was run (\d+)\.", request.user)[0])
 
 
+def place_of(request: Request, traces: int) -> int:
+    """The place of the run that is asked about among so many, in the order of their ids."""
+    return sorted(map(str, range(1, traces + 1))).index(str(number_of(request)))
+
+
 # --- 18 of the last 20
 
 # A letter for each trace in turn, x fails; and after how many traces the run stops.
@@ -42,6 +48,7 @@ STOPS = {
     "17 of 20": ("..." + "x" * 17 + "...", None),
     "in the middle of a run": ("." * 10 + "x" * 20, 28),
     "fewer than 20": ("x" * 19, None),
+    "nothing is left to judge": ("x" * 20, None),
 }
 
 
@@ -60,10 +67,52 @@ def test_a_run_stops_when_18_of_the_last_20_traces_failed(
         judged = traces[: stop or len(traces)]
         kept = {"failed": judged.count("x"), "labelled": judged.count(".")}
         assert statuses(tmp_path / "out") == {name: n for name, n in kept.items() if n}
-        assert ("of the last 20 traces" in done.err) == bool(stop)
+        assert ("of the last 20 judgements" in done.err) == bool(stop)
         server.responder = lambda _: RIGHT
         again = annotate_cli(*args, "--resume")
         assert (again.code, statuses(tmp_path / "out")) == (0, {"labelled": len(traces)}), again.err
+
+
+# A letter for each trace, x is refused at once and . is answered later; calls in flight at a time;
+# traces judged in the end. Stopping at once would throw away answers that are paid for.
+SLOW = {
+    "every second one fails": ("x." * 30, 40, 60),
+    "the first are good, then all fail": ("." * 10 + "x" * 50, 12, None),
+}
+
+
+@pytest.mark.parametrize(("traces", "flight", "judged"), SLOW.values(), ids=SLOW)
+def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path, traces: str, flight: int, judged: int | None
+) -> None:
+    runs(len(traces))
+
+    def answer(one: Request) -> Reply:
+        refused = traces[place_of(one, len(traces))] == "x"
+        return Reply(refusal=word(one)) if refused else replace(RIGHT, wait=1.5)
+
+    with OpenAIServer(answer) as server:
+        args = ("--concurrency", str(flight), "--mode", "tools")
+        annotate_cli(*ARGS, *llm(server, *args), "--out", "out")
+        seen = len(server.seen)
+    found = statuses(tmp_path / "out")
+    assert (found["labelled"], sum(found.values())) == (traces.count("."), seen)
+    assert status(tmp_path / "out") == ("finished" if seen == judged else "stopped")
+    assert judged in (None, seen)
+
+
+def test_a_resumed_run_gets_past_traces_that_always_fail(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Of 40 traces the first 20 are always refused."""
+    runs(40)
+    with OpenAIServer() as server:
+        server.responder = lambda one: Reply(refusal="no") if place_of(one, 40) < 20 else RIGHT
+        args = (*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+        assert (annotate_cli(*args).code, statuses(tmp_path / "out")) == (1, {"failed": 20})
+        assert annotate_cli(*args, "--resume").code == 1
+    assert statuses(tmp_path / "out") == {"failed": 20, "labelled": 20}
+    assert status(tmp_path / "out") == "finished"
 
 
 TAGS = {"first_tag": "first-0", "last_tag": "last-0", "considered": []}
@@ -99,12 +148,20 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     state = "undecided" if kind == "quotes" else "failed"
     assert {(one.status, one.failure) for one in found} == {(state, kind)}
     n = len(found)
+    assert annotate_cli("report", "out", "--format", "html").code == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    others = [annotate_cli("report", "out", "--format", form).out for form in ("md", "latex")]
+    for text in (page, *others):
+        assert f"{kind}: {n} traces {state}" in text
+        assert "No table: no trace could be judged." in text
+        assert "| C1a |" not in text
+        assert "\nC1a &" not in text
     for text in (done.out, annotate_cli("report", "out").out):
         assert f"{kind}: {n} traces {state}\n  for example night/coop/shop_task/" in text
         assert "\nC1a " not in text
         assert text.rstrip().endswith("The run is not finished (status: stopped).") or more
     assert f"({kind} 20)" in done.err
-    assert "--out out --resume" in done.err
+    assert ("--out out --resume" in done.err) == (state == "failed")  # not of undecided traces
     told = f"the first failure: night/coop/shop_task/{min(1, n)}"
     assert (told in done.err) == (state == "failed")
     [table] = json.loads(annotate_cli("report", "out", "--format", "json").out)
@@ -113,11 +170,22 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     assert annotate_cli("report", "out", "--format", "csv").out.count("\n") >= 9
 
 
+def test_a_short_run_without_a_true_quote_judged_nothing(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Three traces are too few to stop."""
+    runs(3)
+    with OpenAIServer(KINDS["quotes"]) as server:
+        done = annotate_cli(*ARGS, *llm(server, *ONE_CALL), "--out", "out")
+    assert (done.code, statuses(tmp_path / "out")) == (1, {"undecided": 3})
+    assert "the first failure: night/coop/shop_task/1/f1_f2: quote " in done.err
+
+
 ODD: tuple[tuple[str, ...], ...] = ((), ("--engine", "tests.runs.test_engines:Threads"))
 
 
 @pytest.mark.parametrize("engine", ODD, ids=["one process", "an engine"])
-def test_traces_that_failed_before_do_not_stop_a_resumed_run_in_which_others_were_judged(
+def test_traces_that_failed_before_do_not_stop_a_resumed_run(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, engine: tuple[str, ...]
 ) -> None:
     """Every second of 46 traces is refused: a run that is resumed has only these before it."""
@@ -133,6 +201,27 @@ def test_traces_that_failed_before_do_not_stop_a_resumed_run_in_which_others_wer
     assert "23 traces could not be judged (refusal 23)" in done.err
 
 
+def test_when_one_task_of_an_engine_stops_the_others_end_and_every_call_counts(
+    annotate_cli: Cli, runs: Runs, tmp_path: Path
+) -> None:
+    """Of two tasks of 50 the first is good and slow, and of the second everything is refused."""
+    runs(100)
+    with OpenAIServer() as server:
+        good = replace(RIGHT, wait=0.1)
+        server.responder = lambda one: good if place_of(one, 100) < 50 else Reply(refusal=word(one))
+        args = (*ARGS, *llm(server, "--mode", "tools"), *ODD[1], "--out", "out")
+        assert (annotate_cli(*args).code, status(tmp_path / "out")) == (1, "stopped")
+        found, calls = statuses(tmp_path / "out"), len(server.seen)
+        assert (found["labelled"], sum(found.values())) == (50, calls)
+        assert 20 <= found["failed"] < 50
+        totals = json.loads((tmp_path / "out" / "run.json").read_text())["totals"]
+        assert totals["calls"] == calls
+        server.responder = lambda _: RIGHT
+        assert annotate_cli(*args, "--resume").code == 0
+        assert len(server.seen) == calls + 50
+    assert statuses(tmp_path / "out") == {"labelled": 100}
+
+
 def test_a_judge_of_ones_own_that_always_fails_stops_too(
     annotate_cli: Cli, runs: Runs, tmp_path: Path
 ) -> None:
@@ -140,7 +229,7 @@ def test_a_judge_of_ones_own_that_always_fails_stops_too(
     judge = "tests.judges.strange_judges:Raises"
     done = annotate_cli(*ARGS, "--judge", judge, "--out", "out", "--concurrency", "1")
     assert (done.code, statuses(tmp_path / "out")) == (1, {"failed": 20}), done.err
-    assert "could not be judged (other 20)" in done.err
+    assert "judgements failed (other 20)" in done.err
 
 
 def test_traces_that_cannot_be_read_do_not_stop_a_run(annotate_cli: Cli, tmp_path: Path) -> None:

@@ -253,9 +253,8 @@ class LLMJudge(Model):
         """Ask until an answer stands or the re-asks are used up.
 
         If the last answer had the right form and only its quotes were wrong, it is passed on: the
-        findings that do not stand will be rejected. So is one that contradicts itself about a code
-        beside findings that stand, also if the answers after it were worse. Anything else is a
-        failure.
+        findings that do not stand will be rejected. If all quotes of an answer are true and it only
+        contradicts itself, it counts before the answers after it. Anything else is a failure.
         """
         asked: list[str] = []
         mode = self._form_of(prompt, judgement.sample)
@@ -278,17 +277,17 @@ class LLMJudge(Model):
         for turn in range(1 + self.options.reasks):
             try:
                 reply = await self._answered(judgement, question, asked)
-            except Unanswered as error:
-                if question.turns:
+            except CallFailed as error:
+                if standing or (question.turns and isinstance(error, Unanswered)):
                     break
                 return _fail(error)
-            except CallFailed as error:
-                return _fail(error)
             if reply.too_long:
+                if standing:
+                    break
                 raise self._reader.refused(reply, prompt)
             judgement.names.append(reply.model)
             if failed := self._no_judgement(reply):
-                return failed
+                return standing or failed
             answer = answer_text(reply, question.mode)
             before, text = text, answer or reply.text
             if text and text == before and not wrong.unread:
@@ -303,12 +302,12 @@ class LLMJudge(Model):
                 if error.unread and read:
                     break  # an answer to the same prompt had the tags: this one forgot them
                 if error.unread and (turn or not self.options.reasks):
-                    raise self._reader.cut(prompt, one_line(str(error), 200)) from error
+                    raise self._reader.cut(prompt, str(error)) from error
                 wrong, read = error, read or error.unread is False
                 if error.verdict and all(claim.evidence for claim in error.verdict.claims):
                     standing = error.verdict
                 question = question.again(reply, error)
-        if verdict := wrong.verdict or standing:
+        if verdict := standing or wrong.verdict:
             return verdict
         reason = f"malformed answer: {one_line(str(wrong), 300)}"
         return Verdict(error=reason, failure="tags" if wrong.unread else "form")

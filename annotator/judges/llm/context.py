@@ -186,11 +186,12 @@ class Reader:
 
     def cut(self, prompt: Prompt, words: str) -> TooLong:
         """Return how much shorter a prompt must be whose tags an answer does not repeat."""
-        words = (
-            f"the server cut the prompt (is its context too small? --context N fits the prompt to"
-            f" it), or the model is too weak for it: {words}"
+        where = "start" if "first_tag" in words else "end"
+        reason = (
+            f"The model did not repeat the check word at the {where} of the prompt: the prompt was"
+            " cut, or the model is too weak"
         )
-        return TooLong(words, int(len(prompt.shown) * 0.7), sure=False)
+        return TooLong(reason, int(len(prompt.shown) * 0.7), sure=False)
 
     def refused(self, reply: Reply, prompt: Prompt) -> TooLong:
         """Return how much shorter a prompt must be that the server refused as too long."""

@@ -23,9 +23,7 @@ from annotator.judges.llm.settings import Options
 from annotator.prompts import Considered, Prompt, ask_again, ask_for_json
 from annotator.rubrics import Rubric
 
-_VERSION = 4  # of how a request is put together; another one makes all cached answers unknown
-_TAG = r'"(?:first|last)_tag"\s*:\s*"[^"]*"'
-_TAGS = re.compile(rf"{_TAG}\s*,\s*|,\s*{_TAG}|{_TAG}")  # with the comma, so that JSON stays JSON
+_VERSION = 5  # of how a request is put together; another one makes all cached answers unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,19 @@ class Question:
     turns: tuple[Turn, ...] = ()
 
     def again(self, reply: Reply, wrong: Wrong) -> "Question":
-        """Return the question after a wrong answer."""
-        words = ask_again(wrong.reasons, quotes=wrong.verdict is not None)
+        """Return the question after a wrong answer.
+
+        Neither the answer nor our words hold the tags of the prompt. If this longer prompt is cut,
+        the model must not find them there.
+        """
+        words = ask_again(map(self._hide_tags, wrong.reasons), quotes=wrong.verdict is not None)
+        calls = tuple((number, name, self._hide_tags(text)) for number, name, text in reply.calls)
+        reply = replace(reply, text=self._hide_tags(reply.text), calls=calls)
         return replace(self, turns=(*self.turns, Turn(reply, words)))
+
+    def _hide_tags(self, text: str) -> str:
+        tags = f"{self.prompt.first_tag}|{self.prompt.last_tag}"
+        return re.sub(tags, "[tag]", text, flags=re.IGNORECASE)
 
     def key(self, options: Options) -> str:
         """Return the hash of everything that decides the answer."""
@@ -76,22 +84,13 @@ class Question:
 
 
 def _messages(turn: Turn, mode: Mode) -> list[dict[str, Any]]:
-    """Return a wrong answer and what was said to it as messages.
-
-    The answer goes without its tags. If this longer prompt is cut, the model must not find them
-    there.
-    """
-    text = _TAGS.sub("", turn.reply.text)
-    text = text if text.strip() else ""  # Anthropic refuses blanks alone
+    """Return a wrong answer and what was said to it as messages."""
+    text = turn.reply.text if turn.reply.text.strip() else ""  # Anthropic refuses blanks alone
     if mode not in ("tools", "named") or not turn.reply.calls:
         answer = text or "(no answer)"
         return [{"role": "assistant", "content": answer}, {"role": "user", "content": turn.words}]
     calls = [
-        {
-            "id": number,
-            "type": "function",
-            "function": {"name": name, "arguments": _TAGS.sub("", arguments)},
-        }
+        {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
         for number, name, arguments in turn.reply.calls
     ]
     return [

@@ -22,7 +22,6 @@ TRANSIENT = frozenset([408, 409, 429])  # statuses below 500 of what may be answ
 _MOST_TOKENS = 10**8  # in one call; more is no count
 _LONGEST_NAME = 120  # characters of a model's name
 _MOST_DOLLARS = 10_000.0
-_NUMBER = re.compile(r"\d+")
 # Other words for the same ends: cut off, stopped by a filter (Gemini's compatible layer passes on
 # its own words), broken off by the server.
 _CUT = ("length", "max_tokens", "model_length", "max_output_tokens")
@@ -118,11 +117,6 @@ class Unanswered(CallFailed):
     """There is no answer to this question, and nobody to ask."""
 
 
-def describe_alike(words: str) -> str:
-    """Return what failures say that differ in numbers only."""
-    return _NUMBER.sub("#", words)
-
-
 def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     """Return the answer in the body of a response, its text and calls as the model wrote them.
     ``clean`` takes secrets out of the server's own words.
@@ -146,7 +140,7 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
         raise ValueError("answer is no chat completion: no message in it")
     if isinstance(broken := choice.get("error"), dict):  # of the provider behind OpenRouter
         raise ValueError(f"the server says: {one_line(clean(str(broken.get('message'))), 300)}")
-    finish = storable(str(choice.get("finish_reason") or "stop"))
+    finish = storable(clean(str(choice.get("finish_reason") or "stop")))
     if finish.lower() in _BROKEN:
         raise ValueError(f"the server broke its answer off: {finish}")
     if finish == "model_context_window_exceeded":  # Anthropic's: the prompt left no room for it
@@ -156,7 +150,7 @@ def read_reply(body: object, clean: Callable[[str], str]) -> Reply:
     # What a model thought (reasoning, reasoning_content, parts of that type) is not its answer.
     return Reply(
         storable(_join_text(message.get("content"))),
-        tuple(_tool_calls(message.get("tool_calls"))),
+        tuple(_tool_calls(message.get("tool_calls"), clean)),
         storable(clean(str(message.get("refusal") or ""))),
         _name_end(finish),
         model=one_line(name, _LONGEST_NAME),
@@ -181,15 +175,15 @@ def _join_text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _tool_calls(value: object) -> list[tuple[str, str, str]]:
+def _tool_calls(value: object, clean: Callable[[str], str]) -> list[tuple[str, str, str]]:
     calls = []
     for n, call in enumerate(value if isinstance(value, list) else []):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            name = str(function.get("name") or "answer")
-            identity = str(call.get("id") or f"call_{n}")
+            name = clean(str(function.get("name") or "answer"))
+            identity = clean(str(call.get("id") or f"call_{n}"))
             calls.append((storable(identity), storable(name), storable(text)))
     return calls
 

@@ -1,6 +1,7 @@
 """Batch results: read line by line, held against what was asked, and put among the answers."""
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from annotator.judges.llm.reply import (
     TRANSIENT,
     ModeRefused,
     Reply,
-    describe_alike,
     read_reply,
     too_long,
 )
@@ -57,10 +57,10 @@ class NoAnswer:
 
 
 def find_alike(missed: Collection[NoAnswer]) -> str:
-    """Return how requests failed, if all did in one way that will not pass; else "". One may have
-    failed for what is in it.
+    """Return how requests failed, if all did in one way, but for numbers in it, that will not pass;
+    else "". One may have failed for what is in it.
     """
-    ways = {describe_alike(why.words) for why in missed}
+    ways = {re.sub(r"\d+", "#", why.words) for why in missed}
     if len(missed) < 2 or len(ways) > 1 or any(why.may_pass for why in missed):
         return ""
     return next(why.words for why in missed)
@@ -93,13 +93,24 @@ def is_damaged(line: bytes) -> bool:
 
 
 def clean_line(line: bytes, secrets: Secrets) -> bytes:
-    """Return a line of results to be stored: an answer as it is, an error without the secrets."""
+    """Return a line of results to be stored: without the secrets, but an answer's text as it is."""
     if is_damaged(line):
         return b"damaged"
     with suppress(*NO_RESULT):
-        if not _result(json.loads(line), secrets).words:
-            return line
+        if not _result(value := json.loads(line), secrets).words:
+            cleaned = _clean(value, secrets)
+            return line if cleaned == value else json.dumps(cleaned).encode()
     return secrets.clean_text(line.decode(errors="replace")).encode()
+
+
+def _clean(value: Any, secrets: Secrets, name: str = "") -> Any:
+    """Return a part of an answer, the value of the field ``name``, without the secrets."""
+    if isinstance(value, dict):
+        return {key: _clean(part, secrets, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_clean(part, secrets, name) for part in value]
+    is_words = isinstance(value, str) and name not in ("content", "text", "arguments")
+    return secrets.clean_text(value) if is_words else value
 
 
 def read_results(file: Path, secrets: Secrets) -> Iterator[tuple[int, Result | None]]:

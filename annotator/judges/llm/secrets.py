@@ -1,4 +1,4 @@
-"""Takes keys and passwords out of the words of a server: errors, headers, refusals, model names.
+"""Takes keys and passwords out of a server's words: errors, headers, refusals, names and ids.
 
 An answer is never changed. Its quotes must stand in the trace, and a trace may hold any text, also
 the key.

@@ -40,6 +40,7 @@ def render(tables: Sequence[Table]) -> str:
     """
     labels: set[str] = set()
     parts = [PREAMBLE]
+    tables = [table.readable for table in tables]
     floats = [table for table in tables if table.header]
     for n, table in enumerate(floats, 1):
         parts.append(_float(table, _label(table.name, labels)))
@@ -52,7 +53,11 @@ def render(tables: Sequence[Table]) -> str:
 
 def _sentences(table: Table) -> list[str]:
     title = table.caption or (table.title and f"{table.title}.")
-    return [*([title] if title else ()), *table.sentences, *(f"{line}." for line in table.lines)]
+    return [*([title] if title else ()), *table.sentences, *map(_end, filter(None, table.lines))]
+
+
+def _end(line: str) -> str:
+    return line if line.endswith((".", ":")) else f"{line}."
 
 
 def escape(text: str) -> str:

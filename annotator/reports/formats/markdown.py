@@ -14,7 +14,7 @@ _SPECIAL = re.compile(
 
 def render(tables: Sequence[Table]) -> str:
     """Return the tables in Markdown."""
-    return "\n\n".join("\n\n".join(_parts(table)) for table in tables)
+    return "\n\n".join("\n\n".join(_parts(table.readable)) for table in tables)
 
 
 def _parts(table: Table) -> list[str]:
@@ -23,7 +23,7 @@ def _parts(table: Table) -> list[str]:
     if table.header:
         parts.append("\n".join(_write_lines(table.header, table.rows)))
     if table.lines:
-        parts.append("\n".join(f"- {_escape(line.strip())}" for line in table.lines))
+        parts.append("\n".join(f"- {_escape(line.strip())}" for line in filter(None, table.lines)))
     if table.notes:
         parts.append(_escape(" ".join(table.sentences)))
     return parts

@@ -27,18 +27,13 @@ def render(tables: Sequence[Table], width: int) -> str:
     for n, table in enumerate(tables):
         if n:
             console.print()
-        _show(table, console)
+        _show(table.readable, console)
     return out.getvalue().rstrip("\n")
 
 
 def _show(table: Table, console: Console) -> None:
     if table.title:
         console.print(Text(table.title, "bold"))
-    if table.instead:
-        console.print()
-        for line in (*table.instead, *table.lines):
-            console.print(Text(line), soft_wrap=True)
-        return
     if table.header:
         if table.title:
             console.print()

@@ -7,12 +7,10 @@ from annotator.reports.table import Line, Table
 
 def render(tables: Sequence[Table]) -> str:
     """Return the tables as aligned text, without colours."""
-    return "\n\n".join(map(_text, tables))
+    return "\n\n".join(_text(table.readable) for table in tables)
 
 
 def _text(table: Table) -> str:
-    if table.instead:
-        return "\n".join([table.title, "", *table.instead, *table.lines])
     if not table.header:
         return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
     lines = [table.title, ""] if table.title else []

@@ -73,7 +73,7 @@ def _table(table: FrequencyTable, columns: Sequence[Column]) -> Table:
         lines=votes_lines(table.votes) if table.votes else (),
         last=True,
         below=len(table.code_groups),
-        instead=() if table.judged else list(unjudged_lines(table)),
+        instead=() if table.judged else ["", *unjudged_lines(table)],
         caption=f"{heading(table)}. Counted: {table.counted}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
         records=[common | _record(row, table) for row in table.all_rows],
@@ -164,13 +164,13 @@ _ADVICE: Mapping[str, str] = {
 
 
 def unjudged_lines(table: FrequencyTable) -> Iterator[str]:
-    """Yield why no trace has a judgement that counts: each reason with its traces, the first of
+    """Yield why no trace could be judged: each reason with its traces, the first of
     them, and what to do.
     """
     if not table.unjudged:
-        yield "No trace was judged yet, so there is no table."
+        yield "No table: no trace was judged yet."
         return
-    yield "No trace has a judgement that counts, so there is no table. The reasons:"
+    yield "No table: no trace could be judged. The reasons:"
     reasons = sorted(table.unjudged.items(), key=lambda item: -item[1].count)
     for kind, reason in reasons:
         yield ""

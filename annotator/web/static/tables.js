@@ -19,7 +19,7 @@
     });
     return h("section.table", { "aria-label": `Table of ${one.rubric}` },
       h("h2", name(one.title, 400)), h("p.heading", annotator.passage(one.heading, 2000)),
-      h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
+      one.rows.length > 0 && h("div.scroll", h("table.counts", h("thead", head), h("tbody", body))),
       plotted && h("p.legend", h("span.dot.judged"), " judged, Wilson 95 % interval", one.corrected && [" · ", h("span.dot.corrected"), " corrected by people's labels"]),
       one.votes.length > 0 && h("details", h("summary", "Votes"), h("ul", one.votes.map((line) => h("li", name(line, 2000))))),
       h("ul.notes", one.notes.map((note) => h("li", name(note, 2000)))));
