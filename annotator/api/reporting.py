@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a run that is only made needs no statistics
     from annotator.calibration.model import Calibration, Calibrations
     from annotator.reports.frequency import FrequencyTable
     from annotator.reports.stats import Stats
-    from annotator.reports.table import Table
+    from annotator.reports.table import Sort, Table
 
     CalibrationSource = Calibration | str | Path | Iterable[Calibration | str | Path]
 
@@ -29,6 +29,8 @@ def count(
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
     joint: bool = False,
+    sort: "Sort" = "rubric",
+    meanings: bool = False,
 ) -> "list[Table]":
     """Return the frequency tables of runs, one for each rubric, or for each value of an attribute
     (``by``), as ``annotate report`` prints them.
@@ -38,7 +40,9 @@ def count(
     shares of the labelled traces alone. ``cluster``: the attributes that make a task, whose traces
     are not independent, ``()`` for none; default: project and task, or those of the calibration.
     ``joint``: all codes are corrected at once, so that their shares add up to 100 %, with intervals
-    that hold all together where people found the code in five tasks or more.
+    that hold all together where people found the code in five tasks or more. ``sort``: the rows are
+    in the rubric's order, or those with the largest ``"share"`` come first. ``meanings`` adds a
+    column with the first sentence of each code's definition.
 
     Raises:
         AnnotatorError: a run is damaged, or given twice; a calibration does not fit; no trace has
@@ -48,7 +52,7 @@ def count(
 
     calibrations = group_calibrations(calibration)
     counted = _count(runs, calibrations, transfer, by, of_labelled, cluster, joint)
-    return list(frequency.tabulate(counted))
+    return list(frequency.tabulate(counted, sort, meanings=meanings))
 
 
 def count_labels(
@@ -60,6 +64,8 @@ def count_labels(
     by: str | None = None,
     of_labelled: bool = False,
     cluster: Sequence[str] | None = None,
+    sort: "Sort" = "rubric",
+    meanings: bool = False,
     **options: Any,
 ) -> "list[Table]":
     """Return how often people gave each code: a table for each rubric that the labels name, or for
@@ -74,6 +80,8 @@ def count_labels(
         by: one table for each value of this attribute.
         of_labelled: shares of the traces with a code alone.
         cluster: the attributes that make a task, ``()`` for none; default: project and task.
+        sort: ``"share"`` puts the largest share first; default: the rubric's order.
+        meanings: adds a column with the first sentence of each code's definition.
         options: ``annotators``, ``final`` and ``design``, as :func:`annotator.api.calibrate`.
 
     Raises:
@@ -94,7 +102,7 @@ def count_labels(
     counted = people_tables(
         request, run=run, traces=attributes, by=by, of_labelled=of_labelled, cluster=names
     )
-    return list(frequency.tabulate(counted))
+    return list(frequency.tabulate(counted, sort, meanings=meanings))
 
 
 def _count(

@@ -15,7 +15,7 @@ from annotator.text import one_line
 
 if TYPE_CHECKING:
     from annotator import Calibration, Run
-    from annotator.reports.table import Table
+    from annotator.reports.table import Sort, Table
     from annotator.web.reading import Shown
 
 Command = Callable[..., Any]
@@ -111,6 +111,8 @@ class Asked:
     rubrics: Sequence[str] = ()
     final: bool = False
     design: Path | None = None
+    sort: "Sort" = "rubric"
+    meanings: bool = False
 
     def __post_init__(self) -> None:
         if self.joint and not self.calibration_files:
@@ -135,6 +137,7 @@ class Asked:
         options: dict[str, Any] = {"annotators": self.annotators, "final": self.final}
         options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
         options |= {"design": self.design, "traces": self.traces or None}
+        options |= {"sort": self.sort, "meanings": self.meanings}
         return [
             table
             for run in self.runs or [None]
@@ -147,7 +150,7 @@ class Asked:
             return self.count_labels()
         options: dict[str, Any] = {"calibration": self.calibrations, "transfer": self.transfer}
         options |= {"by": self.by, "of_labelled": self.of_labelled, "cluster": self.cluster_by}
-        options["joint"] = self.joint
+        options |= {"joint": self.joint, "sort": self.sort, "meanings": self.meanings}
         return api.count(*self.runs, **options)
 
     def draw(self, plot: str, out: Path, *notices: str) -> None:

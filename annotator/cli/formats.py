@@ -78,6 +78,8 @@ def check_together(given: Given) -> None:
         raise click.UsageError("--plot confusion is of whole runs: leave --by out")
     if together and (sides or by or given["--calibration"] or given["--cluster"]):
         raise click.UsageError("--co-occurrence goes with --format, --figure and --out only")
+    if (together or sides) and (wrong := [name for name in sorted(_ROWS) if given[name]]):
+        raise click.UsageError(f"{wrong[0]} is for frequency tables: leave it out")
     others = ("--calibration", "--compare", "--co-occurrence", "--figure")
     if given["--of-labelled"] and (wrong := [name for name in others if given[name]]):
         raise click.UsageError(f"--of-labelled goes with no {wrong[0]}")
@@ -118,10 +120,12 @@ def _html(asked: Asked, path: Path) -> None:
 
 _TABLES = frozenset(("--out", "--calibration", "--cluster", "--transfer", "--joint", "--by"))
 _PEOPLE = frozenset(("--labels", "--annotator", "--traces", "--rubric", "--final", "--design"))
+_ROWS = frozenset(("--sort share", "--meanings"))
 _COUNTED = _TABLES | _PEOPLE | {"--of-labelled"}
-_TEXT = Format(_COUNTED | {"--compare", "--co-occurrence", "--figure", "--plot"})
+_TEXT = Format(_COUNTED | _ROWS | {"--compare", "--co-occurrence", "--figure", "--plot"})
 FORMATS = {
     **dict.fromkeys(formats.FORMATS, _TEXT),
+    **dict.fromkeys(("csv", "json"), Format(_TEXT.goes_with - _ROWS)),
     "html": Format(_TABLES | {"--labels", "--annotator", "--traces"}, "report.html", _html),
     "parquet": Format(_COUNTED, "report.parquet", _parquet),
     "dataset": Format(frozenset(("--out", "--push")), "report.dataset", _dataset),

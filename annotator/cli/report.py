@@ -1,6 +1,7 @@
 """``annotate report``."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from annotator.cli.compare import put_comparison
 from annotator.cli.formats import FORMATS, check_together, counts_people, format_of
 from annotator.cli.output import say_notice
 from annotator.cli.tables import put, say_written
+
+if TYPE_CHECKING:
+    from annotator.reports.table import Sort
 
 _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plot now"
 
@@ -30,6 +34,13 @@ _FIGURE = "annotate figure RUNS --out FILE is the command for --figure and --plo
     is_flag=True,
     help="Shares of the labelled traces alone: what is none is in no share.",
 )
+@click.option(
+    "--sort",
+    type=click.Choice(["share", "rubric"]),
+    default="rubric",
+    help="The largest share first, or the codes as in the rubric.",
+)
+@click.option("--meanings", is_flag=True, help="Add the first sentence of each code's definition.")
 @click.option(
     "--compare",
     "sides",
@@ -82,6 +93,8 @@ def command(
     joint: bool,
     by: str | None,
     of_labelled: bool,
+    sort: "Sort",
+    meanings: bool,
     sides: tuple[str, str] | None,
     co_occurrence: bool,
     figure: Path | None,
@@ -109,6 +122,8 @@ def command(
         "--joint": joint,
         "--by": by,
         "--of-labelled": of_labelled,
+        "--sort share": sort == "share",
+        "--meanings": meanings,
         "--compare": sides,
         "--co-occurrence": co_occurrence,
         "--figure": figure,
@@ -136,6 +151,8 @@ def command(
     asked = Asked(
         *(opened, calibration_files, transfer, by, label_files, annotators, traces),
         *(of_labelled, cluster, joint, rubrics, final, design),
+        sort=sort,
+        meanings=meanings,
     )
     if sides and by:
         put_comparison(asked, sides, format_, place)

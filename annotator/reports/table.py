@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from annotator.errors import AnnotatorError
 from annotator.text import one_line
 
 Line = tuple[str, ...]
 Record = Mapping[str, Any]
+Sort = Literal["rubric", "share"]  # the order of the rows of codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ def flatten(value: Record, prefix: str = "") -> dict[str, Any]:
 class Table:
     """A title, the names of the columns, rows of cells as they are printed, and notes.
 
-    ``rows``: the first cell is a name, the others are digits, "-" where something is not known.
+    ``rows``: the first ``texts`` cells are text (a name, a sentence), the others are digits, "-"
+    where something is not known.
     ``last``: the last row stands apart, and so do the ``below`` ones that follow it. ``lines``
     stand right below the rows, ``notes`` (sentences) below all. A table without a header is prose:
     what a report says of its tables together. ``matrix``: the columns are named as the rows; a
@@ -69,6 +71,7 @@ class Table:
     below: int = 0
     instead: Sequence[str] = ()
     matrix: bool = False
+    texts: int = 1
     caption: str = ""
     name: str = ""
     records: Sequence[Record] = ()
@@ -138,14 +141,15 @@ class Table:
         table = self.readable
         parts = [f"<p><b>{escape(table.title)}</b></p>"] if table.title else []
         if table.header:
-            rows = [_html_row("td", row) for row in table.rows]
-            parts.append(f"<table><thead>{_html_row('th', table.header)}</thead>")
+            rows = [_html_row("td", row, table.texts) for row in table.rows]
+            parts.append(f"<table><thead>{_html_row('th', table.header, table.texts)}</thead>")
             parts.append(f"<tbody>{''.join(rows)}</tbody></table>")
         parts += [f"<p>{escape(line)}</p>" for line in (*table.lines, *table.sentences)]
         return f"<div>{''.join(parts)}</div>"
 
 
-def _html_row(tag: str, cells: Line) -> str:
-    first, *rest = map(escape, cells)
-    digits = "".join(f'<{tag} style="text-align: right">{cell}</{tag}>' for cell in rest)
-    return f'<tr><{tag} style="text-align: left">{first}</{tag}>{digits}</tr>'
+def _html_row(tag: str, cells: Line, texts: int) -> str:
+    sides = ["left"] * texts + ["right"] * (len(cells) - texts)
+    aligned = zip(sides, map(escape, cells), strict=True)
+    row = "".join(f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in aligned)
+    return f"<tr>{row}</tr>"

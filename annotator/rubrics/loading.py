@@ -39,6 +39,14 @@ def load_rubric(name_or_file: str) -> Rubric:
     return _validate(path, *_read(path))
 
 
+def definitions_of(name: str, sha256: str) -> dict[str, str]:
+    """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
+    if name not in {path.stem for path in list_built_in()}:  # a run must not name files to be read
+        return {}
+    rubric = load_rubric(name)
+    return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
+
+
 def _validate(path: Path, value: dict[str, Any], digest: str) -> Rubric:
     try:
         return Rubric.model_validate(value | {"sha256": digest})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from annotator.reports.co_occurrence import CoOccurrence, count_co_occurrences
 from annotator.reports.frequency import FrequencyTable, frequency_tables
 from annotator.reports.tables.frequency import cells, header, heading, unjudged_lines, votes_lines
-from annotator.rubrics import list_built_in, load_rubric
+from annotator.rubrics import definitions_of
 from annotator.runs.manifest import Manifest
 from annotator.runs.run import Run, name_runs
 from annotator.text import one_line
@@ -65,20 +65,12 @@ def _codes(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     codes_by_rubric: dict[str, dict[str, Any]] = {}
     for run in runs:
         for scheme in run.manifest.rubrics:
-            definitions = _definitions(scheme.id, scheme.sha256)
+            definitions = definitions_of(scheme.id, scheme.sha256)
             codes = codes_by_rubric.setdefault(scheme.id, {})
             for code in scheme.codes:
                 about = {"name": code.name, "definition": definitions.get(code.id)}
                 codes.setdefault(code.id, about)
     return codes_by_rubric
-
-
-def _definitions(name: str, sha256: str) -> dict[str, str]:
-    """Return the definitions of a built-in rubric's codes, of the version with this hash only."""
-    if name not in {path.stem for path in list_built_in()}:  # a run must not name files to be read
-        return {}
-    rubric = load_rubric(name)
-    return {code.id: code.definition for code in rubric.codes} if rubric.sha256 == sha256 else {}
 
 
 def tables_value(shown: "Shown") -> dict[str, Any]:

@@ -442,3 +442,18 @@ def test_a_screen_that_found_none_has_no_count(annotate_cli, tmp_path, rubric):
     rows = [line.split()[2:] for line in done.splitlines() if line.startswith(starts)]
     assert rows == [["1", "1", "-"], ["1", "1", "-"], ["-", "-", "-"]]
     assert "1 undecided and 1 failed traces are not counted." in done
+
+
+def test_rows_by_the_corrected_share(annotate_cli, calibrate, rubric, run):
+    """The judge gives alpha to 3 runs of 6 and beta to 1. Of these people give alpha to 1 and beta
+    to 3.
+    """
+    codes = [["alpha"], ["beta"], ["beta"], ["beta"], [], []]
+    rows = [label(f"t{m}", rubric, *codes[m % 6]) for m in range(60)]
+    options = calibrate(run, rows)
+    done = annotate_cli("report", run, *options, "--sort", "share")
+    order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
+    assert order == ["beta", "alpha", "gamma", "none"]
+    done = annotate_cli("report", run, "--sort", "share")
+    order = [line.split()[0] for line in done.out.splitlines() if line.startswith(CODES)]
+    assert order == ["alpha", "beta", "gamma", "none"]

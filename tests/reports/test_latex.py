@@ -64,6 +64,7 @@ def calibrated(calibrate, tmp_path: Path, run: Path):
 def test_every_kind_of_table_can_be_set(annotate_cli, tmp_path, run, calibrated):
     reports = [
         ("report", run),
+        ("report", run, "--meanings"),
         ("report", run, *calibrated),
         ("report", run, "--by", "model"),
         ("report", run, "--by", "model", "--compare", "m1", "m2", *calibrated),

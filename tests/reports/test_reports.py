@@ -25,6 +25,7 @@ from validation import wilson
 
 Cli = Callable[..., Done]
 SYMPTOMS = load_rubric("symptoms")
+SYMPTOMS_IDS = [code.id for code in SYMPTOMS.codes]
 
 
 def annotation(n: int, primary: str | None, *secondary: str, **more: object) -> Annotation:
@@ -99,6 +100,71 @@ def test_48_of_50_is_96_percent_86_5_to_98_9(fifty: Path) -> None:
         "50",
         *["96.0", "[86.5,", "98.9]", "[90.6,", "96.2]", "48"],
     ]
+
+
+def first_cells(text: str) -> list[str]:
+    """The first word of each row of a table, in any format for people."""
+    ids = {*SYMPTOMS_IDS, "none"}
+    words = [line.replace("\\_", "_").lstrip("| ").split() for line in text.splitlines()]
+    return [word[0] for word in words if word and word[0] in ids]
+
+
+@pytest.mark.parametrize("format_", ["table", "md", "latex"])
+def test_rows_by_share(annotate_cli: Cli, tmp_path: Path, format_: str) -> None:
+    """By hand: 3 of 7 repetition, 2 parameter_flow, 1 work_overlap, 1 none; the others have 0."""
+    codes = ["work_overlap", *["repetition"] * 3, *["parameter_flow"] * 2, None]
+    run = write(tmp_path / "run", [annotation(n, code) for n, code in enumerate(codes)])
+    found = ["repetition", "parameter_flow", "work_overlap"]
+    others = [code for code in SYMPTOMS_IDS if code not in found]
+    done = annotate_cli("report", run, "--sort", "share", "--format", format_)
+    assert first_cells(done.out) == [*found, *others, "none"]
+    for options in ((), ("--sort", "rubric")):
+        done = annotate_cli("report", run, "--format", format_, *options)
+        assert first_cells(done.out) == [*SYMPTOMS_IDS, "none"]
+
+
+@pytest.mark.parametrize("format_", ["table", "md", "latex"])
+def test_meanings_are_a_column(annotate_cli: Cli, fifty: Path, format_: str) -> None:
+    """The definition of divergent_architecture has two sentences; this is the first."""
+    done = annotate_cli("report", fifty, "--meanings", "--format", format_)
+    [line] = [
+        line.replace("\\_", "_")
+        for line in done.out.splitlines()
+        if "The agents follow design decisions that cannot both hold" in line
+    ]
+    assert "divergent_architecture" in line
+    assert "even if it is textually clean." in line
+    assert "So it is, too" not in done.out
+    assert "the codes' names" not in done.out
+
+
+def test_without_definitions_meanings_are_names(annotate_cli: Cli, fifty: Path) -> None:
+    for file in ("run.json", "annotations.jsonl"):  # judged by an older version
+        path = fifty / file
+        path.write_text(path.read_text().replace(SYMPTOMS.sha256, "0" * len(SYMPTOMS.sha256)))
+    done = annotate_cli("report", fifty, "--meanings")
+    [line] = [line for line in done.out.splitlines() if line.startswith("divergent_architecture")]
+    assert line.split()[1:4] == ["Divergent", "architecture", "0"]
+    assert "Meanings are the codes' names" in done.out
+
+
+@pytest.mark.parametrize("option", [("--sort", "share"), ("--meanings",)])
+@pytest.mark.parametrize(
+    "others",
+    [
+        ("--format", "csv"),
+        ("--format", "json"),
+        ("--format", "parquet"),
+        ("--co-occurrence",),
+        ("--by", "model", "--compare", "a", "b"),
+    ],
+)
+def test_rows_for_people_alone(
+    annotate_cli: Cli, fifty: Path, option: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    done = annotate_cli("report", fifty, *option, *others)
+    assert done.code == 2
+    assert " ".join(option) in done.err
 
 
 def test_shares_of_the_labelled_traces_alone(annotate_cli: Cli, fifty: Path) -> None:

@@ -303,7 +303,7 @@ def test_without_union_merges_their_success_is_not_known(tmp_path):
 
 
 def paired_rows(found: Stats):
-    return {one.of: one for one in found.paired}
+    return {one.of: one for one in found.groups[0].paired}
 
 
 def test_runs_with_and_without_messages_are_compared_on_the_same_pairs(tmp_path):
@@ -373,7 +373,7 @@ def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why
     assert whole.communication.silent == before.groups[0].communication.silent == 13
     assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
     assert paired_rows(found)["merged without a conflict"].difference.value == 1.0
-    assert found.paired == before.paired
+    assert found.groups[0].paired == before.groups[0].paired
     assert found.difficulty.conflicts == before.difficulty.conflicts
     # They ran and did or did not pass: that is no merge.
     assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
@@ -449,7 +449,7 @@ def test_overlapping_edits_with_and_without_messages(tmp_path):
 def test_runs_of_different_models_are_no_pair(tmp_path):
     run(tmp_path, 1, [PLAN], task=1, run="a", model="m")
     run(tmp_path, 1, [], task=1, run="b", model="other")
-    for one in stats(tmp_path).paired[:2]:
+    for one in stats(tmp_path).groups[0].paired[:2]:
         assert (one.difference.value, one.difference.n) == (None, 0)
         assert one.difference.reason == "no pair has runs with messages and runs without"
 
@@ -633,6 +633,86 @@ def test_by_gives_the_statistics_of_each_value(talks, annotate_cli):
     done = annotate_cli("stats", talks / "logs", "--by", "no_such")
     assert done.code == 2
     assert "no trace has this attribute" in done.err
+
+
+def printed_rows(text: str, title: str) -> dict[str, list[str]]:
+    """The cells of a Markdown table by their first cell."""
+    _, block = text.split(f"**{title}**")
+    lines = block.strip().split("\n\n")[0].splitlines()[2:]
+    return {name: cells for name, *cells in ([*line.strip("| ").split(" | ")] for line in lines)}
+
+
+def test_success_and_retention_by_model(tmp_path):
+    """By hand: the tasks have difficulty 0, .5 and 1, so midpoints .05, .55, .95. Areas of a: solo
+    .5 * 1 + .4 * .5 = .7, coop .5 * .5 = .25; of b: .25 and 0; of all: .475 and .125.
+    """
+    for task, ends in enumerate(("pp", "pf", "ff"), 1):
+        pair(tmp_path, task, *ends, "a")
+    for task, ends in enumerate(("pf", "ff", "ff"), 1):
+        pair(tmp_path, task, *ends, "b")
+    pair(tmp_path, 4, "", "p", "c")
+    found = stats(tmp_path, by="model")
+    kept = {group.group: group.retention.value for group in found.groups}
+    a, b, c = (("model", name) for name in "abc")
+    assert kept == pytest.approx({None: 0.125 / 0.475, a: 0.25 / 0.7, b: 0.0, c: None})
+    by_model = {curve.model: curve.retention for curve in found.difficulty.by_model}
+    assert {name: by_model[name] for name in "abc"} == {
+        group.group[1]: group.retention for group in found.groups[1:]
+    }
+    rows = printed_rows(render(tabulate(found), "md"), "success and retention by model")
+    counts = {name: (*cells[:2], *cells[4:6], cells[10], cells[11]) for name, cells in rows.items()}
+    assert counts == {
+        "a": ("2", "3", "1", "3", "3", "0.36"),
+        "b": ("1", "3", "0", "3", "3", "0.00"),
+        "c": ("0", "0", "1", "1", "0", "-"),
+        "all": ("3", "6", "2", "7", "3", "0.26"),
+    }
+    text = render(tabulate(found), "table")
+    assert "- c, retention: no task has both solo and coop runs with a known outcome" in text
+    assert "by model" not in render(tabulate(stats(tmp_path)), "table")
+
+
+def test_the_same_pairs_by_model(tmp_path):
+    """By hand: a merges 2 of 2 with messages and 1 of 2 without; b 0 of 1 and 1 of 1."""
+    for model, task, talk, merge, passed in (
+        ("a", 1, [PLAN], "clean", True),
+        ("a", 1, [], "conflicts", False),
+        ("a", 2, [PLAN], "clean", False),
+        ("a", 2, [], "clean", True),
+        ("b", 1, [PLAN], "conflicts", False),
+        ("b", 1, [], "clean", True),
+        ("c", 1, [PLAN], "clean", True),
+    ):
+        at = {"run": f"{model}{len(talk)}", "task": task}
+        run(tmp_path, 1, talk, merge=merge, passed=passed, model=model, **at)
+    tables = tabulate(stats(tmp_path, by="model"))
+    title = "the same pairs with and without messages by model"
+    rows = {name: cells[:4] for name, cells in printed_rows(render(tables, "md"), title).items()}
+    merged, ended = "merged without a conflict", "passed, in the end"
+    expected = {
+        f"{merged}, a": ["100.0", "50.0", "2", "+50.0"],
+        f"{merged}, b": ["0.0", "100.0", "1", "-100.0"],
+        f"{merged}, c": ["-", "-", "0", "-"],
+        f"{merged}, all": ["66.7", "66.7", "3", "+0.0"],
+        f"{ended}, a": ["50.0", "50.0", "2", "+0.0"],
+        f"{ended}, b": ["0.0", "100.0", "1", "-100.0"],
+        f"{ended}, all": ["33.3", "66.7", "3", "-33.3"],
+    }
+    assert {name: rows[name] for name in expected} == expected
+    lines = list(csv.DictReader(io.StringIO(render(tables, "csv"))))
+    numbers = {
+        (line["value"], line["column"]): (line["number"], line["n"])
+        for line in lines
+        if line["table"] == "paired" and line["row"] == merged
+    }
+    assert numbers["a", "without"] == ("0.5", "2")
+    assert numbers["b", "difference"] == ("-1.0", "1")
+    assert numbers["", "difference"] == ("0.0", "3")
+    assert numbers["c", "difference"] == ("", "0")
+    [c] = [x for x in json.loads(render(tables, "json"))["groups"] if x["group"] == ["model", "c"]]
+    assert (
+        c["paired"][0]["difference"]["reason"] == "no pair has runs with messages and runs without"
+    )
 
 
 def test_success_of_each_model_is_shown_where_there_are_several(graded):

@@ -14,6 +14,7 @@ PREAMBLE = (
 )
 _WIDTH = 10  # of a column's name, in characters
 _ONE_COLUMN = 6  # columns of a table that fit into one column of two
+_SENTENCES = r"p{0.35\linewidth}"  # a column of sentences, which are wrapped
 _FLOATS = 12  # LaTeX gives up on some 50 floats that wait for a page
 
 _SPECIAL = {
@@ -99,16 +100,18 @@ def _guard(text: str) -> str:
     return "{}" + shown if shown[:1] in ("[", "*") else shown
 
 
-def _row(first: str, cells: Iterable[str]) -> str:
-    return " & ".join([_guard(first), *cells]) + r" \\"
+def _row(texts: Sequence[str], cells: Iterable[str]) -> str:
+    return " & ".join([_guard(texts[0]), *map(escape, texts[1:]), *cells]) + r" \\"
 
 
 def _float(table: Table, label: str) -> str:
     # In a text of two columns a wide table takes both; in one of one column it is as any other.
     place = "table*" if len(table.header) > _ONE_COLUMN else "table"
     header, *rows = table.cells
-    head = _row(header[0], map(_heading, header[1:]))
-    lines = [_row(cells[0], map(_number, cells[1:])) for cells in rows]
+    texts = table.texts
+    head = _row(header[:texts], map(_heading, header[texts:]))
+    lines = [_row(cells[:texts], map(_number, cells[texts:])) for cells in rows]
+    columns = "l" + _SENTENCES * (texts - 1) + "r" * (len(header) - texts)
     for n in reversed(table.rules):
         lines.insert(n, r"\midrule")
     return "\n".join(
@@ -119,7 +122,7 @@ def _float(table: Table, label: str) -> str:
             rf"\label{{{label}}}",
             r"\smallskip",
             # Wider than the text, it sticks out on both sides and not off the page.
-            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+            rf"\makebox[\linewidth][c]{{\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             head,
             r"\midrule",

@@ -21,7 +21,7 @@ def _parts(table: Table) -> list[str]:
     title = _escape(table.title)
     parts = [f"**{title}**" if table.header else title] if title else []
     if table.header:
-        parts.append("\n".join(_write_lines(table.header, table.rows)))
+        parts.append("\n".join(_write_lines(table.header, table.rows, table.texts)))
     if table.lines:
         parts.append("\n".join(f"- {_escape(line.strip())}" for line in filter(None, table.lines)))
     if table.notes:
@@ -34,8 +34,9 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _write_lines(header: Line, rows: Sequence[Line]) -> list[str]:
-    """Return the lines of a table; the header and the first column are text, the rest digits."""
-    rule = ("---", *["---:"] * (len(header) - 1))
-    lines = [[*map(_escape, header)], rule, *([_escape(row[0]), *row[1:]] for row in rows)]
+def _write_lines(header: Line, rows: Sequence[Line], texts: int) -> list[str]:
+    """Return the lines of a table; the header and the first columns are text, the rest digits."""
+    rule = [*["---"] * texts, *["---:"] * (len(header) - texts)]
+    body = ([*map(_escape, row[:texts]), *row[texts:]] for row in rows)
+    lines = [[*map(_escape, header)], rule, *body]
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -51,7 +51,7 @@ def _show(table: Table, console: Console) -> None:
 
 
 def _show_rows(table: Table, console: Console) -> None:
-    names, *body = _pad(table.cells)
+    names, *body = _pad(table.cells, table.texts)
     room = min(_BAR, console.width - cell_len(names) - 2)
     rule = Text("-" * cell_len(names), "dim")
     records = table.records if len(table.records) == len(body) else [{}] * len(body)
@@ -78,7 +78,7 @@ def _bar(share: float | None, room: int) -> str:
     return f"  {'█' * full}{_EIGHTHS[rest]}".rstrip()
 
 
-def _pad(rows: Sequence[Line]) -> list[str]:
+def _pad(rows: Sequence[Line], texts: int) -> list[str]:
     """Return aligned lines; the limits of intervals stand below each other."""
     columns = [_align(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_len, column)) for column in columns]
@@ -87,8 +87,8 @@ def _pad(rows: Sequence[Line]) -> list[str]:
         blanks = [
             " " * (width - cell_len(cell)) for cell, width in zip(cells_, widths, strict=True)
         ]
-        numbers = [before + cell for before, cell in zip(blanks[1:], cells_[1:], strict=True)]
-        lines.append("  ".join((cells_[0] + blanks[0], *numbers)))
+        padded = enumerate(zip(cells_, blanks, strict=True))
+        lines.append("  ".join(x + gap if n < texts else gap + x for n, (x, gap) in padded))
     return lines
 
 

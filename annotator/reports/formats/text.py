@@ -14,20 +14,22 @@ def _text(table: Table) -> str:
     if not table.header:
         return "\n".join([*filter(None, [table.title]), *table.lines, *table.sentences])
     lines = [table.title, ""] if table.title else []
-    lines += rule_lines(table.cells, table.rules)
+    lines += rule_lines(table.cells, table.rules, table.texts)
     if table.lines:
         lines += [*([""] if table.notes else ()), *table.lines]
     return "\n".join([*lines, *(["", *table.sentences] if table.notes else ())])
 
 
-def rule_lines(rows: Sequence[Line], rules: Sequence[int] = ()) -> list[str]:
+def rule_lines(rows: Sequence[Line], rules: Sequence[int] = (), texts: int = 1) -> list[str]:
     """Return the lines of a table, the first row its header: aligned, and ruled off below the
-    header and before those of the other rows whose numbers ``rules`` has.
+    header and before those of the other rows whose numbers ``rules`` has. The first ``texts``
+    columns are aligned to the left.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
-            cell.ljust(widths[n]) if n == 0 else cell.rjust(widths[n]) for n, cell in enumerate(row)
+            cell.ljust(widths[n]) if n < texts else cell.rjust(widths[n])
+            for n, cell in enumerate(row)
         ).rstrip()
         for row in rows
     ]

@@ -10,6 +10,7 @@ from annotator.reports.stats import communication, difficulty, outcomes, overlap
 from annotator.reports.stats.model import Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
 from annotator.traces import Trace, TraceOrProblem, Unreadable
+from validation import Estimate
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class StatsCounts:
     whole: Tally = field(default_factory=Tally)
     groups: dict[str, Tally] = field(default_factory=dict)
     runs: pairs.Runs = field(default_factory=pairs.Runs)
+    group_runs: dict[str, pairs.Runs] = field(default_factory=dict)
     attributes: set[str] = field(default_factory=set)
 
     def add(self, trace: TraceOrProblem) -> None:
@@ -45,6 +47,7 @@ class StatsCounts:
             self.attributes.update(trace.attributes)
             name = value_of(trace.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
+            self.group_runs.setdefault(name, pairs.Runs()).add(trace, task)
 
 
 def statistics(counted: StatsCounts) -> Stats:
@@ -57,22 +60,28 @@ def statistics(counted: StatsCounts) -> Stats:
     if by and by not in counted.attributes:
         names = ", ".join(sorted(counted.attributes)) or "none at all"
         raise AnnotatorError(f"--by {by}: no trace has this attribute, only {names}")
-    whole = _group(None, counted.whole)
-    by_value = [_group((by, name), tally) for name, tally in counted.groups.items()] if by else []
-    groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
     curves = difficulty.difficulty(counted.runs)
+    whole = _group(None, counted.whole, counted.runs, curves.pooled.retention)
+    kept = difficulty.retentions(counted.group_runs.values(), counted.runs)
+    by_value = [
+        _group((by, name), counted.groups[name], runs, retention)
+        for (name, runs), retention in zip(counted.group_runs.items(), kept, strict=True)
+        if by
+    ]
+    groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
     return Stats(
         tuple(counted.cluster),
         counted.unreadable,
         counted.ignored,
         groups,
-        tuple(pairs.compare_pairs(counted.runs)),
         curves,
         tuple(_notes(whole, curves, counted.cluster)),
     )
 
 
-def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
+def _group(
+    group: tuple[str, str] | None, tally: Tally, runs: pairs.Runs, retention: Estimate
+) -> Group:
     settings = outcomes.settings(tally)
     return Group(
         group,
@@ -87,6 +96,8 @@ def _group(group: tuple[str, str] | None, tally: Tally) -> Group:
         tuple(outcomes.merge_success(tally)),
         tuple(outcomes.success(tally)),
         outcomes.sizes(tally),
+        tuple(pairs.compare_pairs(runs)),
+        retention,
     )
 
 

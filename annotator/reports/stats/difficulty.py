@@ -56,9 +56,7 @@ def difficulty(runs: Runs) -> Difficulty:
     """Return the curves of all models together and of each, by name."""
     raw = difficulties(runs)
     lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
-    places: dict[Hashable, int] = {}
-    if lowest is not None and highest is not None and lowest < highest:
-        places = {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
+    places = _places(raw)
     complete = {model: _complete(pairs) for model, pairs in runs.of.items()}
     models = [_settings(pairs) for pairs in runs.of.values()]
     settings = [names for pairs in models for names in pairs.values()]
@@ -79,6 +77,21 @@ def difficulty(runs: Runs) -> Difficulty:
         conflicts=tuple(_conflicts(runs, places)),
         no_conflicts=_NO_SOLO if not raw else None if places else _ONE_LEVEL,
     )
+
+
+def _places(raw: Mapping[Hashable, Fraction]) -> dict[Hashable, int]:
+    """Return the bucket of each pair; nothing if all pairs are equally difficult."""
+    lowest, highest = min(raw.values(), default=None), max(raw.values(), default=None)
+    if lowest is None or highest is None or lowest == highest:
+        return {}
+    return {name: bucket_of(value, lowest, highest) for name, value in raw.items()}
+
+
+def retentions(groups: Iterable[Runs], runs: Runs) -> Iterator[Estimate]:
+    """Yield what each group of ``runs`` retains. All of them say how difficult a pair is."""
+    places = _places(difficulties(runs))
+    for group in groups:
+        yield _curve(None, map(_complete, group.of.values()), places).retention
 
 
 def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictBucket]:

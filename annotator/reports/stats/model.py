@@ -158,7 +158,9 @@ class Group:
     """The traces with one value of an attribute (``group``: attribute and value), or all of them.
 
     ``settings`` counts traces by setting, ``unknown`` those that do not tell whether they passed,
-    ``tasks`` the clusters; None where no trace tells its task.
+    ``tasks`` the clusters; None where no trace tells its task. ``paired``: the same pairs with and
+    without messages. ``retention``: the coop area under the curve of success by difficulty over the
+    solo area; the solo runs of all traces say how difficult a pair is.
     """
 
     group: tuple[str, str] | None
@@ -173,6 +175,8 @@ class Group:
     merge_success: tuple[MergeSuccess, ...]
     success: tuple[Success, ...]
     sizes: Sizes
+    paired: tuple[PairComparison, ...]
+    retention: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +263,5 @@ class Stats:
     unreadable: int
     ignored: int
     groups: tuple[Group, ...]
-    paired: tuple[PairComparison, ...]
     difficulty: Difficulty
     notes: tuple[str, ...]

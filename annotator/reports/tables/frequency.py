@@ -1,14 +1,16 @@
 """Frequency tables as tables for every format; the same digits in each."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from annotator.reports.digits import UNDEFINED, bracket, limits, percent, to_digits
 from annotator.reports.frequency import FrequencyTable, Row
 from annotator.reports.headings import name_judge, name_rubric
-from annotator.reports.table import Column, Line, Table, columns_of, flatten
+from annotator.reports.table import Column, Line, Sort, Table, columns_of, flatten
 from annotator.reports.votes import Votes
+from annotator.rubrics import definitions_of
 from annotator.runs.failures import ADVICE
 from annotator.text import count, one_line
 from validation import Interval
@@ -16,6 +18,11 @@ from validation import Interval
 if TYPE_CHECKING:
     from annotator.calibration.estimates import CodeEstimates
     from annotator.calibration.model import LabelsUsed
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_NAMES_ONLY = (
+    "Meanings are the codes' names: annotate has no definitions of this version of the rubric."
+)
 
 # The keys of the records, which are the columns of Parquet.
 SCHEMA: dict[str, type] = {
@@ -51,8 +58,13 @@ _COLUMNS = (
 )
 
 
-def tabulate(counted: Sequence[FrequencyTable]) -> list[Table]:
+def tabulate(
+    counted: Sequence[FrequencyTable], sort: Sort = "rubric", *, meanings: bool = False
+) -> list[Table]:
     """Return frequency tables as tables, each with a record for each code and group of codes.
+
+    ``sort``: the rows are in the rubric's order, or the largest ``share`` comes first.
+    ``meanings`` adds a column with the first sentence of each code's definition.
 
     That the shares are of the labelled traces alone is a field of JSON and CSV where they are, and
     so is whose labels are counted where these are people's.
@@ -60,19 +72,47 @@ def tabulate(counted: Sequence[FrequencyTable]) -> list[Table]:
     labelled = columns_of("of_labelled") if any(table.of_labelled for table in counted) else []
     people = columns_of(*_PEOPLE) if any(table.people for table in counted) else []
     columns = (*_COLUMNS, *labelled, *people, *columns_of("notes"))
-    return [_table(table, columns) for table in counted]
+    tables = [_sort(table) if sort == "share" else table for table in counted]
+    return [_table(table, columns, meanings) for table in tables]
 
 
-def _table(table: FrequencyTable, columns: Sequence[Column]) -> Table:
+def _sort(table: FrequencyTable) -> FrequencyTable:
+    """Return the table with the largest share first; none stays last of its rows."""
+    *codes, none = table.rows
+    rows = (*sorted(codes, key=_size, reverse=True), none)
+    groups = tuple(sorted(table.code_groups, key=_size, reverse=True))
+    return replace(table, rows=rows, code_groups=groups)
+
+
+def _size(row: Row) -> tuple[float, int]:
+    """Return what a row is sorted by: its share, corrected if it can be, and then its count."""
+    share = row.labels.corrected if row.labels else row.share
+    value = -1.0 if share is None or share.value is None else share.value
+    return value, -1 if row.count is None else row.count
+
+
+def _table(table: FrequencyTable, columns: Sequence[Column], meanings: bool) -> Table:
     common = _common_record(table)
+    names, rows = header(table), [cells(row, table) for row in table.all_rows]
+    notes = table.notes
+    if meanings:
+        definitions = definitions_of(table.rubric, table.rubric_sha256)
+        names = (names[0], "meaning", *names[1:])
+        rows = [
+            (first, _meaning(row, definitions), *rest)
+            for row, (first, *rest) in zip(table.all_rows, rows, strict=True)
+        ]
+        if not definitions:
+            notes = (*notes, _NAMES_ONLY)
     return Table(
         title=heading(table),
-        header=header(table),
-        rows=[cells(row, table) for row in table.all_rows],
-        notes=table.notes,
+        header=names,
+        rows=rows,
+        notes=notes,
         lines=votes_lines(table.votes) if table.votes else (),
         last=True,
         below=len(table.code_groups),
+        texts=2 if meanings else 1,
         instead=() if table.judged else ["", *unjudged_lines(table)],
         caption=f"{heading(table)}. Counted: {table.counted}.",
         name="-".join((table.rubric, *(table.group or ()), table.run_name)),
@@ -81,6 +121,12 @@ def _table(table: FrequencyTable, columns: Sequence[Column]) -> Table:
         columns=columns,
         document=_document(table),
     )
+
+
+def _meaning(row: Row, definitions: Mapping[str, str]) -> str:
+    """Return the first sentence of a code's definition, else the row's name."""
+    text = definitions.get(row.code, row.name) if row.kind == "code" else row.name
+    return one_line(_SENTENCE_END.split(text, 1)[0], 400)
 
 
 def about(table: FrequencyTable) -> list[str]:

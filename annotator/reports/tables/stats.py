@@ -29,7 +29,8 @@ def tabulate(stats: Stats) -> list[Table]:
         document=asdict(stats),
     )
     tables = [table for group in stats.groups for table in _tables_of(group)]
-    tables += [_message_pairs(stats), _conflicts(stats.difficulty), *_curves(stats)]
+    tables += [_success_by(stats.groups)] if stats.groups[1:] else []
+    tables += [_message_pairs(stats.groups), _conflicts(stats.difficulty), *_curves(stats)]
     return [head, *tables, Table(notes=stats.notes)]
 
 
@@ -193,14 +194,44 @@ def _sizes(sizes: Sizes, of: str) -> Table:
     return _table(f"success by number of agents{of}", header, rows, below)
 
 
-def _message_pairs(stats: Stats) -> Table:
-    rows = []
-    for pair in stats.paired:
-        shares = percent(pair.talked), percent(pair.silent), str(pair.difference.n)
-        rows.append((pair.of, *shares, *points(pair.difference)))
+def _success_by(groups: Sequence[Group]) -> Table:
+    """Return success, solo and coop, and its retention: a row for each group, all traces last."""
+    rows: list[Line] = []
+    estimates: list[tuple[str, Estimate]] = []
+    for group in (*groups[1:], groups[0]):
+        name, success, kept = _value(group), group.success[0], group.retention
+        sides = [cell for side in (success.solo, success.coop) for cell in _share(side)[:4]]
+        gap = points(success.gap)
+        rows.append((name, *sides, *gap, str(kept.n), _number(kept), _range(kept, "")))
+        estimates += ((f"{name}, solo", success.solo), (f"{name}, coop", success.coop))
+        estimates += ((f"{name}, difference", success.gap), (f"{name}, retention", kept))
+    attribute = _attribute(groups)
+    sides = [name for side in ("solo", "coop") for name in (side, *_SHARE[:3])]
+    header = (attribute, *sides, "difference", _INTERVAL, "pairs", "retention", _INTERVAL)
+    return _table(f"success and retention by {attribute}", header, rows, _why(estimates))
+
+
+def _message_pairs(groups: Sequence[Group]) -> Table:
+    """Return the table of the same pairs: for each measure each group, then all traces."""
+    rows, estimates = [], []
+    ordered = (*groups[1:], groups[0])
+    for compared in zip(*(group.paired for group in ordered), strict=True):
+        for group, pair in zip(ordered, compared, strict=True):
+            name = f"{pair.of}, {_value(group)}" if groups[1:] else pair.of
+            shares = percent(pair.talked), percent(pair.silent), str(pair.difference.n)
+            rows.append((name, *shares, *points(pair.difference)))
+            estimates.append((name, pair.difference))
+    by = f" by {_attribute(groups)}" if groups[1:] else ""
     header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
-    estimates = [(pair.of, pair.difference) for pair in stats.paired]
-    return _table("the same pairs with and without messages", header, rows, _why(estimates))
+    return _table(f"the same pairs with and without messages{by}", header, rows, _why(estimates))
+
+
+def _attribute(groups: Sequence[Group]) -> str:
+    return next(_name(group.group[0]) for group in groups if group.group)
+
+
+def _value(group: Group) -> str:
+    return _name(group.group[1]) if group.group else "all"
 
 
 def _conflicts(difficulty: Difficulty) -> Table:
@@ -316,10 +347,12 @@ def _numbers(stats: Stats) -> Iterator[Number]:
     for group in stats.groups:
         for table, row, column, share in _numbers_of(group):
             yield group.group, table, row, column, share
-    for pair in stats.paired:
-        yield None, "paired", pair.of, "with messages", pair.talked
-        yield None, "paired", pair.of, "without", pair.silent
-        yield None, "paired", pair.of, "difference", pair.difference
+        for pair in group.paired:
+            yield group.group, "paired", pair.of, "with messages", pair.talked
+            yield group.group, "paired", pair.of, "without", pair.silent
+            yield group.group, "paired", pair.of, "difference", pair.difference
+        if group.group:  # that of all traces is in the table of retention
+            yield group.group, "retention", "all models", "retention", group.retention
     for tenth in stats.difficulty.conflicts:
         for name, conflicts in zip(OPENINGS.values(), tenth.conflicts, strict=True):
             yield None, "conflicts by difficulty", tenth.name, name, conflicts
