@@ -30,6 +30,7 @@ _NAMES = {
     "count_together": "annotator.api",
     "draw": "annotator.api",
     "dump_trace": "annotator.traces.lines",
+    "find_conflicts": "annotator.api",
     "forecast": "annotator.api",
     "judge_lines": "annotator.api",
     "llm": "annotator.api",

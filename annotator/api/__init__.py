@@ -6,6 +6,7 @@ errors are those of the command line (:class:`~annotator.errors.AnnotatorError`)
 
 from annotator.annotations import Annotation
 from annotator.api.calibrating import calibrate, calibrate_rubrics, compare_annotators
+from annotator.api.conflicts import ConflictSummary, find_conflicts
 from annotator.api.judging import (
     JudgeSource,
     Recorded,
@@ -39,6 +40,7 @@ from annotator.runs.tasks import judge_lines
 __all__ = [
     "ENGINES",
     "Annotation",
+    "ConflictSummary",
     "Forecast",
     "IfRejected",
     "JudgeSource",
@@ -59,6 +61,7 @@ __all__ = [
     "count_labels",
     "count_together",
     "draw",
+    "find_conflicts",
     "forecast",
     "group_calibrations",
     "is_run",

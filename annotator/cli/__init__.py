@@ -31,6 +31,7 @@ _COMMANDS = {
     "traces": "Show what would be read: formats, counts, outcomes, problems.",
     "stats": "Count how agents talk, merge and succeed, solo and together; no judge.",
     "facts": "Print what a program can establish about traces, with the passages.",
+    "conflicts": "Find where two patches represent one class or function differently.",
     "prompt": "Print what a model is sent about a trace, with the tokens of its parts.",
     "cache": "Show or drop the answers of models kept on this machine.",
     "rubric": "List, show, check, compare, import and start rubric files.",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from annotator import api
-from annotator.cli.output import attributes, say_notice
-from annotator.remote import name_place
+from annotator.cli.output import attributes, say_notice, say_partial
+from annotator.remote import is_hub, name_place
 from annotator.text import one_line
 
 if TYPE_CHECKING:
@@ -90,6 +90,16 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def run_or_traces(sources: tuple[str, ...]) -> "Run | tuple[str, ...]":
+    """Return the run that is named; sources of traces as they are."""
+    alone = len(sources) == 1 and not is_hub(sources[0]) and api.is_run(sources[0])
+    if not alone:
+        return sources
+    run = api.open_run(sources[0])
+    say_partial([run])
+    return run
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from annotator.calibration.draw import (
     read_assumed,
 )
 from annotator.calibration.sheets import Split
+from annotator.cli.asked import run_or_traces
 from annotator.cli.choices import reader_option
-from annotator.cli.output import Number, attributes, say, say_partial
-from annotator.remote import is_hub, name_place
+from annotator.cli.output import Number, attributes, say
+from annotator.remote import name_place
 from annotator.reports.tables import plan as plans
 from annotator.text import printable
 
@@ -167,11 +168,11 @@ def command(
     if plan:
         assumed = read_assumed(calibration_files, rubric) if calibration_files else {}
         assumed[""] = Assumed(precision or ASSUMED_PRECISION, recall)
-        say(str(plans.tabulate(plan_sheet(_source(sources), what, assumed))))
+        say(str(plans.tabulate(plan_sheet(run_or_traces(sources), what, assumed))))
         return
     if out is None:
         raise click.UsageError("--out FILE is missing: the sheet to write, .csv or .jsonl")
-    source = _source(sources)
+    source = run_or_traces(sources)
     sheet = draw_sheet(source, what, out)
     tasks = "" if sheet.tasks is None else f" of {sheet.tasks} tasks"
     say(
@@ -193,16 +194,6 @@ def command(
         judged = isinstance(source, api.Run)
         why = "without a judgement" if judged else "that the rubric is not for or nobody can read"
         click.echo(f"{sheet.left_out} traces {why} are not drawn from", err=True)
-
-
-def _source(sources: tuple[str, ...]) -> api.Run | tuple[str, ...]:
-    """Return the run that is named; sources of traces as they are."""
-    alone = len(sources) == 1 and not is_hub(sources[0]) and api.is_run(sources[0])
-    if not alone:
-        return sources
-    run = api.open_run(sources[0])
-    say_partial([run])
-    return run
 
 
 def _more(text: str) -> tuple[str, int]:

@@ -1,0 +1,143 @@
+"""Conflicts of representation between the patches of agents."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from annotator.annotations import value_of
+from annotator.clusters import DEFAULT_CLUSTER, cluster_of
+from annotator.errors import AnnotatorError
+from annotator.regular import explain_unreadable, read_regular
+from annotator.remote import localize, name_place
+from annotator.runs.run import Run
+from annotator.text import decode, list_names, one_line
+from annotator.traces import Ignored, TraceSource, Unreadable, load_traces
+
+if TYPE_CHECKING:  # they take numpy, which other commands need not wait for
+    from annotator.patches.diff import Patch
+    from annotator.reports.conflicts import PairCounts, PatchPair
+    from annotator.reports.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSummary:
+    """The pairs of patches that were compared, and the tables of ``annotate conflicts``."""
+
+    counts: "PairCounts"
+
+    @property
+    def pairs(self) -> "tuple[PatchPair, ...]":
+        """Every pair of patches with its conflicts."""
+        return self.counts.pairs
+
+    @property
+    def tables(self) -> "list[Table]":
+        """The tables of shares; none for two patches that come from no trace."""
+        from annotator.reports.tables import conflicts
+
+        return conflicts.tabulate(self.counts) if self.counts.traces else []
+
+    @property
+    def listing(self) -> "Table":
+        """Every conflict with the lines that show it."""
+        from annotator.reports.tables import conflicts
+
+        return conflicts.list_conflicts(self.counts.pairs)
+
+
+def find_conflicts(
+    *sources: TraceSource | Run,
+    format: str = "auto",
+    cluster: str | Sequence[str] = DEFAULT_CLUSTER,
+    by: str | None = None,
+    on_unreadable: Callable[[Unreadable], None] | None = None,
+) -> ConflictSummary:
+    """Return where two patches represent one class or function in incompatible ways.
+
+        find_conflicts("ours.patch", "theirs.patch").listing
+        find_conflicts("traces/", by="level").tables
+
+    Args:
+        sources: two files that end in ``.patch`` or ``.diff``; or one run; or traces, where every
+            two patches of a trace are compared.
+        format: as what traces are read.
+        cluster: the attributes that make a task, ``()`` for none.
+        by: shares for each value of this attribute, too.
+        on_unreadable: is called with each trace that cannot be read.
+
+    Raises:
+        AnnotatorError: a patch is no unified diff, no trace was found, or none has the attribute.
+    """
+    from annotator.patches.diff import parse_patch
+    from annotator.reports.conflicts import PairCounts, compare_patches
+
+    paths = [fspath(source) for source in sources if isinstance(source, str | PathLike)]
+    if any(path.endswith((".patch", ".diff")) for path in paths):
+        if len(paths) != 2 or len(sources) != 2 or by:
+            raise AnnotatorError("expected two patches and no attribute, or traces")
+        return ConflictSummary(
+            PairCounts(tuple(compare_patches([(path, _read_patch(path)) for path in paths])))
+        )
+
+    if len(sources) == 1 and isinstance(run := sources[0], Run):
+        made = run.manifest
+        traces = load_traces(*made.sources, format=made.format, redact=made.redaction is not None)
+        missing = {annotation.trace_id for annotation in run.annotations()}
+    else:
+        run, traces, missing = None, load_traces(*sources, format=format), set()  # type: ignore[arg-type]
+    tasks = list_names(cluster)
+    pairs: list[PatchPair] = []
+    attributes, counts = set[str](), Counter[str]()
+    for item in traces.find():
+        if isinstance(item, Ignored) or (run and item.id not in missing):
+            continue
+        missing.discard(item.id)
+        if isinstance(item, Unreadable):
+            counts["unreadable"] += 1
+            if on_unreadable:
+                on_unreadable(item)
+            continue
+        counts["traces"] += 1
+        counts["alone"] += len(item.patches) < 2
+        attributes.update(item.attributes)
+        pairs += compare_patches(
+            [(agent, parse_patch(text)) for agent, text in item.patches.items()],
+            item.id,
+            cluster_of(item.attributes, tasks),
+            value_of(item.attributes, by) if by else None,
+        )
+    if not counts["traces"]:
+        raise AnnotatorError(f"no traces in {', '.join(traces.places) or 'what was given'}")
+    if by and by not in attributes:
+        names = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"by {by}: no trace has this attribute, only {names}")
+    return ConflictSummary(
+        PairCounts(tuple(pairs), missing=len(missing), by=by, cluster=tasks, **counts)
+    )
+
+
+def _read_patch(path: str) -> "Patch":
+    """Return the patch in a file.
+
+    Raises:
+        AnnotatorError: it cannot be read, or a line of it is not of a unified diff.
+    """
+    from annotator.patches.diff import parse_patch
+
+    with explain_unreadable(path):
+        patch = parse_patch(decode(read_regular(localize(path))))
+    if not patch.unread:
+        return patch
+    read = {hunk.start for file in patch.files for hunk in file.hunks}
+    headers = re.finditer(r"^@@", patch.text, re.MULTILINE)
+    start = next((match.start() for match in headers if match.start() not in read), None)
+    if start is None:  # no diff at all, or one that is too long
+        start = len(patch.text) - patch.unread
+        start += len(patch.text[start:]) - len(patch.text[start:].lstrip())
+    number = patch.text.count("\n", 0, start) + 1
+    line = one_line(patch.text[start : start + 200].split("\n")[0], 80)
+    why = "not a unified diff" if not patch.files else "a hunk that cannot be read"
+    raise AnnotatorError(f"{one_line(name_place(path))}:{number}: {why}: {line!r}")
