@@ -269,10 +269,14 @@ def command(
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:
         _list_failures(run, folder, every=bool(judged or as_json))
-    undecided = [] if judged else [one for one in run.annotations() if one.status == "undecided"]
-    false = [one for one in undecided if one.failure]  # all quotes of it are
+    undecided = (
+        []
+        if judged
+        else [annotation for annotation in run.annotations() if annotation.status == "undecided"]
+    )
+    false = [annotation for annotation in undecided if annotation.failure]  # all quotes of it are
     if false and not totals["failed"]:
-        first = min(false, key=lambda one: one.trace_id)
+        first = min(false, key=lambda annotation: annotation.trace_id)
         reasons = [*(finding.reason for finding in first.rejected), first.reason]
         say_notice(f"the first failure: {first.trace_id}: {reasons[0]}")
     others = len(undecided) > len(false) or (shard and not false)

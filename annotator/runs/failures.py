@@ -45,12 +45,12 @@ class FailureWatch:
     @property
     def error(self) -> FailsAlways | None:
         """Why the run should stop: 18 of the last 20 judgements failed, for whatever reasons."""
-        failed = [one for _, one in self._last if one.failure]
+        failed = [annotation for _, annotation in self._last if annotation.failure]
         if len(failed) < MOST or len(self._last) < LAST:
             return None
-        kinds = Counter(one.failure for one in failed if one.failure)
+        kinds = Counter(annotation.failure for annotation in failed if annotation.failure)
         [(kind, _), *_] = kinds.most_common()
-        example = next(one for one in failed if one.failure == kind)
+        example = next(annotation for annotation in failed if annotation.failure == kind)
         counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
         return FailsAlways(
             f"Stopped: {len(failed)} of the last {LAST} judgements failed ({counts})."

@@ -298,8 +298,8 @@ class TestLength:
         more = dry[1]["input_tokens"] - dry[0]["input_tokens"]
         assert sum(sizes) / 4 < more < sum(sizes) / 4 + 3 * 250
         for end in ("low", "high"):
-            before = dry[0]["cost_usd"][end]
-            assert dry[1]["cost_usd"][end] == pytest.approx(before + 2 * more / 1e6)
+            before = dry[0][f"cost_usd_{end}"]
+            assert dry[1][f"cost_usd_{end}"] == pytest.approx(before + 2 * more / 1e6)
 
 
 def run_json() -> dict[str, Any]:
