@@ -174,11 +174,7 @@ def _compare_by(
     calibrated: bool,
     pool: bool,
 ) -> GroupComparison:
-    counted, left = choose_answers(sides)
-    everything = (  # with the traces that the judge did not decide, if they have labels
-        [trace for trace in sides[0] if trace.open in counted],
-        [trace for trace in sides[1] if trace.open in counted],
-    )
+    everything = sides
     sides = _keep_decided(sides)
     kind, alone = _kind(*sides), (0, 0)
     if pool and terms.population == "corpus":
@@ -189,9 +185,9 @@ def _compare_by(
         )
     if kind == "paired":
         sizes = [len(side) for side in sides]
-        first, second = (drop_repeated(side, attrgetter("key")) for side in everything)
-        sides, everything = _pair(sides), _pair((first, second))
+        sides = _pair(sides)
         alone = (sizes[0] - len(sides[0]), sizes[1] - len(sides[1]))
+    everything, left = _keep_counted(everything, kind)
     # The same traces have the same true shares: their labels distinguish judges, not traces.
     same = kind == "paired" and names[0] in (RUN, JUDGE)
     codes = [code for code in scheme.ids if code in frozenset.intersection(*judged)]
@@ -267,6 +263,22 @@ def _keep_decided(sides: Sides) -> Sides:
     """Return the traces of both sides that the judge decided."""
     first, second = ([trace for trace in side if not trace.open] for side in sides)
     return first, second
+
+
+def _keep_counted(sides: Sides, kind: Kind) -> tuple[Sides, list[str]]:
+    """Return the traces of both sides that count in corrected shares, as :func:`choose_answers`
+    says, of pairs both or neither; and the statuses of those that do not count.
+    """
+    counted, left = choose_answers(sides)
+    first, second = ([trace for trace in side if trace.open in counted] for side in sides)
+    if kind == "paired":
+        first, second = (drop_repeated(side, attrgetter("key")) for side in (first, second))
+        first, second = _pair((first, second))
+        # The labels that made an answer count may have been of traces without a partner.
+        if choose_answers((first, second))[1]:
+            kept, more = _keep_counted((first, second), kind)
+            return kept, [*left, *more]
+    return (first, second), left
 
 
 def _kind(first: list[JudgedTrace], second: list[JudgedTrace]) -> Kind:

@@ -806,6 +806,27 @@ def test_pairs_of_which_one_is_undecided(annotate_cli, calibrate, tmp_path, rubr
     assert found["alpha"]["corrected_test"]["p"] == pytest.approx(1)
 
 
+def test_undecided_pairs_whose_labels_are_of_others(annotate_cli, calibrate, tmp_path, rubric):
+    """20 pairs that are alike, and 5 of which both are undecided, without labels; the undecided
+    traces with labels have no partner. So the shares are of the 20 pairs.
+    """
+    traces = pairs(10, 0, 0, 10)
+    rows = [label(one.trace_id, rubric, one.primary) for one in traces]
+    for model in ("one", "two"):
+        for n in range(5):
+            at = {"project": "p", "task": f"u{n}", "model": model}
+            traces.append(said(f"{model}/coop/p/u{n}/f1_f2", status="undecided", **at))
+        name, at = f"{model}/alone/f", {"project": "p", "task": model, "model": model}
+        traces.append(said(name, status="undecided", **at))
+        rows.append(label(name, rubric, "alpha"))
+    run = make_run(tmp_path / "run", rubric, traces)
+    one, found = compared(annotate_cli, run, *calibrate(run, rows), *BY_MODEL)
+    assert one["kind"] == "paired"
+    gap = found["alpha"]["corrected"]
+    assert (gap["n"], gap["inputs"]["first"], gap["inputs"]["second"]) == (40, 0.5, 0.5)
+    assert [note for note in one["notes"] if "leave out undecided traces" in note]
+
+
 def test_a_trace_that_failed_in_one_run_and_was_judged_in_another(annotate_cli, tmp_path, rubric):
     runs = []
     for k, model in enumerate(("one", "two")):
