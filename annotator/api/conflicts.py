@@ -76,8 +76,10 @@ def find_conflicts(
 
     paths = [fspath(source) for source in sources if isinstance(source, str | PathLike)]
     if any(path.endswith((".patch", ".diff")) for path in paths):
-        if len(paths) != 2 or len(sources) != 2 or by:
-            raise AnnotatorError("expected two patches and no attribute, or traces")
+        if len(paths) != 2 or len(sources) != 2:
+            raise AnnotatorError(f"expected two patches, found {len(sources)} files")
+        if by:
+            raise AnnotatorError("two patches have no attributes: leave the attribute out")
         return ConflictSummary(
             PairCounts(tuple(compare_patches([(path, _read_patch(path)) for path in paths])))
         )

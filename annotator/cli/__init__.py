@@ -58,6 +58,11 @@ class _LazyGroup(DefaultGroup):  # type: ignore[misc]
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] == "traces" and (option := _find_option_of_run(args[1:])):
+            if folders := _find_sources(args[1:]):
+                raise click.UsageError(
+                    f"{option} is an option of annotate run: annotate run {' '.join(folders)}"
+                    f" {option} ..."
+                )
             if not Path("traces").is_dir():
                 raise click.UsageError(
                     f"{option} is an option of annotate run, and there is no folder 'traces' to"
@@ -80,6 +85,14 @@ def _find_option_of_run(args: list[str]) -> str | None:
     given = [arg.partition("=")[0] for arg in takewhile("--".__ne__, args) if arg[:1] == "-"]
     unknown = [name for name in given if name not in _list_options("traces")]
     return next((name for name in unknown if name in _list_options("run")), None)
+
+
+def _find_sources(args: list[str]) -> tuple[str, ...]:
+    """Return the traces that are named among the arguments of ``run``."""
+    module: Any = import_module("annotator.cli.run")
+    with module.command.make_context("run", list(args), resilient_parsing=True) as context:
+        sources: tuple[str, ...] = context.params.get("traces") or ()
+    return tuple(map(one_line, sources))
 
 
 def _list_options(command: str) -> set[str]:

@@ -34,6 +34,7 @@ _MERGE_STATES = {
     "identical": CLEAN,
     "conflicts": CONFLICT,
     "missing_input": NOTHING,
+    NOTHING: NOTHING,
 }
 
 

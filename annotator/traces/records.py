@@ -137,6 +137,13 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     return outcome, set(lists)
 
 
+def read_patches(value: Any) -> dict[str, str]:
+    """Return the patches of an object by agent; nothing of any other value."""
+    value = parse_inner(value)
+    patches = value if isinstance(value, dict) else {}
+    return patches if all(isinstance(text, str) for text in patches.values()) else {}
+
+
 def _read_names(value: Any) -> tuple[str, ...]:
     """Return the texts and numbers of a list as texts; nothing if it is no list of these alone."""
     value = parse_inner(value)

@@ -153,6 +153,16 @@ def test_an_option_of_run_without_a_folder_named_traces(annotate_cli: Cli) -> No
     assert (done.code, "there is no folder 'traces' to judge" in done.err) == (2, True)
 
 
+def test_an_option_of_run_with_another_folder(annotate_cli: Cli, tmp_path: Path) -> None:
+    """It judges neither: with a model that would cost money which nobody asked to spend."""
+    for name in ("traces", "pilot"):
+        write_run(tmp_path / name / "logs" / run_name(1))
+    done = annotate_cli("traces", "pilot", "--rubric", "symptoms", "--out", "out")
+    assert done.code == 2
+    assert "annotate run pilot --rubric ..." in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_quiet_run_of_the_folder_named_traces(annotate_cli: Cli, tmp_path: Path) -> None:
     write_run(tmp_path / "traces" / "logs" / run_name(1))
     assert annotate_cli("traces", "--rubric", "symptoms", "--quiet").err == ""

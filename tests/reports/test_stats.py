@@ -264,6 +264,13 @@ def test_runs_of_one_task_have_a_design_effect(tmp_path):
     assert share.high - share.low > wilson(8, 16).high - wilson(8, 16).low
 
 
+def test_a_merge_of_unknown_word_says_nothing_of_its_steps(tmp_path):
+    run(tmp_path, 1, [], merge="clean")
+    run(tmp_path, 2, [], merge="merged")
+    steps = stats(tmp_path, cluster=()).groups[0].merge_success[0]
+    assert (steps.naive.n, steps.naive.value, steps.final.n) == (1, 1.0, 1)
+
+
 def test_merges_by_strategy_and_what_passed_after_each_step(tmp_path):
     merged(tmp_path, 1, "clean", "naive", passed=True)
     merged(tmp_path, 2, "conflicts", "union", passed=True)

@@ -734,3 +734,20 @@ def test_who_took_part_and_what_was_built(write, trace, fields, agents, features
     assert one.agents == agents
     assert tuple(feature.name for feature in one.outcome.features) == features
     assert one.problems == problems
+
+
+@pytest.mark.parametrize(
+    ("patches", "state", "problems"),
+    [
+        ({"alice": "diff --git a/x b/x\n", "bob": ""}, "nothing to merge", ()),
+        ({"alice": "diff --git a/x b/x\n", "bob": "diff --git a/y b/y\n"}, "clean", ()),
+        ({"alice": 3}, "clean", ("not short scalars, left out: patches",)),
+        (None, "clean", ()),
+    ],
+)
+def test_a_record_holds_patches(write, trace, patches, state, problems):
+    record = {"messages": [HELLO, BYE], "merge": "clean", "patches": patches}
+    one = trace(write("in", **{"run.json": record}))
+    assert one.merge_state == state
+    assert one.patches == (patches if patches and not problems else {})
+    assert one.problems == problems

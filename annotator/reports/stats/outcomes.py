@@ -11,7 +11,7 @@ from dataclasses import replace
 from annotator.reports.stats.model import Merge, MergeSuccess, Sizes, Success
 from annotator.reports.stats.tally import NO_UNION, Key, Tally, uncounted_share
 from annotator.traces import Trace
-from annotator.traces.model import CLEAN, NOTHING
+from annotator.traces.model import CLEAN, NOTHING, UNKNOWN
 from validation import mover
 
 SOLO, COOP = "solo", "coop"
@@ -60,7 +60,7 @@ def merge_steps(trace: Trace) -> tuple[bool, bool, bool] | None:
     the end; None if its merge or its outcome is not known, or if there was nothing to merge.
     """
     outcome = trace.outcome
-    if not outcome.merge or outcome.passed is None or trace.merge_state == NOTHING:
+    if outcome.passed is None or trace.merge_state in (NOTHING, UNKNOWN):
         return None
     naive = outcome.passed and trace.merge_state == CLEAN
     return naive, naive or (outcome.passed and outcome.strategy == "union"), outcome.passed

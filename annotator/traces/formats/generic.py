@@ -13,6 +13,7 @@ from annotator.traces.records import (
     read_attributes,
     read_outcome,
     read_pair_and_team,
+    read_patches,
     record_id,
 )
 
@@ -74,7 +75,8 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     run, lists = read_pair_and_team({**record, **given})
     inner, problems = read_attributes(given, lists, "attributes: ")
     ids = {name for name in ("id",) if record_id(record)}
-    taken = {key, *_PROMPTS, "attributes", *ids, *lists}
+    patches = read_patches(record.get("patches"))
+    taken = {key, *_PROMPTS, "attributes", *ids, *lists, *(["patches"] if patches else [])}
     outer, more = read_attributes(record, taken)
     chat.problems += (*problems, *more)
     if not isinstance(inner.get("passed"), bool | None):
@@ -86,7 +88,7 @@ def read(document: Any, trace_id: str, path: str) -> Trace:
     attributes = {**outer, **inner}
     outcome, attributes = describe_outcome({**record, **attributes}, attributes)
     outcome = replace(outcome, **run)
-    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes)
+    return chat.trace(name, trace_id, path, outcome=outcome, attributes=attributes, patches=patches)
 
 
 def _list_of(record: Mapping[str, Any]) -> str | None:
