@@ -84,17 +84,21 @@ def find_conflicts(
             PairCounts(tuple(compare_patches([(path, _read_patch(path)) for path in paths])))
         )
 
-    if len(sources) == 1 and isinstance(run := sources[0], Run):
-        made = run.manifest
+    runs = [source for source in sources if isinstance(source, Run)]
+    if runs and len(sources) > 1:
+        raise AnnotatorError(f"{runs[0]}: give one run alone, or traces")
+    if runs:
+        made = runs[0].manifest
         traces = load_traces(*made.sources, format=made.format, redact=made.redaction is not None)
-        missing = {annotation.trace_id for annotation in run.annotations()}
+        missing = {annotation.trace_id for annotation in runs[0].annotations()}
     else:
-        run, traces, missing = None, load_traces(*sources, format=format), set()  # type: ignore[arg-type]
+        given = [source for source in sources if not isinstance(source, Run)]
+        traces, missing = load_traces(*given, format=format), set()
     tasks = list_names(cluster)
     pairs: list[PatchPair] = []
     attributes, counts = set[str](), Counter[str]()
     for item in traces.find():
-        if isinstance(item, Ignored) or (run and item.id not in missing):
+        if isinstance(item, Ignored) or (runs and item.id not in missing):
             continue
         missing.discard(item.id)
         if isinstance(item, Unreadable):

@@ -100,9 +100,11 @@ def calibrate(
         ids_sha256=frame.ids_sha256,
         labels=labels,
         look=look,
-        agreement=_agree(joined, traces, None if many else frame.rubric.labels, confidence),
+        agreement=_agree(joined, None if many else frame.rubric.labels, confidence),
         agreement_of_all=_agree(
-            joined, everything, None if many else (*frame.rubric.labels, *answers), confidence
+            replace(joined, traces=everything),
+            None if many else (*frame.rubric.labels, *answers),
+            confidence,
         )
         if answers
         else None,
@@ -142,18 +144,12 @@ def calibrate(
     )
 
 
-def _agree(
-    joined: Joined,
-    traces: Sequence[LabelledTrace],
-    categories: Sequence[str] | None,
-    confidence: float,
-) -> RaterAgreement:
-    clusters = [trace.cluster for trace in traces if trace.cluster is not None]
+def _agree(joined: Joined, categories: Sequence[str] | None, confidence: float) -> RaterAgreement:
     return agreement_of(
-        [join_labels(trace.counted.human) for trace in traces],
-        [join_labels(trace.counted.judge) for trace in traces],
-        weights=[trace.weight for trace in traces] if joined.design == "stratified" else None,
-        clusters=clusters or None,
+        [join_labels(trace.counted.human) for trace in joined.traces],
+        [join_labels(trace.counted.judge) for trace in joined.traces],
+        weights=joined.weights,
+        clusters=joined.clusters,
         confidence=confidence,
         categories=categories,
     )

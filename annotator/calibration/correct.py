@@ -20,7 +20,7 @@ from annotator.calibration.estimates import (
     withhold_share,
 )
 from annotator.calibration.frame import Frame
-from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_labels
+from annotator.calibration.model import OPEN, Calibration, Codes, LabelledTrace, count_answer
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.rubrics import NONE, Scheme, group_label
@@ -216,16 +216,11 @@ def match_traces(
     for trace in calibration.labelled:
         annotation = frame.wanted.get(trace.trace_id)
         if annotation and annotation.status != "skipped":
-            answer = OPEN.get(annotation.status)
             judge = Codes(annotation.primary, annotation.secondary)
-            counted = (answer,) if answer else count_labels(judge, frame.rubric)
+            counted = replace(trace.counted, judge=count_answer(annotation, frame.rubric))
             name = cluster_of(annotation.attributes, by)
             name = name or (lone_cluster(trace.trace_id) if frame.clusters.named else None)
-            traces.append(
-                replace(
-                    trace, judge=judge, counted=replace(trace.counted, judge=counted), cluster=name
-                )
-            )
+            traces.append(replace(trace, judge=judge, counted=counted, cluster=name))
     return traces
 
 

@@ -28,7 +28,7 @@ EVERYTHING = ""  # the stratum of a uniform sample
 UNANIMOUS, DIVIDED, UNDECIDED = "votes:unanimous", "votes:divided", OPEN["undecided"]
 Strata = Literal["codes", "votes", "none"]
 """What traces are stratified by: the judge's codes, how its votes agreed, or nothing."""
-_RECORDED = "samples"  # the folder of a run with the designs of what was drawn from it
+_RECORDED = "samples"  # where a run keeps the designs of its samples
 _PLACES = ("sources", "format")  # of a design: where the traces are, not how they were drawn
 
 

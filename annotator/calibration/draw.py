@@ -260,8 +260,10 @@ def _measure_effects(source: Run, what: Draw, population: Population) -> dict[st
 
 
 def _widen(planned: Planned, share: Interval | None, tasks: int) -> Planned:
-    """Return what is planned where traces share tasks: the design effect is that of the judge's
-    share in the whole run, and Student's t that of the tasks that can have labels.
+    """Return the plan with wider intervals, because traces share tasks.
+
+    The design effect is that of the judge's share in the whole run. Student's t takes the tasks
+    that can have labels.
     """
     if share is None:
         return planned

@@ -53,14 +53,15 @@ class Judged:
 
 
 def count_open(statuses: Mapping[str, int], traces: Sequence[LabelledTrace]) -> dict[str, int]:
-    """Return the traces that the judge did not decide, by answer, of which any has a label."""
+    """Return how many traces the judge left undecided or failed on, if any of them has a label."""
     labelled = {trace.counted.judge[0] for trace in traces if not trace.decided}
     return {answer: statuses[status] for status, answer in OPEN.items() if answer in labelled}
 
 
 def count_judged(code: str, frame: Frame, traces: Sequence[LabelledTrace]) -> Judged:
-    """Return what a frame counted of a code, and the traces that its judge left open of which some
-    of ``traces`` have labels.
+    """Return what a frame counted of a code.
+
+    Undecided and failed traces are in it if some of the labelled ``traces`` are such.
     """
     clusters = frame.clusters if frame.clusters.named else None
     opened = count_open(frame.statuses, traces)
@@ -68,8 +69,8 @@ def count_judged(code: str, frame: Frame, traces: Sequence[LabelledTrace]) -> Ju
 
 
 def is_withheld(code: str, frame: Frame, open: Collection[str]) -> bool:
-    """Whether a label has no share: the judge is a screen for it, or has no rule, and left traces
-    undecided of which none is labelled.
+    """Whether a code has no share: the judge cannot rule it out, left traces undecided, and none of
+    these has a label.
     """
     undecided = frame.statuses["undecided"] and OPEN["undecided"] not in open
     return bool(undecided) and code in frame.rubric.screened
@@ -87,6 +88,16 @@ class CodeEstimates:
     mark: str
 
 
+@dataclass(frozen=True, slots=True)
+class TaskInfluences:
+    """What each task adds to a corrected share: the tasks with a name, in the order of the
+    influences, after which those of traces without a task follow.
+    """
+
+    names: Sequence[str]
+    influences: Influences
+
+
 def correct_share(
     code: str,
     judged: Judged,
@@ -99,8 +110,6 @@ def correct_share(
     Of these traces only (``corpus``) the labels are a random part, drawn trace by trace: their
     tasks are all there, and add nothing.
     """
-    if population == "corpus":
-        judged = replace(judged, clusters=None)
     over_tasks = find_influences(code, judged, traces)
     return _correct(code, judged, traces, over_tasks, confidence, population)
 
@@ -109,10 +118,12 @@ def _correct(
     code: str,
     judged: Judged,
     traces: Sequence[LabelledTrace],
-    over_tasks: "TaskInfluences | None",
+    over_tasks: TaskInfluences | None,
     confidence: float,
     population: Literal["process", "corpus"],
 ) -> Estimate:
+    if population == "corpus":
+        judged, over_tasks = replace(judged, clusters=None), None
     share = poststratify(
         judged.total,
         judged.flagged,
@@ -158,15 +169,7 @@ def estimate_code(
     """
     flagged = [trace for trace in traces if code in trace.counted.judge]
     over_tasks = find_influences(code, judged, traces)
-    corpus = population == "corpus"
-    corrected = _correct(
-        code,
-        replace(judged, clusters=None) if corpus else judged,
-        traces,
-        None if corpus else over_tasks,
-        confidence,
-        population,
-    )
+    corrected = _correct(code, judged, traces, over_tasks, confidence, population)
     right = [code in trace.counted.human for trace in flagged]
     recall = recall_estimate(
         judged.total,
@@ -187,16 +190,6 @@ def estimate_code(
         mark = "one-sided"
     precision = _estimate_rate(right, flagged, traces, confidence)
     return CodeEstimates(corrected, precision, recall, len(flagged), missed, mark)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfluences:
-    """What each task adds to a corrected share: the tasks with a name, in the order of the
-    influences, after which those of traces without a task follow.
-    """
-
-    names: Sequence[str]
-    influences: Influences
 
 
 def find_influences(

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from annotator.annotations import Annotation
 from annotator.calibration.design import UNDECIDED, Design
 from annotator.calibration.frame import Frame
-from annotator.calibration.model import OPEN, Codes, CountedLabels, LabelledTrace, count_labels
+from annotator.calibration.model import (
+    OPEN,
+    Codes,
+    CountedLabels,
+    LabelledTrace,
+    count_answer,
+    count_labels,
+)
 from annotator.clusters import cluster_of, lone_cluster
 from annotator.errors import AnnotatorError
 from annotator.labels import Label, Labels
-from annotator.rubrics import HasCodes, Scheme
 
 GOLD = "gold"  # the annotator of labels that several people agreed on
 
@@ -172,7 +178,9 @@ def join(
             label.trace_id,
             Codes(label.primary, label.secondary),
             Codes(annotation.primary, annotation.secondary),
-            count_both(label, annotation, frame.rubric),
+            CountedLabels(
+                count_labels(label, frame.rubric), count_answer(annotation, frame.rubric)
+            ),
             weight,
             (name or lone_cluster(label.trace_id)) if clustered else None,
         )
@@ -192,13 +200,6 @@ def join(
         missing=strata.missing if strata else {},
         drawn=(len(drawn.traces), len(reached)) if drawn else None,
     )
-
-
-def count_both(label: HasCodes, annotation: Annotation, rubric: Scheme) -> CountedLabels:
-    """Return what is counted of a person's labels and of a judge's answer."""
-    answer = OPEN.get(annotation.status)
-    judge = (answer,) if answer else count_labels(annotation, rubric)
-    return CountedLabels(count_labels(label, rubric), judge)
 
 
 class _Strata:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from annotator import __version__
+from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
 from annotator.files import write_file
 from annotator.regular import explain_unreadable, read_regular
@@ -46,10 +47,10 @@ class CodeRow:
     the person gave it. ``mark``: ``ok``, ``thin`` (fewer than :data:`THIN` flagged labels),
     ``few-tasks`` (people found it in fewer than five of them),
     ``blind`` (none, and none that was missed), ``one-sided`` (the flagged traces or the others have
-    no label at all: limits, and no number) or ``open`` (the judge finds but some of them and left
-    traces undecided: neither share nor recall). ``over_annotators``: the least and the greatest
-    corrected share with each person as the reference who labelled all of the traces; None below two
-    of them.
+    no label at all: limits, and no number) or ``open`` (the judge reports only what it
+    recognises, and no trace that it left undecided has a label: neither share nor recall).
+    ``over_annotators``: the least and the greatest corrected share with each person as the
+    reference who labelled all of the traces; None below two of them.
     """
 
     code: str
@@ -121,6 +122,12 @@ class LabelledTrace:
 def count_labels(decision: HasCodes, rubric: Scheme) -> tuple[str, ...]:
     """Return the labels that are counted of a decision, sorted."""
     return tuple(sorted(set(rubric.labels_of(decision))))
+
+
+def count_answer(annotation: Annotation, rubric: Scheme) -> tuple[str, ...]:
+    """Return what is counted of a judge's answer: its labels, or one of :data:`OPEN`."""
+    answer = OPEN.get(annotation.status)
+    return (answer,) if answer else count_labels(annotation, rubric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,11 @@ def _single(ratings: Sequence[frozenset[str] | None]) -> list[str | None]:
     return [None if rating is None else next(iter(rating)) for rating in ratings]
 
 
+def _join_all(answers: Mapping[str, Label], units: Sequence[str], rubric: Scheme) -> list[str]:
+    """Return the labels of each unit as a single one."""
+    return [join_labels(rubric.labels_of(answers[unit])) for unit in units]
+
+
 def compare_pair(
     first_name: str,
     first: Mapping[str, Label],
@@ -88,10 +93,7 @@ def compare_pair(
     common = [trace_id for trace_id in first if trace_id in second]
     if not common:
         return None
-    labels = [
-        [join_labels(rubric.labels_of(answers[unit])) for unit in common]
-        for answers in (first, second)
-    ]
+    labels = [_join_all(answers, common, rubric) for answers in (first, second)]
     return Comparison(
         f"{first_name} and {second_name}",
         len(common),
@@ -120,9 +122,9 @@ def compare_reference(
         if not common or names == {name}:
             continue
         person, judge, chosen = (
-            [join_labels(frame.rubric.labels_of(answers[unit])) for unit in common],
+            _join_all(answers, common, frame.rubric),
             [_label_of(frame, unit) or "" for unit in common],
-            [join_labels(frame.rubric.labels_of(reference[unit])) for unit in common],
+            _join_all(reference, common, frame.rubric),
         )
         sides = [(f"judge and {name}", judge)]
         sides += [(f"{'+'.join(sorted(names))} and {name}", chosen)] if name not in names else []
@@ -231,10 +233,7 @@ def suspect_fit(
         ]
         if len(units) < _ENOUGH:
             continue
-        gold, *others = (
-            [join_labels(frame.rubric.labels_of(of_one[unit])) for unit in units]
-            for of_one in (in_use, *answers)
-        )
+        gold, *others = (_join_all(of_one, units, frame.rubric) for of_one in (in_use, *answers))
         judge = [_label_of(frame, unit) or "" for unit in units]
         kappas = [
             _agreement(sides, units, frame.rubric, clusters, weights, confidence).kappa.value

@@ -5,11 +5,9 @@ import click
 from annotator import api
 from annotator.cli.asked import run_or_traces
 from annotator.cli.choices import PluginChoice, reader_option
-from annotator.cli.output import attributes
+from annotator.cli.output import attributes, say_unreadable
 from annotator.cli.tables import put
 from annotator.reports.formats import FORMATS
-from annotator.text import one_line
-from annotator.traces import Unreadable
 
 
 @click.command("conflicts", context_settings={"show_default": True})
@@ -42,11 +40,6 @@ def command(
 
     Exit code 1 if a trace cannot be read; it is listed and left out. 2 if a patch is not a diff.
     """
-
-    def say_unreadable(trace: Unreadable) -> None:
-        reason = f"{one_line(trace.id, 200)}: {one_line(trace.reason)}"
-        click.echo(f"unreadable  {reason}", err=True)
-
     source = run_or_traces(sources)
     summary = api.find_conflicts(
         *((source,) if isinstance(source, api.Run) else source),

@@ -13,6 +13,7 @@ from annotator.text import one_line, storable
 
 if TYPE_CHECKING:
     from annotator.api import Run
+    from annotator.traces import Unreadable
 
 
 def say(text: str) -> bool:
@@ -39,6 +40,11 @@ def say(text: str) -> bool:
 def say_notice(text: str) -> None:
     """Print a line on stderr."""
     click.echo(one_line(text, 2000), err=True)
+
+
+def say_unreadable(trace: "Unreadable") -> None:
+    """Print on stderr which trace cannot be read, and why."""
+    click.echo(f"unreadable  {one_line(trace.id, 200)}: {one_line(trace.reason)}", err=True)
 
 
 def say_partial(runs: Sequence["Run"]) -> None:

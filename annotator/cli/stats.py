@@ -6,7 +6,7 @@ import click
 
 from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
-from annotator.cli.output import attributes, say_notice
+from annotator.cli.output import attributes, say_notice, say_unreadable
 from annotator.cli.tables import put
 from annotator.remote import name_place
 from annotator.reports.formats import FORMATS
@@ -45,8 +45,7 @@ def command(
 
     def list_unreadable(trace: Unreadable) -> None:
         unreadable.append(trace.id)
-        reason = f"{one_line(trace.id, 200)}: {one_line(trace.reason)}"
-        click.echo(f"unreadable  {reason}", err=True)
+        say_unreadable(trace)
 
     summary = api.summarize(
         load_traces(*traces, format=read_as),

@@ -11,11 +11,11 @@ from annotator.calibration.choose import fit_calibration
 from annotator.calibration.correct import match_traces
 from annotator.calibration.estimates import count_open
 from annotator.calibration.model import (
-    OPEN,
     OPEN_ANSWERS,
     Calibration,
     CountedLabels,
     LabelledTrace,
+    count_answer,
 )
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
@@ -224,6 +224,5 @@ def _place_trace(
     key: Hashable = annotation.trace_id
     if attribute not in (RUN, JUDGE) and task is not None:
         key = (task, annotation.trace_id.rpartition("/")[2])
-    answer = OPEN.get(annotation.status)
-    labels = (answer,) if answer else scheme.labels_of(annotation)
+    labels = count_answer(annotation, scheme)
     return JudgedTrace(annotation.trace_id, key, labels, person, cluster)
