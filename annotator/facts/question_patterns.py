@@ -2,8 +2,9 @@
 
 A question is an English sentence that ends with "?" and opens like a question, or a plain request
 for information or a decision ("please send ..."). "Can you" counts only before a verb of telling:
-"can you rebase?" asks for an action. Bare closings ("OK?", "Sound good?") and courtesies ("let me
-know if ...") do not count.
+"can you rebase?" and "can you double-check?" ask for an action. Bare closings ("OK?", "Sound
+good?") and courtesies ("let me know if ...") do not count, nor does a request under a condition:
+"if you touch it, tell me which lines", "send me the signature if it changes".
 """
 
 import re
@@ -19,7 +20,7 @@ _GIVEN = (  # what is information when it is sent, listed or shown
     r"|summary|details|diff|patch|snippet|lines?|ranges?|files?|hunks?|regions?|locations?)\b"
 )
 _TELL = (
-    r"(?:tell|confirm|clarify|explain|specify|describe|decide|reply with|point me|double[- ]check"
+    r"(?:tell|confirm|clarify|explain|specify|describe|decide|reply with|point me"
     rf"|advise|choose (?:one|between|which|whether)"
     rf"|(?:send|share|paste|list|show|provide|post) (?:[^\s.;]+ ){{0,4}}?{_GIVEN})\b"
 )
@@ -32,9 +33,17 @@ _REQUEST = re.compile(
     r"|^(?:also )?confirm (?:that|whether|this|you)\b|\bplease (?:accept or|accept/|agree or)",
 )
 _COURTESY = re.compile(
-    r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|^\W*(?:if|once|when|after)\b"
-    r"|\bplease confirm (?:receipt|when|once)\b"
+    r"\b(?:tell|let) me (?:know )?if\b|\bwhat you think\b|\bplease confirm (?:receipt|when|once)\b"
     r"|\b(?:when|once|after) you(?:['’]re| are| have| finish)\b|\bbefore (?!editing)\w+ing\b",
+)
+_SAME_CLAUSE = r"(?:(?!\s[-–—]\s)[^;:])*"
+_CONDITION_BEFORE = re.compile(
+    r"(?:^\W*|[;:,(]\s|\s[-–—]\s)(?:(?:and|but|so|or|then)\s)?"
+    rf"(?:if|in case|unless|whenever|once|when|after|should you)\b{_SAME_CLAUSE}$"
+)
+_CONDITION_AFTER = re.compile(
+    r"^(?:(?!\s[-–—]\s|\b(?:and|or)\b)[^,;:(])*?\w\s(?:in case|unless"
+    r"|if (?:you|it|they|we|that|this|there|not|needed|necessary|any|anything|so))\b"
 )
 _SUGGESTED = re.compile(r"\bwhy (?:don['’]t (?:you|we)|not)\b")
 _CODE = re.compile(r"^(?:>|#|\"|'|\||\+|\*)|\(\?")  # a "?" of a pattern or a quotation asks nothing
@@ -64,14 +73,24 @@ def question_at(sentence: str, words: Set[str]) -> int | None:
         opener = None if unasked else _OPENER.search(sentence)
         if opener is None or len(sentence[opener.start(1) :].split()) < 4:
             return None
-        action = _ASKED_OF_PARTNER.match(opener.group(1))
-        if action and not _TELLING.match(action.group(1)):
-            return None
+        of_partner = _ASKED_OF_PARTNER.match(opener.group(1))
+        if of_partner:
+            telling = _TELLING.match(of_partner.group(1))
+            if not telling or _is_conditional(sentence, opener.start(1), opener.start(1)):
+                return None
         return opener.start(1)
     if _REQUESTING.isdisjoint(words) or _CODE.search(sentence) or _COURTESY.search(sentence):
         return None
     request = _REQUEST.search(sentence)
-    return request.start() if request else None
+    if request is None or _is_conditional(sentence, *request.span()):
+        return None
+    return request.start()
+
+
+def _is_conditional(sentence: str, start: int, end: int) -> bool:
+    """Whether a request holds under a condition only, which stands before or after it."""
+    before, after = sentence[:start], sentence[end:]
+    return bool(_CONDITION_BEFORE.search(before) or _CONDITION_AFTER.search(after))
 
 
 def wants_answer(sentence: str) -> bool:
