@@ -45,7 +45,7 @@ def command(
     success solo and in cooperation, by difficulty, and what cooperation retains of it.
 
     --channel compares runs whose agents could write with runs whose agents could not:
-    --channel run_name=msg_* or --channel comm=true.
+    --channel comm=true or --channel 'run_name=msg_*'.
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """

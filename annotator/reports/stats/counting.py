@@ -198,7 +198,7 @@ def _channel_notes(whole: Group, named: Channel | None) -> Iterator[str]:
         yield (
             f"Spoke although {named.attribute} says that they could not:"
             f" {count(whole.spoke_anyway, 'run')}. The attribute is wrong there; they count as"
-            " spoke."
+            " runs that could."
         )
 
 
