@@ -273,21 +273,25 @@ def summarize(
     *,
     cluster: Sequence[str] = ("project", "task"),
     by: str | None = None,
+    channel: str | Sequence[str] = (),
     on_unreadable: Callable[[Unreadable], None] | None = None,
 ) -> StatsSummary:
     """Return what can be counted in traces without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty.
 
     ``cluster``: the attributes that make a task. ``by``: tables for each value of an attribute too.
+    ``channel``: the attribute and values of the runs whose agents could write messages, such as
+    ``"comm=true"`` or ``["run_name=msg_*", "run_name=chat_*"]``; with another value they could not.
     ``on_unreadable`` is told of each trace that cannot be read, and is left out.
 
     Raises:
-        AnnotatorError: no trace was found.
+        AnnotatorError: no trace was found, or no trace has the attribute ``by``, that of the
+            channel, or one of its values.
     """
-    from annotator.reports.stats import StatsCounts, statistics
+    from annotator.reports.stats import StatsCounts, parse_channel, statistics
 
     loaded = traces if isinstance(traces, Traces) else load_traces(traces)
-    counts = StatsCounts(cluster=list_names(cluster), by=by)
+    counts = StatsCounts(list_names(cluster), by, parse_channel(channel))
     for item in loaded.find():
         counts.add(item)
         if isinstance(item, Unreadable) and on_unreadable:

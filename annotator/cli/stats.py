@@ -21,6 +21,12 @@ from annotator.traces import Unreadable, load_traces
 @click.option("--cluster", default="project,task", metavar="ATTRIBUTES", help="What makes a task.")
 @click.option("--by", metavar="ATTRIBUTE", help="Tables for each value too: model, run_name, ...")
 @click.option(
+    "--channel",
+    multiple=True,
+    metavar="ATTRIBUTE=VALUE",
+    help="Which runs could write messages; * is any text. Again: another value.",
+)
+@click.option(
     "--figure",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -32,10 +38,14 @@ def command(
     read_as: str,
     cluster: str,
     by: str | None,
+    channel: tuple[str, ...],
     figure: Path | None,
 ) -> None:
     """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty, and what cooperation retains of it.
+
+    --channel compares runs whose agents could write with runs whose agents could not:
+    --channel comm=true or --channel 'run_name=msg_*'.
 
     Exit code 1 if a trace cannot be read; it is listed and left out.
     """
@@ -51,6 +61,7 @@ def command(
         load_traces(*traces, format=read_as),
         cluster=attributes(cluster),
         by=by,
+        channel=channel,
         on_unreadable=list_unreadable,
     )
     put(summary.tables, format_)

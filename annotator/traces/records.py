@@ -115,8 +115,8 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     """Return which features a run was to build, who took part, and how the patches were merged.
 
     Args:
-        fields: may hold ``features`` (a list), or ``pair`` (a text or a list); ``agents`` (a list
-            of names, or a number); and ``strategy``.
+        fields: may hold ``features`` (a list), or ``pair`` (a list, or a text like "3+4");
+            ``agents`` (a list of names, or a number); and ``strategy``.
 
     Returns:
         Fields of an :class:`~annotator.traces.model.Outcome`, and the keys of the lists it read.
@@ -124,7 +124,8 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
     pair = text_of(fields.get("pair"))
-    features = lists.get("features") or lists.get("pair") or ((pair,) if pair else ())
+    names = tuple(name for part in (pair or "").split("+") if (name := part.strip()))
+    features = lists.get("features") or lists.get("pair") or names
     if features:
         outcome["features"] = tuple(map(Feature, features))
     if "agents" in lists:

@@ -3,15 +3,17 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from annotator.api import summarize
 from annotator.errors import AnnotatorError
 from annotator.reports.formats import FORMATS, render
-from annotator.reports.stats import Stats, StatsCounts, statistics
+from annotator.reports.stats import Stats, StatsCounts, parse_channel, statistics
 from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
@@ -97,7 +99,7 @@ def test_runs_that_tell_no_task_are_each_of_their_own():
         counted.add(Trace(f"t{n}", "generic", "", attributes=told, outcome=Outcome(passed=True)))
     found = statistics(counted)
     assert found.groups[0].tasks == 5
-    assert "3 runs tell no task: they are in no curve." in found.notes
+    assert "Without a task, so in no curve: 3 runs." in found.notes
 
 
 def test_tasks_with_solo_runs_alone_are_not_resampled(talks):
@@ -134,7 +136,7 @@ def test_conflict_rate_by_the_first_message(talks):
     assert rates == {
         "first message is a plan": (1, 3),
         "first message is no plan": (1, 1),
-        "no messages": (1, 1),
+        "did not speak": (1, 1),
         "all": (3, 5),
         "nothing to merge": (0, 0),
     }
@@ -229,7 +231,7 @@ def test_messages_are_a_share_of_the_calls_of_the_agents_whose_steps_are_known(t
     assert {share.n for share in shares.values()} == {20}
     assert shares["plan"].value == 3 / 20
     assert shares["all"].inputs["runs"] == 2
-    assert any("1 runs have unreadable steps" in note for note in found.notes)
+    assert any("in no share of steps: 1 run." in note for note in found.notes)
 
 
 def test_where_no_call_is_named_a_step_is_what_an_agent_wrote(tmp_path):
@@ -314,19 +316,30 @@ def paired_rows(found: Stats):
 
 
 def test_runs_with_and_without_messages_are_compared_on_the_same_pairs(tmp_path):
-    # Task 1: with 1/2 clean, without 1/1; task 2: with 1/1, without 0/1; task 3 has no partner.
+    # Clean merges. Task 1: 1/2 with messages, 1/1 without; task 2: 1/1 and 0/1; task 3 has no
+    # partner; tasks 4 to 6: 1/1 and 1/1.
     run(tmp_path, 1, [PLAN], merge="clean", task=1, run="a")
     run(tmp_path, 1, [PLAN], merge="conflicts", passed=False, task=1, run="b")
     run(tmp_path, 1, [], merge="clean", passed=False, task=1, run="c")
     run(tmp_path, 1, [PLAN], merge="clean", task=2, run="a")
     run(tmp_path, 1, [], merge="conflicts", passed=False, task=2, run="c")
     run(tmp_path, 1, [PLAN], merge="conflicts", passed=False, task=3, run="a")
+    few = paired_rows(stats(tmp_path))["merged without a conflict"]
+    assert (few.first.value, few.second.value, few.difference.value) == (0.75, 0.5, None)
+    assert few.difference.reason == "2 pairs of 2 tasks; a difference needs 5 pairs of 5 tasks"
+    for task in (4, 5, 6):
+        run(tmp_path, 1, [PLAN], merge="clean", task=task, run="a")
+        run(tmp_path, 1, [], merge="clean", passed=False, task=task, run="c")
     found = paired_rows(stats(tmp_path))
     clean, passed = found["merged without a conflict"], found["passed, in the end"]
-    assert (clean.talked.value, clean.silent.value) == (0.75, 0.5)
-    assert (clean.difference.value, clean.difference.n) == (0.25, 2)
+    assert (clean.groups, clean.first.value, clean.second.value) == (
+        ("spoke", "did not speak"),
+        0.9,
+        0.8,
+    )
+    assert (clean.difference.value, clean.difference.n) == (pytest.approx(0.1), 5)
     assert clean.difference.method == "cluster_bootstrap_percentile"
-    assert (passed.talked.value, passed.silent.value) == (0.75, 0.0)
+    assert (passed.first.value, passed.second.value) == (0.9, 0.0)
     union = found["passed, then union"]
     assert (union.difference.value, union.difference.reason) == (None, "no union merges")
 
@@ -379,12 +392,13 @@ def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why
         assert group.merge_success[0].final.n == n
     assert whole.communication.silent == before.groups[0].communication.silent == 13
     assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
-    assert paired_rows(found)["merged without a conflict"].difference.value == 1.0
+    pair_row = paired_rows(found)["merged without a conflict"]
+    assert (pair_row.first.value, pair_row.second.value, pair_row.first.n) == (1.0, 0.0, 1)
     assert found.groups[0].paired == before.groups[0].paired
     assert found.difficulty.conflicts == before.difficulty.conflicts
     # They ran and did or did not pass: that is no merge.
     assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
-    assert any(note.startswith("2 runs had nothing to merge") for note in found.notes)
+    assert any("no rate of conflicts or merges: 2 runs." in note for note in found.notes)
 
 
 def timed(name: str, times: str, start: float | None = None, end: float | None = None) -> Trace:
@@ -438,19 +452,197 @@ def test_overlapping_edits_with_and_without_messages(tmp_path):
         folder = run(tmp_path, number, talk)
         (folder / "agent2.patch").write_text(second)
     found = stats(tmp_path)
-    overlaps = found.groups[0].overlaps
-    counts = [
-        (side.of, side.overlapping.inputs["k"], side.differing.inputs["k"], side.overlapping.n)
-        for side in overlaps.sides
-    ]
-    assert counts == [("with messages", 2, 1, 3), ("without", 1, 1, 2)]
-    assert overlaps.overlapping.value is None
-    assert overlaps.overlapping.reason.startswith("with messages: 3 runs of 3 tasks;")
+    assert counts_of(found, "edits overlap") == {"spoke": (2, 3), "did not speak": (1, 2)}
+    assert counts_of(found, "edits differ") == {"spoke": (1, 3), "did not speak": (1, 2)}
+    gap = found.groups[0].talk_differences[0].shares["edits overlap"]
+    assert gap.value is None
+    assert gap.reason.startswith("spoke: 3 runs of 3 tasks;")
     for n in range(20):
         run(tmp_path, n, [PLAN] if n % 2 else [], task=100 + n)
     # All of these overlap: 12 of 13 with messages, 11 of 12 without.
-    gap = stats(tmp_path).groups[0].overlaps.overlapping
+    gap = stats(tmp_path).groups[0].talk_differences[0].shares["edits overlap"]
     assert gap.value == pytest.approx(12 / 13 - 11 / 12)
+
+
+# Task: whether run_name says that agents could write, whether they did, merge, passed.
+CHANNEL_RUNS = [
+    ("msg_1", [PLAN], "clean", True),
+    ("msg_1", [QUESTION], "conflicts", False),
+    ("msg_2", [], "conflicts", False),
+    ("chat", [], "clean", True),
+    ("quiet_1", [], "conflicts", False),
+    ("quiet_1", [], "clean", True),
+    ("quiet_2", [], "conflicts", False),
+    ("quiet_2", [PLAN], "conflicts", True),  # the attribute is wrong
+    (None, [PLAN], "clean", True),
+    (None, [], "conflicts", False),
+]
+COULD = parse_channel(["comm=msg_*", "comm=chat"])
+
+
+def channel_traces(runs=CHANNEL_RUNS, task=lambda n: n):
+    for n, (value, talk, merge, passed) in enumerate(runs):
+        at = {"setting": "coop", "model": "m", "task": f"{task(n)}"} | (
+            {"comm": value} if value else {}
+        )
+        messages = tuple(Message(1, who, (), text) for who, text in talk)
+        patches = {"agent1": PATCHES[1], "agent2": PATCHES[2]}
+        outcome = Outcome(passed=passed, merge=merge)
+        yield Trace(f"t{n}", "generic", "", messages, patches, outcome, at)
+
+
+def channel_stats(traces, **options) -> Stats:
+    counted = StatsCounts(**options)
+    for trace in traces:
+        counted.add(trace)
+    return statistics(counted)
+
+
+def counts_of(found: Stats, measure: str) -> dict[str, tuple[int, int]]:
+    """Runs with a result and all runs, by whether they spoke."""
+    shares = {group.of: group.shares[measure] for group in found.groups[0].talk_groups}
+    return {of: (share.inputs["k"], share.n) for of, share in shares.items()}
+
+
+@pytest.mark.parametrize(
+    ("channel", "conflicts", "passed"),
+    [
+        (
+            None,
+            {"spoke": (2, 4), "did not speak": (4, 6)},
+            {"spoke": (3, 4), "did not speak": (2, 6)},
+        ),
+        (
+            COULD,
+            {
+                "spoke": (2, 4),
+                "could but did not": (1, 2),
+                "all that could": (3, 5),
+                "could not": (2, 3),
+            },
+            {
+                "spoke": (3, 4),
+                "could but did not": (1, 2),
+                "all that could": (3, 5),
+                "could not": (1, 3),
+            },
+        ),
+    ],
+)
+def test_runs_that_could_not_speak_are_told_from_those_that_did_not(channel, conflicts, passed):
+    found = channel_stats(channel_traces(), channel=channel)
+    assert counts_of(found, "merge conflicts") == conflicts
+    assert counts_of(found, "passed") == passed
+    silent = [of for of in conflicts if of not in ("spoke", "all that could")]
+    openings = {one.of: one.conflicts for one in found.groups[0].communication.openings}
+    assert {of: (openings[of].inputs["k"], openings[of].n) for of in silent} == {
+        of: conflicts[of] for of in silent
+    }
+
+
+@pytest.mark.parametrize(
+    ("channel", "notes"),
+    [
+        (None, ["Whether agents that did not speak could have is not known"]),
+        (
+            COULD,
+            [
+                "Agents could speak if comm is msg_* or chat; with another value they could not.",
+                "Without comm, so with an unknown channel: 2 runs of several agents. The 1 of them"
+                " that spoke are in the group spoke, the others in none.",
+                "Spoke although comm says that they could not: 1 run.",
+            ],
+        ),
+    ],
+)
+def test_notes_say_whose_channel_is_unknown_or_wrong(channel, notes):
+    found = channel_stats(channel_traces(), channel=channel)
+    for note in notes:
+        assert any(line.startswith(note) for line in found.notes)
+
+
+def test_all_that_could_are_compared_with_those_that_could_not_on_the_same_pairs():
+    """By hand, merged without a conflict: five tasks have runs of both, 1/2 against 1/1, and four
+    times 1/1 against 0/1; of the runs that spoke, 1/1 in each of them.
+    """
+    runs = [
+        *[
+            ("msg", [PLAN], "clean", True),
+            ("msg", [], "conflicts", False),
+            ("no", [], "clean", True),
+        ],
+        *[("msg", [PLAN], "clean", True), ("no", [], "conflicts", False)] * 4,
+        *[("msg", [PLAN], "clean", True)],
+    ]
+    tasks = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+    options = {"channel": parse_channel("comm=msg"), "by": "model"}
+    found = channel_stats(channel_traces(runs, lambda n: tasks[n]), **options)
+    rows = {
+        pair.groups: (pair.first.value, pair.second.value, pair.difference.value, pair.first.n)
+        for pair in found.groups[1].paired
+        if pair.of == "merged without a conflict"
+    }
+    assert rows == {
+        ("all that could", "could not"): pytest.approx((0.9, 0.2, 0.7, 5)),
+        ("spoke", "could not"): pytest.approx((1.0, 0.2, 0.8, 5)),
+    }
+    text = render(tabulate(found), "md")
+    title = "the same pairs, all that could against could not by model"
+    cells = printed_rows(text, title)["merged without a conflict, m"]
+    assert cells[:4] == ["90.0", "20.0", "5", "+70.0"]
+    assert text.index(title) < text.index("the same pairs, spoke against could not by model")
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        (["colour=red"], "--channel colour: no trace has this attribute, only framework, merge, "),
+        (["run_name=dusk"], "--channel run_name=dusk: no trace has this value, only night"),
+        (["run_name"], "--channel run_name: expected ATTRIBUTE=VALUE"),
+        (["run_name=night", "model=m"], "--channel: expected one attribute, found run_name, model"),
+    ],
+)
+def test_a_channel_that_no_trace_has_is_refused(tmp_path, annotate_cli, channel, message):
+    run(tmp_path, 1, [PLAN], merge=None)
+    options = [part for name in channel for part in ("--channel", name)]
+    done = annotate_cli("stats", tmp_path / "logs", *options)
+    assert done.code == 2
+    assert message in done.err
+    with pytest.raises(AnnotatorError):
+        summarize(tmp_path / "logs", channel=channel)
+
+
+def test_the_channel_is_in_every_table_of_the_command_and_of_python(tmp_path, annotate_cli):
+    run(tmp_path, 1, [PLAN], merge="clean", run="msg_1")
+    run(tmp_path, 2, [], merge="conflicts", run="quiet_1")
+    done = annotate_cli("stats", tmp_path / "logs", "--channel", "run_name=msg_*")
+    summary = summarize(tmp_path / "logs", channel="run_name=msg_*")
+    assert done.out == f"{render(summary.tables, 'table')}\n"
+    lines = list(csv.DictReader(io.StringIO(render(summary.tables, "csv"))))
+    counts = {
+        line["row"]: (line["count"], line["n"])
+        for line in lines
+        if (line["table"], line["column"]) == ("with and without messages", "merge conflicts")
+    }
+    assert counts["all that could"] == ("0", "1")
+    assert counts["could not"] == ("1", "1")
+    document = json.loads(render(summary.tables, "json"))
+    assert document["channel"] == {"attribute": "run_name", "values": ["msg_*"]}
+    assert document["groups"][0]["talk_groups"][3]["of"] == "could not"
+
+
+def test_a_nested_task_that_the_user_names_makes_pairs():
+    runs = [("msg", [PLAN], "conflicts", False), ("msg", [], "clean", True)] * 5
+    traces = [
+        replace(trace, attributes={"setting": "coop", "meta.task": trace.attributes["task"]})
+        for trace in channel_traces(runs, lambda n: n // 2)
+    ]
+    [row, *_] = channel_stats(traces, cluster=("meta.task",)).groups[0].paired
+    assert (row.difference.n, row.difference.value) == (5, -1.0)
+
+
+def test_without_tasks_asked_for_the_heading_says_nothing_of_them(talks):
+    assert tabulate(stats(talks, cluster=()))[0].title.startswith("6 traces (coop 6)  unreadable 0")
 
 
 def test_runs_of_different_models_are_no_pair(tmp_path):
@@ -458,7 +650,7 @@ def test_runs_of_different_models_are_no_pair(tmp_path):
     run(tmp_path, 1, [], task=1, run="b", model="other")
     for one in stats(tmp_path).groups[0].paired[:2]:
         assert (one.difference.value, one.difference.n) == (None, 0)
-        assert one.difference.reason == "no pair has runs with messages and runs without"
+        assert one.difference.reason == "no pair has runs of both: spoke, did not speak"
 
 
 def test_success_by_number_of_agents(tmp_path):
@@ -530,8 +722,12 @@ def test_conflicts_by_difficulty_and_first_message(graded):
     found = stats(graded).difficulty.conflicts
     shown = [(one.low, one.high, one.pairs) for one in found]
     assert shown == [(0.0, 0.1, 1), (0.5, 0.6, 1), (0.9, 1.0, 1)]
-    hardest = [(one.k, one.n) for one in found[-1].conflicts]
-    assert hardest == [(1, 1), (0, 1), (0, 4), (1, 6)]  # plan, no plan, no messages, all
+    assert [(name, share.k, share.n) for name, share in found[-1].conflicts] == [
+        ("first message is a plan", 1, 1),
+        ("first message is no plan", 0, 1),
+        ("did not speak", 0, 4),
+        ("all", 1, 6),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -568,7 +764,7 @@ def test_pairs_with_one_setting_are_left_out_and_counted(graded):
     found = stats(graded)
     assert (found.difficulty.coop_only, found.difficulty.solo_only) == (1, 1)
     assert found.difficulty.pooled.coop.n == 12
-    assert any("leave out 1 pairs" in note for note in found.notes)
+    assert any("leave out 1 pair (" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -607,7 +803,7 @@ def test_unknown_outcomes_are_left_out_and_counted(tmp_path):
     found = stats(tmp_path)
     assert found.groups[0].unknown == 1
     assert (found.groups[0].success[0].coop.value, found.groups[0].success[0].coop.n) == (1.0, 1)
-    assert any("1 traces do not tell whether they passed" in note for note in found.notes)
+    assert any("in no success rate: 1 trace." in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -680,12 +876,13 @@ def test_success_and_retention_by_model(tmp_path):
 
 
 def test_the_same_pairs_by_model(tmp_path):
-    """By hand: a merges 2 of 2 with messages and 1 of 2 without; b 0 of 1 and 1 of 1."""
+    """By hand: a merges 5 of 5 with messages and 4 of 5 without; b 0 of 1 and 1 of 1."""
     for model, task, talk, merge, passed in (
         ("a", 1, [PLAN], "clean", True),
         ("a", 1, [], "conflicts", False),
         ("a", 2, [PLAN], "clean", False),
         ("a", 2, [], "clean", True),
+        *(("a", task, talk, "clean", True) for task in (3, 4, 5) for talk in ([PLAN], [])),
         ("b", 1, [PLAN], "conflicts", False),
         ("b", 1, [], "clean", True),
         ("c", 1, [PLAN], "clean", True),
@@ -693,32 +890,32 @@ def test_the_same_pairs_by_model(tmp_path):
         at = {"run": f"{model}{len(talk)}", "task": task}
         run(tmp_path, 1, talk, merge=merge, passed=passed, model=model, **at)
     tables = tabulate(stats(tmp_path, by="model"))
-    title = "the same pairs with and without messages by model"
+    title = "the same pairs, spoke against did not speak by model"
     rows = {name: cells[:4] for name, cells in printed_rows(render(tables, "md"), title).items()}
     merged, ended = "merged without a conflict", "passed, in the end"
     expected = {
-        f"{merged}, a": ["100.0", "50.0", "2", "+50.0"],
-        f"{merged}, b": ["0.0", "100.0", "1", "-100.0"],
+        f"{merged}, a": ["100.0", "80.0", "5", "+20.0"],
+        f"{merged}, b": ["0.0", "100.0", "1", "-"],
         f"{merged}, c": ["-", "-", "0", "-"],
-        f"{merged}, all": ["66.7", "66.7", "3", "+0.0"],
-        f"{ended}, a": ["50.0", "50.0", "2", "+0.0"],
-        f"{ended}, b": ["0.0", "100.0", "1", "-100.0"],
-        f"{ended}, all": ["33.3", "66.7", "3", "-33.3"],
+        f"{merged}, all": ["83.3", "83.3", "6", "+0.0"],
+        f"{ended}, a": ["80.0", "80.0", "5", "+0.0"],
+        f"{ended}, b": ["0.0", "100.0", "1", "-"],
+        f"{ended}, all": ["66.7", "83.3", "6", "-16.7"],
     }
     assert {name: rows[name] for name in expected} == expected
     lines = list(csv.DictReader(io.StringIO(render(tables, "csv"))))
     numbers = {
         (line["value"], line["column"]): (line["number"], line["n"])
         for line in lines
-        if line["table"] == "paired" and line["row"] == merged
+        if line["table"] == "paired, spoke against did not speak" and line["row"] == merged
     }
-    assert numbers["a", "without"] == ("0.5", "2")
-    assert numbers["b", "difference"] == ("-1.0", "1")
-    assert numbers["", "difference"] == ("0.0", "3")
+    assert numbers["a", "did not speak"] == ("0.8", "5")
+    assert numbers["b", "spoke"] == ("0.0", "1")
+    assert numbers["", "difference"] == ("0.0", "6")
     assert numbers["c", "difference"] == ("", "0")
     [c] = [x for x in json.loads(render(tables, "json"))["groups"] if x["group"] == ["model", "c"]]
     assert (
-        c["paired"][0]["difference"]["reason"] == "no pair has runs with messages and runs without"
+        c["paired"][0]["difference"]["reason"] == "no pair has runs of both: spoke, did not speak"
     )
 
 
@@ -858,7 +1055,8 @@ def record_of(form: str, features, speaker, setting, merge, strategy, passed):
         case "lists":
             return record | plain | {"messages": said, "features": features, "agents": team}
         case "pair and number":
-            pair = "+".join(map(str, sorted(features)))
+            text = "+".join(map(str, sorted(features)))
+            pair = text if setting == "solo" else features  # both ways of writing are one pair
             return record | plain | {"messages": said, "pair": pair, "agents": len(team)}
         case "in attributes":
             inner = record | plain | {"pair": features, "agents": team}

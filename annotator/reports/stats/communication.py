@@ -12,7 +12,8 @@ from functools import partial
 from annotator.errors import UnreadableTrace
 from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.messages import TYPES, main_type, types_of
-from annotator.reports.stats.model import Communication, Measure, Opening, StepShare
+from annotator.reports.stats.channel import COULD_NOT, QUIET, SILENT, groups_of
+from annotator.reports.stats.model import Channel, Communication, Measure, Opening, StepShare
 from annotator.reports.stats.tally import Key, Tally, uncounted_share, unless_few
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
@@ -34,16 +35,16 @@ MEASURES = {
 _COUNTED = ("runs", *dict.fromkeys(top for top, _ in MEASURES.values()))
 _KEYS: list[Key] = [("talk", state, what) for state in _STATES for what in _COUNTED]
 
-_PLAN, _OTHER, _SILENT, _ALL = "plan", "other", "silent", "all"
-OPENINGS = {
-    _PLAN: "first message is a plan",
-    _OTHER: "first message is no plan",
-    _SILENT: "no messages",
-    _ALL: "all",
-}
+PLAN, NO_PLAN, ALL = "first message is a plan", "first message is no plan", "all"
 
 
-def counts_of(trace: Trace) -> Counter[Key]:
+def list_openings(channel: Channel | None) -> tuple[str, ...]:
+    """Return the ways in which a run may open, and all."""
+    silent = (QUIET, COULD_NOT) if channel else (SILENT,)
+    return PLAN, NO_PLAN, *silent, ALL
+
+
+def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
     """Return what one run of several agents adds to the totals."""
     state = trace.merge_state
     messages = trace.spoken
@@ -59,18 +60,18 @@ def counts_of(trace: Trace) -> Counter[Key]:
     elif state != NOTHING:
         counts["silent",] = 1
     if state in (CLEAN, CONFLICT):
-        for opening in opening_of(trace):
+        for opening in openings_of(trace, channel):
             counts["opening", opening, "n"] = 1
             counts["opening", opening, "k"] = int(state == CONFLICT)
     counts.update(_steps(trace))
     return counts
 
 
-def opening_of(trace: Trace) -> tuple[str, str]:
-    """Return the names in ``OPENINGS`` that a run counts under."""
+def openings_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
+    """Return the names of ``list_openings`` that a run counts under."""
     if not trace.spoken:
-        return _SILENT, _ALL
-    return _PLAN if "plan" in types_of(trace.spoken[0]) else _OTHER, _ALL
+        return *groups_of(trace, channel)[:1], ALL
+    return PLAN if "plan" in types_of(trace.spoken[0]) else NO_PLAN, ALL
 
 
 def _steps(trace: Trace) -> Counter[Key]:
@@ -98,7 +99,7 @@ def _steps(trace: Trace) -> Counter[Key]:
     return counts
 
 
-def communication(tally: Tally) -> Communication:
+def communication(tally: Tally, channel: Channel | None) -> Communication:
     """Return the statistics of the counted runs.
 
     Means and the ratio of plans to questions (of their sums) have percentile intervals from
@@ -106,7 +107,8 @@ def communication(tally: Tally) -> Communication:
     difference Newcombe's made of these.
     """
     openings = {
-        name: tally.share(("opening", name, "k"), ("opening", name, "n")) for name in OPENINGS
+        name: tally.share(("opening", name, "k"), ("opening", name, "n"))
+        for name in list_openings(channel)
     }
     nothing = sum(map(tally.total, tally.keys(NOTHING)))
     return Communication(
@@ -116,10 +118,10 @@ def communication(tally: Tally) -> Communication:
         nothing_to_merge=nothing,
         measures=tuple(_measures(tally)),
         openings=(
-            *(Opening(OPENINGS[name], share) for name, share in openings.items()),
+            *(Opening(name, share) for name, share in openings.items()),
             Opening(NOTHING, uncounted_share(nothing, n=nothing)),
         ),
-        difference=_plan_minus_none(openings[_PLAN], openings[_OTHER]),
+        difference=_plan_minus_none(openings[PLAN], openings[NO_PLAN]),
         steps=tuple(_step_shares(tally)),
         unread_steps=tally.total(("steps unread",)),
     )
@@ -150,8 +152,8 @@ def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
         return replace(gap, reason="every first message is a plan: there is nothing to compare")
     if other.n and not plan.n:
         return replace(gap, reason="no first message is a plan: there is nothing to compare")
-    sides = {_PLAN: plan, _OTHER: other}
-    sizes = {OPENINGS[name]: (side.n, side.inputs["clusters"]) for name, side in sides.items()}
+    sides = {PLAN: plan, NO_PLAN: other}
+    sizes = {name: (side.n, side.inputs["clusters"]) for name, side in sides.items()}
     return unless_few(gap, sizes)
 
 

@@ -1,14 +1,15 @@
 """From a stream of traces to the statistics; what is kept grows with tasks, not with traces."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from annotator.annotations import value_of
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
 from annotator.errors import AnnotatorError
-from annotator.reports.stats import communication, difficulty, outcomes, overlap, pairs, timing
-from annotator.reports.stats.model import Difficulty, Group, Stats
+from annotator.reports.stats import channel, communication, difficulty, outcomes, pairs, timing
+from annotator.reports.stats.model import Channel, Difficulty, Group, Stats
 from annotator.reports.stats.tally import Tally
+from annotator.text import count
 from annotator.traces import Trace, TraceOrProblem, Unreadable
 from validation import Estimate
 
@@ -16,18 +17,24 @@ from validation import Estimate
 @dataclass(slots=True)
 class StatsCounts:
     """Traces counted one by one. ``cluster``: the attributes that together name a task (none of
-    them: runs count as independent); ``by``: the attribute whose values get statistics each.
+    them: runs count as independent); ``by``: the attribute whose values get statistics each;
+    ``channel``: the runs whose agents could write, if that is known.
     """
 
     cluster: Collection[str] = DEFAULT_CLUSTER
     by: str | None = None
+    channel: Channel | None = None
     unreadable: int = 0
     ignored: int = 0
     whole: Tally = field(default_factory=Tally)
     groups: dict[str, Tally] = field(default_factory=dict)
-    runs: pairs.Runs = field(default_factory=pairs.Runs)
+    runs: pairs.Runs = field(init=False)
     group_runs: dict[str, pairs.Runs] = field(default_factory=dict)
     attributes: set[str] = field(default_factory=set)
+    channel_values: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.runs = pairs.Runs(self.channel)
 
     def add(self, trace: TraceOrProblem) -> None:
         """Count one trace, or what could not be read as one."""
@@ -38,28 +45,34 @@ class StatsCounts:
         task = cluster_of(trace.attributes, self.cluster)
         counts = outcomes.counts_of(trace)
         if outcomes.setting_of(trace) != outcomes.SOLO:
-            counts.update(communication.counts_of(trace))
+            counts.update(communication.counts_of(trace, self.channel))
             counts.update(timing.counts_of(trace))
-            counts.update(overlap.counts_of(trace))
+            counts.update(channel.counts_of(trace, self.channel))
         self.whole.add(task, counts)
-        self.runs.add(trace, task)
+        self.runs.add(trace, self.cluster)
+        self.attributes.update(trace.attributes)
+        if self.channel:
+            value = value_of(trace.attributes, self.channel.attribute)
+            matches = set(channel.match_value(trace.attributes, self.channel))
+            self.channel_values.setdefault(value, matches)
         if self.by:
-            self.attributes.update(trace.attributes)
             name = value_of(trace.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
-            self.group_runs.setdefault(name, pairs.Runs()).add(trace, task)
+            self.group_runs.setdefault(name, pairs.Runs(self.channel)).add(trace, self.cluster)
 
 
 def statistics(counted: StatsCounts) -> Stats:
     """Return the statistics of the counted traces.
 
     Raises:
-        AnnotatorError: no trace has the attribute ``by``.
+        AnnotatorError: no trace has the attribute ``by`` or that of the channel, or no trace has
+            one of the channel's values.
     """
     by = counted.by
-    if by and by not in counted.attributes:
-        names = ", ".join(sorted(counted.attributes)) or "none at all"
-        raise AnnotatorError(f"--by {by}: no trace has this attribute, only {names}")
+    _check_attribute("--by", by, counted.attributes)
+    if counted.channel:
+        _check_attribute("--channel", counted.channel.attribute, counted.attributes)
+        _check_values(counted.channel, counted.channel_values)
     curves = difficulty.difficulty(counted.runs)
     whole = _group(None, counted.whole, counted.runs, curves.pooled.retention)
     kept = difficulty.retentions(counted.group_runs.values(), counted.runs)
@@ -71,27 +84,51 @@ def statistics(counted: StatsCounts) -> Stats:
     groups = (whole, *sorted(by_value, key=lambda group: (-group.traces, group.group or ())))
     return Stats(
         tuple(counted.cluster),
+        counted.channel,
         counted.unreadable,
         counted.ignored,
         groups,
         curves,
-        tuple(_notes(whole, curves, counted.cluster)),
+        tuple(_notes(whole, curves, counted)),
     )
+
+
+def _check_attribute(option: str, attribute: str | None, attributes: Collection[str]) -> None:
+    if attribute and attribute not in attributes:
+        names = ", ".join(sorted(attributes)) or "none at all"
+        raise AnnotatorError(f"{option} {attribute}: no trace has this attribute, only {names}")
+
+
+def _check_values(named: Channel, values: Mapping[str, set[str]]) -> None:
+    """Refuse a value that no trace has: with a slip of the pen, runs with a channel have none."""
+    for value in named.values:
+        if not any(value in matches for matches in values.values()):
+            shown = sorted(values)[:10]
+            more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+            names = f"{', '.join(shown)}{more}"
+            raise AnnotatorError(
+                f"--channel {named.attribute}={value}: no trace has this value, only {names}"
+            )
 
 
 def _group(
     group: tuple[str, str] | None, tally: Tally, runs: pairs.Runs, retention: Estimate
 ) -> Group:
     settings = outcomes.settings(tally)
+    talk_groups = channel.count_groups(tally, runs.channel)
     return Group(
         group,
         sum(n for _, n in settings),
         settings,
         tally.total(("unknown",)),
         tally.tasks,
-        communication.communication(tally),
+        communication.communication(tally, runs.channel),
         tuple(timing.timing(tally)),
-        overlap.overlaps(tally),
+        talk_groups,
+        channel.compare_groups(talk_groups, runs.channel),
+        tally.total(channel.NO_VALUE),
+        tally.total(channel.SPOKE_WITHOUT_VALUE),
+        tally.total(channel.SPOKE_ANYWAY),
         tuple(outcomes.merges(tally)),
         tuple(outcomes.merge_success(tally)),
         tuple(outcomes.success(tally)),
@@ -101,14 +138,14 @@ def _group(
     )
 
 
-def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterator[str]:
+def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[str]:
     """Yield what a reader must know of the numbers, the last notes about the curves."""
     talk = whole.communication
     if whole.tasks is None:
-        why = "No trace tells its task" if cluster else "Tasks are not told apart (--cluster none)"
+        why = "No trace tells its task" if counted.cluster else "--cluster none"
         yield (
             "Shares: Wilson 95 %; their differences: Newcombe; means and ratios: resampled runs,"
-            f" 95 %. {why}, so runs count as independent."
+            f" 95 %. {why}: runs count as independent."
         )
     else:
         yield (
@@ -117,33 +154,59 @@ def _notes(whole: Group, curves: Difficulty, cluster: Collection[str]) -> Iterat
             " 95 %."
         )
     if whole.unknown:
-        yield f"{whole.unknown} traces do not tell whether they passed: left out of success rates."
+        traces = count(whole.unknown, "trace")
+        yield f"Not known whether they passed, so in no success rate: {traces}."
     if talk.unmerged:
-        yield (
-            f"{talk.unmerged} runs with messages tell no merge with or without a conflict: they"
-            " are in the column all only."
-        )
+        runs = count(talk.unmerged, "run")
+        yield f"With messages but no word on a merge, so only in the column all: {runs}."
     if talk.nothing_to_merge:
         yield (
-            f"{talk.nothing_to_merge} runs had nothing to merge (an agent crashed or a patch is"
-            " empty): they are in no rate of conflicts or merges. Their messages are in the column"
-            " all."
+            "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or"
+            f" merges: {count(talk.nothing_to_merge, 'run')}. Their messages are in the column all."
         )
     if talk.silent:
-        yield f"{talk.silent} runs of several agents have no messages: no means are taken of them."
+        runs = count(talk.silent, "run")
+        yield f"Without messages, so in no mean of the communication: {runs} of several agents."
+    yield from _channel_notes(whole, counted.channel)
     if talk.unread_steps:
-        yield f"{talk.unread_steps} runs have unreadable steps: they are in no share of steps."
+        runs = count(talk.unread_steps, "run")
+        yield f"With steps that cannot be read, so in no share of steps: {runs}."
     if other := sum(n for name, n in whole.settings if name not in (outcomes.SOLO, outcomes.COOP)):
-        yield f"{other} runs are neither solo nor coop: they are in no success rate and no curve."
+        yield f"Neither solo nor coop, so in no success rate and no curve: {count(other, 'run')}."
     yield "Observed, not caused: runs with and without a conflict differ in their tasks as well."
     yield from _curve_notes(whole, curves)
+
+
+def _channel_notes(whole: Group, named: Channel | None) -> Iterator[str]:
+    if named is None:
+        if whole.communication.silent:
+            yield (
+                "Whether agents that did not speak could have is not known: name the runs with a"
+                " channel with --channel ATTRIBUTE=VALUE."
+            )
+        return
+    values = " or ".join(named.values)
+    yield f"Agents could speak if {named.attribute} is {values}; with another value they could not."
+    if whole.no_channel_value:
+        yield (
+            f"Without {named.attribute}, so with an unknown channel:"
+            f" {count(whole.no_channel_value, 'run')} of several agents. The"
+            f" {whole.spoke_without_value} of them that spoke are in the group spoke, the others in"
+            " none."
+        )
+    if whole.spoke_anyway:
+        yield (
+            f"Spoke although {named.attribute} says that they could not:"
+            f" {count(whole.spoke_anyway, 'run')}. The attribute is wrong there; they count as"
+            " runs that could."
+        )
 
 
 def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
     if curves.solo_only or curves.coop_only:
         yield (
-            f"Curves leave out {curves.coop_only} pairs (a task with its features) with coop runs"
-            f" only and {curves.solo_only} with solo runs only, counted for each model."
+            f"Curves leave out {count(curves.coop_only, 'pair')} (a task with its features) with"
+            f" coop runs only and {curves.solo_only} with solo runs only, counted for each model."
         )
     if curves.pooled.buckets:
         units = "pairs" if whole.tasks is None else "tasks"
@@ -152,13 +215,14 @@ def _curve_notes(whole: Group, curves: Difficulty) -> Iterator[str]:
             " 95 %."
         )
     if curves.unplaced:
-        yield f"{curves.unplaced} runs tell no task: they are in no curve."
+        yield f"Without a task, so in no curve: {count(curves.unplaced, 'run')}."
     if curves.models == 1 and curves.pooled.buckets:
         yield (
             "Difficulty rests on the solo runs of one model: its solo curve falls by construction."
         )
     if curves.partial:
-        yield f"The difficulty of {curves.partial} pairs rests on some of the models only."
+        pairs_of_some = count(curves.partial, "pair")
+        yield f"The difficulty of {pairs_of_some} rests on some of the models only."
     if curves.unequal:
         yield (
             "Curves count runs, as the paper does; here pairs have different numbers of runs, and"

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from annotator.reports.stats.communication import OPENINGS
+from annotator.reports.stats.communication import list_openings
 from annotator.reports.stats.model import Bucket, ConflictBucket, Curve, Difficulty
 from annotator.reports.stats.outcomes import COOP, SOLO
 from annotator.reports.stats.pairs import Counts, RunPair, Runs
@@ -98,9 +98,10 @@ def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictB
     """Yield the conflict rates of the buckets, by the first message, over tasks."""
     totals: dict[int, dict[Hashable, Counts]] = {}
     members: dict[int, set[Hashable]] = {}
+    openings = list_openings(runs.channel)
     for pairs in runs.of.values():
         for pair, counts in pairs.items():
-            if pair.name in places and any(counts[name, "n"] for name in OPENINGS.values()):
+            if pair.name in places and any(counts[name, "n"] for name in openings):
                 place = places[pair.name]
                 in_bucket = totals.setdefault(place, {})
                 in_bucket.setdefault(pair.cluster, Counter()).update(counts)
@@ -109,10 +110,11 @@ def _conflicts(runs: Runs, places: Mapping[Hashable, int]) -> Iterator[ConflictB
         rows = by_cluster.values()
         shares = [
             share_of_totals([row[name, "k"] for row in rows], [row[name, "n"] for row in rows])
-            for name in OPENINGS.values()
+            for name in openings
         ]
         low, high = place / BUCKETS, (place + 1) / BUCKETS
-        yield ConflictBucket(low, high, len(members[place]), tuple(shares))
+        by_opening = tuple(zip(openings, shares, strict=True))
+        yield ConflictBucket(low, high, len(members[place]), by_opening)
 
 
 _Pairs = Mapping[RunPair, Counts]

@@ -1,5 +1,6 @@
 """What ``annotate stats`` computes, as values; how they are made stands with the functions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from validation import Estimate, Interval
@@ -103,13 +104,14 @@ class MergeSuccess:
 
 @dataclass(frozen=True, slots=True)
 class PairComparison:
-    """One result of merges on the pairs that have runs with messages and runs without: the mean
-    share of either, and the difference (with messages minus without).
+    """One result of merges on the pairs that have runs of two groups (``groups``): the mean share
+    of either, and the difference (first minus second).
     """
 
     of: str
-    talked: Estimate
-    silent: Estimate
+    groups: tuple[str, str]
+    first: Estimate
+    second: Estimate
     difference: Estimate
 
 
@@ -133,24 +135,27 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
-    """The runs of one side (``of``) in which two agents edit the same lines.
+class Channel:
+    """The values of an attribute that runs have whose agents could write; ``*`` is any text."""
 
-    ``differing``: they edit at least one place in different ways.
-    """
-
-    of: str
-    overlapping: Estimate
-    differing: Estimate
+    attribute: str
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaps:
-    """Overlapping edits with and without messages, and the differences (with minus without)."""
+class TalkGroup:
+    """The runs that spoke, that could but did not, and so on: the share with each result."""
 
-    sides: tuple[Overlap, ...]
-    overlapping: Estimate
-    differing: Estimate
+    of: str
+    shares: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class TalkDifference:
+    """The difference of each share between two of these groups (first minus second)."""
+
+    groups: tuple[str, str]
+    shares: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +163,11 @@ class Group:
     """The traces with one value of an attribute (``group``: attribute and value), or all of them.
 
     ``settings`` counts traces by setting, ``unknown`` those that do not tell whether they passed,
-    ``tasks`` the clusters; None where no trace tells its task. ``paired``: the same pairs with and
-    without messages. ``retention``: the coop area under the curve of success by difficulty over the
-    solo area; the solo runs of all traces say how difficult a pair is.
+    ``tasks`` the clusters; None where no trace tells its task. ``paired``: two groups of runs on
+    the same pairs. ``retention``: the coop area under the curve of success by difficulty over the
+    solo area; the solo runs of all traces say how difficult a pair is. ``no_channel_value`` counts
+    runs of several agents that lack the channel's attribute, ``spoke_without_value`` those of them
+    that spoke, ``spoke_anyway`` those that spoke although the attribute says that they could not.
     """
 
     group: tuple[str, str] | None
@@ -170,7 +177,11 @@ class Group:
     tasks: int | None
     communication: Communication
     timing: tuple[Timing, ...]
-    overlaps: Overlaps
+    talk_groups: tuple[TalkGroup, ...]
+    talk_differences: tuple[TalkDifference, ...]
+    no_channel_value: int
+    spoke_without_value: int
+    spoke_anyway: int
     merges: tuple[Merge, ...]
     merge_success: tuple[MergeSuccess, ...]
     success: tuple[Success, ...]
@@ -203,11 +214,11 @@ class Bucket(Tenth):
 
 @dataclass(frozen=True, slots=True)
 class ConflictBucket(Tenth):
-    """A tenth with the conflict rates of its coop runs: one for each way in which a run may open,
-    the last for all.
+    """A tenth with the conflict rates of its coop runs, by the way in which they open; the last is
+    of all.
     """
 
-    conflicts: tuple[Interval, ...]
+    conflicts: tuple[tuple[str, Interval], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +271,7 @@ class Stats:
     """All of it. ``groups``: the whole first, then one per value of the attribute asked for."""
 
     cluster: tuple[str, ...]
+    channel: Channel | None
     unreadable: int
     ignored: int
     groups: tuple[Group, ...]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from annotator.reports.stats.model import Merge, MergeSuccess, Sizes, Success
-from annotator.reports.stats.tally import NO_UNION, Key, Tally, uncounted_share
+from annotator.reports.stats.tally import NO_UNION, Key, Tally, make_undefined, uncounted_share
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, NOTHING, UNKNOWN
 from validation import mover
@@ -120,7 +120,10 @@ def merge_success(tally: Tally) -> Iterator[MergeSuccess]:
         )
         merges_of_setting = [key for key in tally.keys("merge") if key[1] == setting]
         if not any(strategy == "union" for *_, strategy in merges_of_setting):
-            union, union_gain = replace(union, **NO_UNION), replace(union_gain, **NO_UNION)
+            union, union_gain = (
+                make_undefined(union, NO_UNION),
+                make_undefined(union_gain, NO_UNION),
+            )
         yield MergeSuccess(setting, naive, union, final, union_gain, final_gain)
 
 

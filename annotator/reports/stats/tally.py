@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,15 +12,11 @@ from validation.resampling import Floats
 
 Key = tuple[str, ...]
 
-NO_UNION: dict[str, Any] = {
-    **dict.fromkeys(("value", "low", "high")),
-    "method": "none",
-    "reason": "no union merges",
-}
-"""What makes an estimate undefined where the harness merged nothing by union."""
+NO_UNION = "no union merges"
 
 # With fewer runs or tasks on a side, a few misread messages decide a difference.
-LEAST_RUNS, LEAST_TASKS = 10, 5
+# A pair has at least two runs, so that 5 pairs have at least 10.
+LEAST_RUNS, LEAST_PAIRS, LEAST_TASKS = 10, 5, 5
 
 
 def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Estimate:
@@ -32,11 +27,22 @@ def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Es
     if gap.value is None:
         return gap
     for name, (runs, tasks) in sizes.items():
-        if runs < LEAST_RUNS or (tasks is not None and tasks < LEAST_TASKS):
-            size = count(runs, "run") + (f" of {count(tasks, 'task')}" if tasks else "")
-            why = f"{name}: {size}; a difference needs {LEAST_RUNS} runs of {LEAST_TASKS} tasks"
-            return replace(gap, value=None, low=None, high=None, method="none", reason=why)
+        if why := explain_few(runs, tasks, "run", LEAST_RUNS):
+            return make_undefined(gap, f"{name}: {why}")
     return gap
+
+
+def explain_few(number: int, tasks: int | None, unit: str, minimum: int) -> str | None:
+    """Return why so many runs or pairs are too few for a difference; None if they are enough."""
+    if number >= minimum and (tasks is None or tasks >= LEAST_TASKS):
+        return None
+    size = count(number, unit) + (f" of {count(tasks, 'task')}" if tasks else "")
+    return f"{size}; a difference needs {count(minimum, unit)} of {LEAST_TASKS} tasks"
+
+
+def make_undefined(estimate: Estimate, reason: str) -> Estimate:
+    """Return an estimate without its value and interval."""
+    return replace(estimate, value=None, low=None, high=None, method="none", reason=reason)
 
 
 def uncounted_share(runs: int, n: int = 0) -> Estimate:

@@ -5,8 +5,17 @@ from dataclasses import asdict
 from typing import Any
 
 from annotator.reports.digits import UNDEFINED, Share, limits, percent, points, to_digits
-from annotator.reports.stats.communication import OPENINGS
-from annotator.reports.stats.model import Communication, Curve, Difficulty, Group, Sizes, Stats
+from annotator.reports.stats import channel
+from annotator.reports.stats.communication import ALL, NO_PLAN, PLAN
+from annotator.reports.stats.model import (
+    Communication,
+    Curve,
+    Difficulty,
+    Group,
+    PairComparison,
+    Sizes,
+    Stats,
+)
 from annotator.reports.table import Line, Table, columns_of
 from annotator.text import one_line
 from validation import Estimate, Interval
@@ -30,7 +39,7 @@ def tabulate(stats: Stats) -> list[Table]:
     )
     tables = [table for group in stats.groups for table in _tables_of(group)]
     tables += [_success_by(stats.groups)] if stats.groups[1:] else []
-    tables += [_message_pairs(stats.groups), _conflicts(stats.difficulty), *_curves(stats)]
+    tables += [*_same_pairs(stats.groups), _conflicts(stats.difficulty), *_curves(stats)]
     return [head, *tables, Table(notes=stats.notes)]
 
 
@@ -61,11 +70,11 @@ def _table(title: str, header: Line, rows: Sequence[Line], lines: Sequence[str] 
 def _heading(stats: Stats) -> str:
     whole = stats.groups[0]
     settings = ", ".join(f"{_name(name)} {n}" for name, n in whole.settings)
-    tasks = "tasks unknown"
+    tasks = ["tasks unknown"] if stats.cluster else []
     if whole.tasks is not None:
-        tasks = f"{whole.tasks} tasks ({_name('+'.join(stats.cluster))})"
-    left_out = f"unreadable {stats.unreadable}  not traces {stats.ignored}"
-    return f"{whole.traces} traces ({settings})  {tasks}  {left_out}"
+        tasks = [f"{whole.tasks} tasks ({_name('+'.join(stats.cluster))})"]
+    left_out = f"unreadable {stats.unreadable}", f"not traces {stats.ignored}"
+    return "  ".join([f"{whole.traces} traces ({settings})", *tasks, *left_out])
 
 
 def _tables_of(group: Group) -> Iterator[Table]:
@@ -76,8 +85,7 @@ def _tables_of(group: Group) -> Iterator[Table]:
         yield _openings(group.communication, of)
     if group.timing:
         yield _timing(group, of)
-    if any(side.overlapping.n for side in group.overlaps.sides):
-        yield _overlaps(group, of)
+    yield from _talk_groups(group, of)
     if group.merges:
         yield _merges(group, of)
     if group.merge_success:
@@ -128,23 +136,31 @@ def _timing(group: Group, of: str) -> Table:
     return _table(f"times of messages{of}", header, rows, _why(estimates))
 
 
-def _overlaps(group: Group, of: str) -> Table:
-    overlaps = group.overlaps
-    rows = []
-    for side in overlaps.sides:
-        different = _share(side.differing)
-        shares = (*_share(side.overlapping)[:4], different[0], *different[2:4])
-        rows.append((side.of, *shares))
-    header = ("runs", "edits overlap", *_SHARE[:3], "in different ways", "%", _INTERVAL)
-    below = (
-        *_gap_line("difference, with messages minus without", overlaps.overlapping),
-        *_gap_line("difference, in different ways", overlaps.differing),
-    )
-    return _table(f"overlapping edits{of}", header, rows, below)
+_TALK_TABLES = {
+    "with and without messages": (channel.CONFLICTS, channel.PASSED),
+    "overlapping edits": (channel.OVERLAP, channel.DIFFERENT),
+}
+
+
+def _talk_groups(group: Group, of: str) -> Iterator[Table]:
+    """Yield two results of the runs that spoke, that could but did not, and so on, in each table
+    with the differences, the main ones first.
+    """
+    for title, measures in _TALK_TABLES.items():
+        rows: list[Line] = []
+        for talk in group.talk_groups:
+            rows.append((talk.of, *(x for name in measures for x in _share(talk.shares[name])[:4])))
+        header = ("runs", *(cell for name in measures for cell in (name, *_SHARE[:3])))
+        below: list[str] = []
+        for gap in group.talk_differences:
+            for name in measures:
+                below += _gap_line(f"{name}, {' minus '.join(gap.groups)}", gap.shares[name])
+        if any(talk.shares[name].n for talk in group.talk_groups for name in measures):
+            yield _table(f"{title}{of}", header, rows, below)
 
 
 # Of the ways in which a run may open, those that a table has room for.
-_OPENINGS = ("all", "first message is a plan", "first message is no plan")
+_OPENINGS = (ALL, PLAN, NO_PLAN)
 _SHARE = ("n", "%", _INTERVAL, "tasks", "design effect")
 
 
@@ -211,19 +227,25 @@ def _success_by(groups: Sequence[Group]) -> Table:
     return _table(f"success and retention by {attribute}", header, rows, _why(estimates))
 
 
-def _message_pairs(groups: Sequence[Group]) -> Table:
-    """Return the table of the same pairs: for each measure each group, then all traces."""
-    rows, estimates = [], []
+def _same_pairs(groups: Sequence[Group]) -> Iterator[Table]:
+    """Yield a table of the same pairs for each comparison: of each measure each group of traces,
+    then all traces.
+    """
+    by = f" by {_attribute(groups)}" if groups[1:] else ""
     ordered = (*groups[1:], groups[0])
+    by_sides: dict[tuple[str, str], list[tuple[str, PairComparison]]] = {}
     for compared in zip(*(group.paired for group in ordered), strict=True):
         for group, pair in zip(ordered, compared, strict=True):
-            name = f"{pair.of}, {_value(group)}" if groups[1:] else pair.of
-            shares = percent(pair.talked), percent(pair.silent), str(pair.difference.n)
+            name = f"{pair.of}, {_value(group)}" if by else pair.of
+            by_sides.setdefault(pair.groups, []).append((name, pair))
+    for (first, second), pairs in by_sides.items():
+        rows = []
+        for name, pair in pairs:
+            shares = percent(pair.first), percent(pair.second), str(pair.difference.n)
             rows.append((name, *shares, *points(pair.difference)))
-            estimates.append((name, pair.difference))
-    by = f" by {_attribute(groups)}" if groups[1:] else ""
-    header = ("coop runs", "with messages %", "without %", "pairs", "difference", _INTERVAL)
-    return _table(f"the same pairs with and without messages{by}", header, rows, _why(estimates))
+        header = ("coop runs", f"{first} %", f"{second} %", "pairs", "difference", _INTERVAL)
+        why = _why([(name, pair.difference) for name, pair in pairs])
+        yield _table(f"the same pairs, {first} against {second}{by}", header, rows, why)
 
 
 def _attribute(groups: Sequence[Group]) -> str:
@@ -238,7 +260,7 @@ def _conflicts(difficulty: Difficulty) -> Table:
     sides = [cell for name in _OPENINGS for cell in (name, "n", "%", _INTERVAL)]
     rows = []
     for bucket in difficulty.conflicts:
-        shares = dict(zip(OPENINGS.values(), bucket.conflicts, strict=True))
+        shares = dict(bucket.conflicts)
         cells = [cell for name in _OPENINGS for cell in _counts(shares[name])]
         rows.append((bucket.name, str(bucket.pairs), *cells))
     why = difficulty.no_conflicts or "no coop run of a task with a difficulty tells its merge"
@@ -348,13 +370,15 @@ def _numbers(stats: Stats) -> Iterator[Number]:
         for table, row, column, share in _numbers_of(group):
             yield group.group, table, row, column, share
         for pair in group.paired:
-            yield group.group, "paired", pair.of, "with messages", pair.talked
-            yield group.group, "paired", pair.of, "without", pair.silent
-            yield group.group, "paired", pair.of, "difference", pair.difference
+            first, second = pair.groups
+            table = f"paired, {first} against {second}"
+            yield group.group, table, pair.of, first, pair.first
+            yield group.group, table, pair.of, second, pair.second
+            yield group.group, table, pair.of, "difference", pair.difference
         if group.group:  # that of all traces is in the table of retention
             yield group.group, "retention", "all models", "retention", group.retention
     for tenth in stats.difficulty.conflicts:
-        for name, conflicts in zip(OPENINGS.values(), tenth.conflicts, strict=True):
+        for name, conflicts in tenth.conflicts:
             yield None, "conflicts by difficulty", tenth.name, name, conflicts
     for curve in (*stats.difficulty.by_model, stats.difficulty.pooled):
         model = curve.model if curve.model is not None else "pooled"
@@ -378,11 +402,12 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     yield "conflicts", "plan minus no plan", "difference", talk.difference
     for timing in group.timing:
         yield "times", timing.of, "share", timing.share
-    for side in group.overlaps.sides:
-        yield "overlap", side.of, "share", side.overlapping
-        yield "overlap", side.of, "in different ways", side.differing
-    yield "overlap", "with messages minus without", "difference", group.overlaps.overlapping
-    yield "overlap", "in different ways", "difference", group.overlaps.differing
+    for side in group.talk_groups:
+        for name, share in side.shares.items():
+            yield "with and without messages", side.of, name, share
+    for gap in group.talk_differences:
+        for name, share in gap.shares.items():
+            yield "with and without messages", " minus ".join(gap.groups), name, share
     for merge in group.merges:
         row = f"{merge.setting}, {merge.merge}, {merge.strategy}"
         yield "merges", row, "share", merge.share
