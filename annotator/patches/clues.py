@@ -4,19 +4,24 @@ import ast
 import re
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import Line
-from annotator.patches.fragments import ELSEWHERE, Words, tree_of
-from annotator.patches.value_forms import UNKNOWN, Forms, name_of
+from annotator.patches.fragments import ELSEWHERE, Words, is_stub, tree_of
+from annotator.patches.value_forms import UNKNOWN, Forms, Step, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
+MOST_STEPS = 2  # from an attribute to what it holds, and to what that holds
+MOST_PARTS = 4  # elements of a literal that are read
+MOST_CLUES = 20  # clues of a thing that are handed on
 
 Key = tuple[str, str, str]  # path, scope, name
-What = Literal["shape", "element", "value", "result", "class", "names"]  # value: by a key
-Thing = tuple[What, Key]
+# The first is "shape", "result", "class", "local" or "names", then steps to what it holds, and
+# "keys" (of a dict that stands for a record), "sets" (keys it gets later), "order" (of a tuple).
+Thing = tuple[str, Key]
 Lines = tuple[Line, ...]
 
 
@@ -52,33 +57,66 @@ class Defined(NamedTuple):
         fits = len(call.passes) <= len(self.names) and {*wants} <= {*passed} <= {*self.names}
         return fits and not moved and len({*passed}) == len(passed)
 
+    def takes_names(self, call: Call) -> bool:
+        """Whether a call is possible that passes by name what it passes."""
+        return {*self.least.passes} <= {*call.passes} <= {*self.names}
 
-_ADDS = frozenset(["append", "add", "insert", "appendleft", "setdefault"])
+
+@dataclass(slots=True)
+class State:
+    """Where a patch assigns an attribute, reads it and puts something into it."""
+
+    begins: Forms = UNKNOWN  # the form of the empty value that it is assigned
+    assigned: list[Line] = field(default_factory=list)
+    reads: list[Line] = field(default_factory=list)
+    fills: list[Line] = field(default_factory=list)
+    moves: bool = False  # gets other values later
+
+
+_ADDS = frozenset(["append", "add", "insert", "appendleft"])
+_FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
+_SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
+_PICKS = frozenset(["heappop", "min", "max", "next", "choice", "nlargest", "nsmallest"])
+_LEAVES = {*_SAME, *_PICKS, "len", "dict", "sum", "any", "all", "enumerate", "str", "isinstance"}
+_LEAVES |= {"extend", "update", "print", "map", "filter", "zip", "join", "copy", "bool", "Counter"}
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
-_NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)|")
+_SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element": "returns {} each"}
+Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
     """All evidence in those hunks of a patch (at most 200) that add one of some names."""
 
-    def __init__(self, words: Words, names: set[str]) -> None:
+    def __init__(self, words: Words, other: Words, names: set[str]) -> None:
         self.words = words
         self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
+        self.state: dict[Key, State] = defaultdict(State)  # of attributes
+        self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
+        self._aliases: list[tuple[Thing, Thing, Lines]] = []
+        self._object_forms = {**other.object_forms(), **words.object_forms()}
+        self._count = 0  # of local names
+        self._derived = False  # the class has a base
+        self._classes: dict[str, str] = {}  # of what a local name or "scope.attribute" holds
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
-            if names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
+            if names & words.stubs.get(hunk.start, set())
+            or names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk)
+            self._stubs = words.stubs.get(hunk.start, set())
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
-            self._local_forms: dict[str, Forms] = {}  # what local names hold
+            self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
             self._things: dict[str, Thing | None] = {}  # what they stand for
+            self._filled: set[int] = set()  # nodes of attributes that are put something into
+            self._arguments: dict[int, Thing | None] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
+        self._hand_on()
 
     def visit(self, node: ast.AST) -> None:
         """Note what a node shows, and those within it."""
@@ -90,51 +128,130 @@ class Clues(ast.NodeVisitor):
                 self._class(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() if not self._method:
                 self._function(node)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._new = False  # what it returns, the method does not
-            case ast.Assign(targets=targets):
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
+                for argument in node.args.args:
+                    self._things[argument.arg] = self._arguments.get(id(node))
+                    self._local_forms[argument.arg] = UNKNOWN
+            case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    self._assign(node, target)
-            case ast.AnnAssign(target=target):
-                self._assign(node, target)
+                    self._assign(node, target, value)
+            case ast.AnnAssign(target=target, value=value):
+                self._assign(node, target, value)
+            case ast.AugAssign(target=target, value=value):
+                self._add_to(node, target, value)
             case ast.Return(value=value) if self._new:
                 self._serves = True
-                self._see(self._result, form.forms_of(value, self._local_forms), "returns {}", node)
+                self._give(self._result, value, node)
+            case ast.Yield(value=value) if self._new:
+                self._give(self._inside(self._result, "element"), value, node)
             case ast.Call():
                 self._call(node)
             case ast.Attribute(value=of, attr=name):
                 self._see(self._thing(of), form.having(name), f"has .{name}", node)
-                if isinstance(node.ctx, ast.Load) and self._new and self._serves:
-                    self._role(node, "uses")
-            case ast.Subscript(value=of, slice=index, ctx=ast.Load()):
-                forms = form.BY_KEY if _is_text(index) else form.PARTS
-                self._see(self._thing(of), forms, "is read by key", node)
-            case ast.For(target=part, iter=of) | ast.comprehension(target=part, iter=of):
-                self._bind(part, self._inside(of, "element"), UNKNOWN, part)
+                if isinstance(node.ctx, ast.Load):
+                    self._read(node)
+            case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
+                self._subscript(node, of, index)
+            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
+                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
+                self._loop(part, of)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                before = self._enter(node.generators)
+                for child in ast.iter_child_nodes(node):
+                    self.visit(child)
+                self._things, self._local_forms = before
+                return
         self.generic_visit(node)
         self._scope, self._method, self._new = around
 
+    def _enter(self, loops: list[ast.comprehension]) -> tuple[dict[str, Any], dict[str, Forms]]:
+        """Bind the variables of a comprehension; return the names as they were."""
+        before = self._things, self._local_forms
+        self._things, self._local_forms = dict(self._things), dict(self._local_forms)
+        for loop in loops:
+            self._loop(loop.target, loop.iter)
+        return before
+
     def _key(self, name: str) -> Key:
         return self._path, self._scope, name
+
+    def _class_of(self, node: ast.AST) -> str:
+        """Return the class of an object that is built here, if it is known."""
+        match node:
+            case ast.Name(id=name):
+                return self._classes.get(name, "")
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._classes.get(f"{self._scope}.{name}", "")
+            case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
+                return name
+        return ""
 
     def _thing(self, node: ast.AST | None) -> Thing | None:
         """Return what an expression names: an attribute, a value in it, what a function returns."""
         match node:
             case ast.Name(id=name):
-                return self._things.get(name) if self._method else ("shape", self._key(name))
+                known = self._method or name in self._things
+                return self._things.get(name) if known else ("shape", self._key(name))
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
                 return "shape", self._key(name)
+            case ast.Attribute(value=of, attr=name) if scope := self._class_of(of):
+                return "shape", (self._path, scope, name)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[of, *more]) if (
+                name in _PICKS and (not more or name in ("next", "nlargest", "nsmallest"))
+            ):
+                return self._elements(of)
             case ast.Call(func=ast.Name(id=name)):
                 return "result", (self._path, "", name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
                 return "result", self._key(name)
-            case ast.Subscript(value=of, slice=ast.Name() | ast.Attribute()):
-                return self._inside(of, "value")
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if scope := self._class_of(of):
+                return "result", (self._path, scope, name)
+            case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
+                return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
+                place = not args or isinstance(getattr(args[0], "value", None), int)
+                return self._inside(self._thing(of), "element" if place else "value")
+            case ast.Subscript(slice=ast.Slice()) | ast.Subscript(slice=ast.Constant(value=str())):
+                return None
+            case ast.Subscript(value=of, slice=index):
+                thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+                made = {x for clue in self.evidence.get(thing, ()) if clue.made for x in clue.forms}
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) and "dict" not in made
+                listed = "number" in key and "list" in made
+                return self._inside(thing, "element" if fixed or listed else "value")
+            case ast.Await(value=of) | ast.NamedExpr(value=of) | ast.BoolOp(values=[of, *_]):
+                return self._thing(of)
         return None
 
-    def _inside(self, node: ast.AST, what: Literal["element", "value"]) -> Thing | None:
-        thing = self._thing(node)
-        return (what, thing[1]) if thing and thing[0] == "shape" else None
+    def _inside(self, thing: Thing | None, step: Step) -> Thing | None:
+        return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
+
+    def _elements(self, node: ast.AST) -> Thing | None:
+        """Return what a loop over an expression takes from it, one by one."""
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
+                return self._elements(of)
+            case ast.Call(func=ast.Name(id="filter"), args=[_, of]):
+                return self._elements(of)
+            case ast.Call(func=ast.Attribute(value=of, attr="values")):
+                return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(value=of, attr="keys" | "copy")):
+                return self._elements(of)
+            case ast.Call(func=ast.Attribute(attr="items" | "most_common")):
+                return None
+            case ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_]):
+                return self._elements(of)
+            case ast.ListComp(
+                elt=ast.Name(id=x), generators=[ast.comprehension(ast.Name(id=y), of)]
+            ):
+                return self._elements(of) if x == y else None
+            case ast.GeneratorExp(
+                elt=ast.Name(id=x), generators=[ast.comprehension(ast.Name(id=y), of)]
+            ):
+                return self._elements(of) if x == y else None
+        return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
         """Return the own lines of a node: of a function those of its head."""
@@ -146,12 +263,97 @@ class Clues(ast.NodeVisitor):
         added = self._lines[node.lineno].sign == "+"
         return added and (self._path, node.name) not in self.words.removed
 
-    def _see(self, thing: Thing | None, forms: Forms, says: str, node: Any) -> None:
+    def _see(
+        self, thing: Thing | None, forms: Forms, says: str, node: Any, made: bool = False
+    ) -> None:
         """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
-        in_scope = thing and forms and ELSEWHERE not in thing[1][1].split(".")
-        if thing and in_scope and (lines := self._shows(node)):
-            words = says.format(form.in_words(forms))
-            self.evidence[thing].append(Clue(forms, words[:100], lines, "{}" in says))
+        if thing and forms and ELSEWHERE not in thing[1][1].split("."):
+            lines, words = self._shows(node), says.format(form.in_words(forms))
+            if lines or thing[0].startswith("local"):
+                self.evidence[thing].append(Clue(forms, words[:100], lines, made or "{}" in says))
+
+    def _annotate(self, thing: Thing | None, annotation: ast.AST | None, node: Any) -> Forms:
+        """Note what an annotation says of a thing, and return the forms that it allows."""
+        forms, parts = form.read_annotation(annotation, self._local_forms)
+        if thing:
+            self._see(thing, forms, _SAYS.get(thing[0], "holds {} each"), node)
+            for step, part in parts:
+                self._annotate(self._inside(thing, step), part, node)
+        return forms
+
+    def _give(
+        self, thing: Thing | None, value: ast.AST | None, node: Any, annotated: bool = False
+    ) -> None:
+        """Note that a thing gets the form of a value, and of what that holds."""
+        if not thing or not value:
+            return
+        if not annotated:
+            forms = form.forms_of(value, self._local_forms)
+            self._see(thing, forms, _SAYS.get(thing[0], "holds {} each"), node)
+        element, content = self._inside(thing, "element"), self._inside(thing, "value")
+        match value:
+            case ast.List(elts=parts) | ast.Set(elts=parts):
+                for part in parts[:MOST_PARTS]:
+                    self._give(element, part, node)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                before = self._enter(value.generators)
+                self._give(element, value.elt, node)
+                self._things, self._local_forms = before
+            case ast.DictComp():
+                before = self._enter(value.generators)
+                self._set(thing, value.key, value.value, node)
+                self._things, self._local_forms = before
+            case ast.Dict(keys=keys, values=values):
+                texts = [x.value for x in keys if isinstance(x, ast.Constant)]
+                if len(texts) < len(keys) or not all(isinstance(x, str) for x in texts):
+                    self._see(_with(thing, "sets"), frozenset("*"), "takes keys", node)
+                    for key, part in [*zip(keys, values, strict=True)][:MOST_PARTS]:
+                        if key:
+                            self._set(thing, key, part, node)
+                elif texts and thing[0] != "shape":
+                    shown = f"has the keys {', '.join(map(str, texts))}"
+                    self._see(_with(thing, "keys"), frozenset(texts), shown, node, made=True)
+            case ast.Tuple(elts=parts):
+                self._order(thing, parts, node, made=True)
+            case ast.Call(func=ast.Name(id="Counter")):
+                self._see(content, form.look_up("int"), "holds {} each", node)
+            case ast.Call(func=ast.Name(id="defaultdict"), args=[factory, *_]):
+                inner = getattr(factory, "body", None)
+                forms = form.forms_of(inner, self._local_forms) or form.look_up(name_of(factory))
+                self._see(content, forms, "holds {} each", node)
+            case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
+                self._fill_from(element, of, node)
+            case ast.BoolOp(values=[*_, last]) | ast.IfExp(body=last):
+                self._give(thing, last, node, annotated=True)
+            case _ if source := self._thing(value):
+                self._aliases.append((thing, source, self._shows(node)))
+
+    def _fill_from(self, element: Thing | None, of: ast.AST, node: Any) -> None:
+        """Note that what a thing holds comes from another container."""
+        if isinstance(of, ast.List | ast.Set | Comprehension) and element:
+            self._give((element[0].rpartition(".")[0], element[1]), of, node, annotated=True)
+        elif element and (source := self._elements(of)):
+            self._aliases.append((element, source, self._shows(node)))
+
+    def _order(self, thing: Thing | None, parts: list[ast.expr], node: Any, made: bool) -> None:
+        names = [name_of(part).strip("_") or "-" for part in parts]
+        if len({*names} - {"-"}) > 1:
+            verb = "holds" if made else "is unpacked as"
+            shown = f"{verb} ({', '.join(names)})"
+            self._see(_with(thing, "order"), frozenset([" ".join(names)]), shown, node, made)
+
+    def _set(self, thing: Thing | None, index: ast.AST, value: ast.AST | None, node: Any) -> None:
+        """Note that a thing holds a value by a key."""
+        key = form.key_forms(index, self._local_forms)
+        if _is_text(index):  # the keys of a record hold what they like
+            forms = frozenset([getattr(index, "value", "*")])
+            self._see(_with(thing, "sets"), forms, "sets a key", node)
+            return
+        self._see(_with(thing, "sets"), frozenset("*"), "sets keys", node)
+        self._give(self._inside(thing, "value"), value, node)
+        if key and key != {"number"}:
+            says = "has names or numbers as keys" if key == form.SCALAR else "has {} as a key"
+            self._see(self._inside(thing, "element"), key, says, node, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
         thing = self._thing(node)
@@ -159,6 +361,22 @@ class Clues(ast.NodeVisitor):
             path, scope, name = thing[1]
             role: Thing = ("names", (path, scope, f"{self._method} {verb}"))
             self._see(role, frozenset([name]), f"{verb} {name}", node)
+
+    def _read(self, node: ast.Attribute) -> None:
+        """Note that an attribute is read."""
+        if id(node) not in self._filled and name_of(node.value) == "self":
+            self.state[self._key(node.attr)].reads += self._shows(node)
+        if self._new and self._serves:
+            self._role(node, "uses")
+
+    def _fill(self, node: ast.AST, at: Any) -> None:
+        """Note that something is put into an attribute, or into what it holds."""
+        while isinstance(node, ast.Subscript | ast.Call):
+            inner = node.func if isinstance(node, ast.Call) else node
+            node = inner.value if isinstance(inner, ast.Attribute | ast.Subscript) else ast.Pass()
+        if isinstance(node, ast.Attribute) and name_of(node.value) == "self":
+            self.state[self._key(node.attr)].fills += self._shows(at)
+            self._filled.add(id(node))
 
     def _class(self, node: ast.ClassDef) -> None:
         if self._is_new(node):
@@ -169,14 +387,25 @@ class Clues(ast.NodeVisitor):
                 says += f" of {', '.join(name_of(x.target) for x in fields)}"
             self._see(("class", self._key(node.name)), frozenset([says]), "{}", node)
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
+        self._derived = any(name_of(base) != "object" for base in node.bases)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
         self._serves = any(x.arg not in ("self", "cls") for x in every)
-        self._local_forms = {x.arg: form.read_annotation(x.annotation)[0] for x in every}
-        self._things = {}
-        self._new = self._is_new(node)
+        self._method = node.name
+        self._things, self._local_forms = {}, dict(self._object_forms)
+        self._classes = {name: x for name, x in self._classes.items() if "." in name}
+        for x in every:
+            if x.arg not in ("self", "cls"):
+                thing = self._local(x.arg)
+                self._things[x.arg] = thing
+                self._local_forms[x.arg] = self._annotate(thing, x.annotation, node)
+                self._classes[x.arg] = name_of(x.annotation)
+        filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
+        self._new = self._is_new(node) or (filled and not is_stub(node))
+        if self._new and node.name == "__init__" and not self._derived:
+            self.whole.add((self._path, self._scope))
         marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
             names = [x.arg for x in every]
@@ -188,58 +417,213 @@ class Clues(ast.NodeVisitor):
             needs = [x for x in names if x not in free]
             least = Call(f"{node.name}({shown})"[:100], lines, needs, [])
             twice = key in self.defined
-            self.defined[key] = None if twice else Defined(least, self._new, names)
+            self.defined[key] = None if twice else Defined(least, self._is_new(node), names)
         self._result: Thing = "shape" if "property" in marks else "result", key
         if self._new:
-            self._see(self._result, form.read_annotation(node.returns)[0], "returns {}", node)
-        self._method = node.name
+            self._annotate(self._result, node.returns, node)
 
-    def _assign(self, node: ast.Assign | ast.AnnAssign, target: ast.expr) -> None:
-        value = node.value
-        allowed, inner = form.read_annotation(getattr(node, "annotation", None))
-        forms = allowed or form.forms_of(value, self._local_forms)
-        match target:
-            case ast.Tuple() | ast.Name() if self._method or isinstance(target, ast.Tuple):
-                self._bind(target, self._thing(value), forms, node)
-            case ast.Subscript(value=of, slice=index):
-                by_number = _NUMBER.fullmatch(name_of(index)) and not isinstance(index, ast.Tuple)
-                allowed = form.BY_KEY if _is_text(index) or not by_number else form.BY_PLACE
-                self._see(self._thing(of), allowed, "is set by key", node)
-                if not _is_text(index):  # the keys of a record hold what they like
-                    self._see(self._inside(of, "value"), forms, "holds {} each", node)
-            case _ if thing := self._thing(target):
-                self._see(thing, forms, "{}", node)
-                content = self._inside(target, "value" if "dict" in forms else "element")
-                self._see(content, form.read_annotation(inner)[0], "holds {} each", node)
-                while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
-                    value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
-                if self._method and (name := name_of(value)):
-                    self._role(target, f"keeps {name}")
+    def _local(self, name: str) -> Thing:
+        """Return a new thing for a local name."""
+        self._count += 1
+        return "local", (self._path, self._scope, f"{name} {self._count}")
+
+    def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
+        """Note what a target becomes."""
+        match target, value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                for part, value_part in zip(targets, values, strict=True):
+                    self._assign(node, part, value_part)
+            case ast.Tuple(), _:
+                self._bind(target, self._thing(value), UNKNOWN, node)
+            case ast.Name(id=name), _ if self._method:
+                thing = self._thing(value) or self._local(name)
+                annotation = getattr(node, "annotation", None)
+                allowed = (
+                    self._annotate(thing, annotation, node) if thing[0] == "local" else UNKNOWN
+                )
+                forms = allowed or form.forms_of(value, self._local_forms)
+                if thing[0] == "local":
+                    self._give(thing, value, node, annotated=bool(allowed))
+                self._bind(target, thing, forms, node)
+                self._classes[name] = self._class_of(value) if value else name_of(annotation)
+            case ast.Subscript(value=of, slice=index), _:
+                key = form.key_forms(index, self._local_forms)
+                thing_of = self._thing(of)
+                self._see(thing_of, form.allowing(index, key, reads=False), "is set by key", node)
+                self._set(thing_of, index, value, node)
+                self._fill(target, node)
+            case _ if known := self._thing(target):
+                allowed = self._annotate(known, getattr(node, "annotation", None), node)
+                self._give(known, value, node, annotated=bool(allowed))
+                self._keep(node, target, value)
+        if isinstance(value, ast.Attribute):  # it has another name from here on
+            self._fill(value, node)
+
+    def _keep(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
+        """Note how an attribute begins, and the name of what it keeps."""
+        if self._method and name_of(getattr(target, "value", None)) == "self" and value:
+            state = self.state[self._key(name_of(target))]
+            state.assigned += self._shows(node)
+            begins = form.forms_of(value, {}) if _is_empty(value) else UNKNOWN
+            state.begins = state.begins or begins
+            if not begins and not isinstance(getattr(value, "value", 0), type(None)):
+                self._fill(target, node)
+            state.moves |= isinstance(value, ast.BinOp)
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
+        while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
+            value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
+        if self._method and (name := name_of(value)):
+            self._role(target, f"keeps {name}")
+
+    def _add_to(self, node: ast.AugAssign, target: ast.expr, value: ast.expr) -> None:
+        """Note what a thing is added to with ``+=`` and its like."""
+        self._fill(target, node)
+        if name_of(getattr(target, "value", None)) == "self":
+            self.state[self._key(name_of(target))].moves = True
+        if isinstance(node.op, ast.Add):
+            forms = form.forms_of(value, self._local_forms) & {"number", "string", "list"}
+            self._see(self._thing(target), forms and forms | form.OBJECT, "gets +=", node)
+            if isinstance(value, ast.List):
+                self._fill_from(self._inside(self._thing(target), "element"), value, node)
+
+    def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
+        """Note by which keys a thing is read."""
+        thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+        looped = thing and self._things.get(name_of(index)) == self._inside(thing, "element")
+        forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
+        if isinstance(index, ast.Slice):
+            forms = form.PARTS - {"dict", "deque"}
+        self._see(thing, forms, "is read by key", node)
+        if thing and thing[0] != "shape" and isinstance(getattr(index, "value", None), str):
+            text = getattr(index, "value", "")
+            self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, name_of(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
-        self._see(self._thing(node.func), form.OBJECT, "is called", node)
+        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
-        if lines and "*" not in parts + keywords and (not of or name_of(of) in ("self", "cls")):
+        scope = self._scope if of and name_of(of) in ("self", "cls") else of and self._class_of(of)
+        if lines and "*" not in parts + keywords and (not of or scope):
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
-            self.calls[self._scope if of else "", name].append((self._path, call))
-        if of and args and name in _ADDS and (name != "setdefault" or not _is_text(args[0])):
-            content = self._inside(of, "value" if name == "setdefault" else "element")
-            self._see(content, form.forms_of(args[-1], self._local_forms), "holds {} each", node)
+            self.calls[scope or "", name].append((self._path, call))
+        for keyword in node.keywords:
+            if isinstance(keyword.value, ast.Lambda) and (of or args):
+                whole = of if name == "sort" and of else args[0] if args else node
+                self._arguments[id(keyword.value)] = self._elements(whole)
+        if not args:
+            return
+        if isinstance(args[0], ast.Lambda) and name in ("map", "filter") and len(args) == 2:
+            self._arguments[id(args[0])] = self._elements(args[1])
+        if name in ("heappush", "heappop", "heapify", "insort"):
+            self._see(self._thing(args[0]), form.look_up("list"), f"goes to {name}", node)
+        if name in ("heappush", "insort") and len(args) == 2:
+            self._give(self._inside(self._thing(args[0]), "element"), args[1], node)
+        elif of and name in _ADDS:
+            self._give(self._inside(self._thing(of), "element"), args[-1], node)
+        elif of and name == "extend":
+            self._fill_from(self._inside(self._thing(of), "element"), args[0], node)
+        elif of and name == "setdefault":
+            self._set(self._thing(of), args[0], args[-1] if args[1:] else None, node)
+        elif of and name == "update":
+            self._see(_with(self._thing(of), "sets"), frozenset("*"), "is updated", node)
+            if isinstance(args[0], ast.Dict | ast.DictComp):
+                self._give(self._thing(of), args[0], node)
+        if of and name in _FILLS:
+            self._fill(of, node)
+        for argument in args if name not in _LEAVES else ():
+            if isinstance(argument, ast.Attribute):  # may be filled there
+                self._fill(argument, node)
+
+    def _loop(self, target: ast.expr, of: ast.expr) -> None:
+        """Note what the variables of a loop stand for."""
+        match target, of:
+            case ast.Tuple(elts=[number, part]), ast.Call(ast.Name("enumerate"), [inner, *_]):
+                self._bind(number, None, form.look_up("int"), target)
+                self._loop(part, inner)
+            case ast.Tuple(elts=[key, part]), ast.Call(ast.Attribute(inner, "items")):
+                thing = self._thing(inner)
+                self._bind(key, self._inside(thing, "element"), UNKNOWN, target)
+                self._bind(part, self._inside(thing, "value"), UNKNOWN, target)
+            case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
+                self._loop(target, inner)
+            case ast.Tuple(elts=parts), ast.Call(ast.Name("zip"), inners) if len(parts) == len(
+                inners
+            ):
+                for part, inner in zip(parts, inners, strict=True):
+                    self._loop(part, inner)
+            case ast.Name(), ast.Call(ast.Name("range")):
+                self._bind(target, None, form.look_up("int"), target)
+            case _:
+                self._bind(target, self._elements(of), UNKNOWN, target)
 
     def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
         """Note what local names stand for, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
-            forms = form.look_up(f"tuple of {len(target.elts)}") | form.OBJECT | {"list"}
-            self._see(thing, forms, f"is unpacked as {len(target.elts)} values", node)
+            if not any(isinstance(part, ast.Starred) for part in target.elts):
+                size = len(target.elts)
+                fits = form.look_up(f"tuple of {size}") | form.OBJECT | {"list", "named tuple"}
+                self._see(thing, fits, f"is unpacked as {size} values", node)
+                self._order(thing, target.elts, node, made=False)
+            for part in target.elts:
+                self._bind(part, None, UNKNOWN, node)
         elif isinstance(target, ast.Name):
             before = self._local_forms.get(target.id, forms)
             self._local_forms[target.id] = before | forms if before and forms else UNKNOWN
             self._things[target.id] = thing
 
+    def _hand_on(self) -> None:
+        """Note of a thing what is noted of another one that it is made from, and of its uses."""
+        whats: dict[Key, set[str]] = defaultdict(set)
+        for what, key in self.evidence:
+            whats[key].add(what)
+        for _ in range(2):  # through a local name
+            for thing, source, lines in self._aliases:
+                self._copy(whats, source, thing, lines, made=True)
+                if thing[0].startswith("local"):
+                    self._copy(whats, thing, source, (), made=False)
+
+    def _copy(
+        self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
+    ) -> None:
+        for what in [*whats[source[1]]]:
+            new, fits = to[0] + what.removeprefix(source[0]), f"{what}.".startswith(f"{source[0]}.")
+            old = self.evidence[new, to[1]] if fits and new.count(".") <= MOST_STEPS + 1 else None
+            if old is None or len(old) > MOST_CLUES or (made and what == "local"):
+                continue  # its own form, a local name has by what it was given at that line
+            whats[to[1]].add(new)
+            for clue in self.evidence[what, source[1]][:MOST_CLUES]:
+                named = new.endswith(("keys", "sets", "order"))
+                says = _SAYS.get(new, "holds {} each").format(form.in_words(clue.forms))
+                says = says if made and not named else clue.says
+                copied = Clue(clue.forms, says, lines or clue.lines, made)
+                shown = copied.lines or to[0].startswith("local")
+                if shown and (clue.made == made or new.endswith("sets")) and copied not in old:
+                    old.append(copied)
+
+
+def _with(thing: Thing | None, step: str) -> Thing | None:
+    return (f"{thing[0]}.{step}", thing[1]) if thing else None
+
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)
+
+
+def _is_empty(node: ast.AST) -> bool:
+    """Whether a value is an empty container, or 0."""
+    match node:
+        case ast.List(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case ast.Constant(value=value):
+            return value == 0 and not isinstance(value, bool)
+        case ast.Call(func=ast.Name(id="defaultdict"), args=args):
+            return len(args) < 2
+        case ast.Call(func=ast.Name(id="list" | "dict" | "set" | "deque" | "Counter"), args=args):
+            return not args
+        case ast.Call(func=ast.Name(id="OrderedDict"), args=args):
+            return not args
+    return False

@@ -4,7 +4,9 @@ import ast
 import re
 from collections import defaultdict
 
+from annotator.patches import value_forms as form
 from annotator.patches.diff import File, Hunk, Line, Patch
+from annotator.patches.value_forms import Forms
 
 MOST_LINES = 5_000  # lines of a hunk that is read; a longer one is passed over
 MOST_WIDTH = 2_000  # characters of a line; longer ones count as blank
@@ -21,6 +23,16 @@ _NAMED = re.compile(
 )
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _CALLED = re.compile(r"\b(\w+)\(")
+_CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
+    r"(?m)^(?:[ \t]*@(?:\w+\.)?(dataclass)\b.*\n)?[ \t]*"
+    r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
+)
+_PARTED = re.compile(r"__(?:getitem|iter)__")
+_SECTION = re.compile(r"class (\w+)|(?:async )?def (\w+)\(self\b.*")
+# A stub goes, or a line follows upon a docstring.
+_FILLS = re.compile(
+    r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|\"\"\"\n\+"
+)
 _IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
 
 
@@ -53,6 +65,11 @@ class Words:
         self._cache: dict[tuple[str, str, str], frozenset[str]] = {}
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
+        self.stubs = {  # names of functions that have no body in a hunk of the base
+            hunk.start: _stubs_of(hunk)
+            for file in self.files for hunk in file.hunks
+            if _FILLS.search(patch.text, hunk.end, hunk.lines[-1].end if hunk.lines else hunk.end)
+        }  # fmt: skip
 
     def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in a text of a file."""
@@ -66,6 +83,28 @@ class Words:
         lines = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
         return set(re.findall(r"\w+", " ".join(lines)))
 
+    def defined(self, path: str) -> frozenset[str]:
+        """Return the functions and classes in a file that the diff shows."""
+        return frozenset().union(*(self.find(_DEFINED, sign, path) for sign in " -+"))
+
+    def filled(self, path: str) -> set[str]:
+        """Return the functions in a file that the patch may give a body."""
+        hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks)
+        return {name for hunk in hunks for name in self.stubs.get(hunk.start, ())}
+
+    def object_forms(self) -> dict[str, Forms]:
+        """Return the forms of the objects of classes that the diff shows, as "Class()"."""
+        forms: dict[str, Forms] = {}
+        for path in self.paths:
+            parted = any(self.find(_PARTED, sign, path) for sign in " +")
+            for sign in " +":
+                for mark, name, bases, tuple_ in _CLASS.findall(self.texts.get((sign, path), "")):
+                    plain = not bases and not parted and (mark or sign == "+")
+                    named = form.look_up("NamedTuple" if tuple_ else bases.rpartition(".")[2])
+                    known = named or (form.PLAIN if plain else form.OBJECT)
+                    forms[f"{name or tuple_}()"] = known
+        return forms
+
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
         texts = [(self, " "), (self, "-"), (other, " "), (other, "-"), (other, "+")]
@@ -77,11 +116,19 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
 
     Both name them as attributes or define them in one file, or one calls what the other defines.
     """
-    definitions = [{path: x.find(_DEFINED, "+", path) for path in x.paths} for x in (ours, theirs)]
+    definitions = [
+        {path: x.find(_DEFINED, "+", path) | x.filled(path) for path in x.paths}
+        for x in (ours, theirs)
+    ]
     names: set[str] = set()
     for path in ours.paths & theirs.paths:
-        names |= definitions[0][path] & definitions[1][path]
-        names |= ours.find(_NAMED, "own", path) & theirs.find(_NAMED, "own", path)
+        common = definitions[0][path] & definitions[1][path]
+        named = [x.find(_NAMED, "own", path) for x in (ours, theirs)]
+        bare = [{name.replace("_", "") for name in side} for side in named]
+        names |= common | (named[0] & named[1])
+        names |= {x for side in named for x in side if x.replace("_", "") in bare[0] & bare[1]}
+        if common or (ours.filled(path) and theirs.filled(path)):  # they may share a class
+            names |= named[0] | named[1]
     for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
         every = set().union(*defined.values())
         for path in user.paths:
@@ -90,13 +137,33 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
     return names - {"None", "True", "False", "self", "__init__"}
 
 
-def tree_of(hunk: Hunk) -> tuple[ast.Module, list[Line]]:
+def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function has no body, or nothing but a docstring in it."""
+    for part in node.body:
+        match part:
+            case ast.Pass() | ast.Expr(value=ast.Constant()) | ast.Return(value=None):
+                continue
+            case ast.Raise(exc=ast.Call(func=ast.Name("NotImplementedError"))):
+                continue
+            case ast.Raise(exc=ast.Name("NotImplementedError")):
+                continue
+        return False
+    return True
+
+
+def _stubs_of(hunk: Hunk) -> set[str]:
+    tree, _ = tree_of(hunk, "+")
+    functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {node.name for node in functions if is_stub(node)} - {ELSEWHERE}
+
+
+def tree_of(hunk: Hunk, without: str = "-") -> tuple[ast.Module, list[Line]]:
     """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
 
     It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
     ``if``: they may lack their other half.
     """
-    lines = [line for line in hunk.lines if line.sign != "-"]
+    lines = [line for line in hunk.lines if line.sign != without]
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
     texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
     _cut_strings(texts)
@@ -136,7 +203,9 @@ def _heads(section: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
-    around = re.match(r"class (\w+)", section)
-    heads = [f"class {around[1] if around else ELSEWHERE}:", "    def _():"]
+    around = _SECTION.match(section)
+    class_name, method = around.groups() if around else (None, None)
+    method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"
+    heads = [f"class {class_name or ELSEWHERE}:", f"    {method_head}"]
     heads += [" " * column + "if 1:" for column in range(8, depth, 4)]
     return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []

@@ -6,12 +6,13 @@ each hunk is made to parse with ``ast``, and what it adds is collected as eviden
 conflict where no reading of one's evidence fits the other's.
 """
 
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import Call, Clue, Clues
+from annotator.patches.clues import Call, Clue, Clues, State, Thing
 from annotator.patches.diff import Line, Patch
 from annotator.patches.fragments import Words, find_common_names
 from annotator.patches.value_forms import Forms
@@ -59,7 +60,7 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        clues = [Clues(side, names) for side in words]
+        clues = [Clues(*sides, names) for sides in (words, words[::-1])]
     conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
@@ -74,13 +75,48 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
 
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
-    for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
-        sides = [
-            sorted(x.evidence[what, key], key=lambda clue: not clue.made) for x in (ours, theirs)
-        ]
-        if (sides[0][0].made or sides[1][0].made) and not _forms(sides[0]) & _forms(sides[1]):
+    for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
+        root, _, step = what.partition(".")
+        sides = _misfit(ours, theirs, (what, key)) if root not in ("local", "names") else []
+        if sides:
+            kind = root if root != "shape" else "element" if step else "shape"
             uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
-            yield Conflict("element" if what == "value" else what, *key, *uses)
+            yield Conflict(kind, *key, *uses)
+
+
+def _misfit(ours: Clues, theirs: Clues, thing: Thing) -> list[list[Clue]]:
+    """Return the clues of both patches on a thing if they do not fit together."""
+    sides = [x.evidence.get(thing, []) for x in (ours, theirs)]
+    if thing[0].endswith("keys"):
+        later = thing[0].removesuffix("keys") + "sets", thing[1]
+        sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
+        return _misread(*sides, sets) or _misread(*sides[::-1], sets)[::-1]
+    if thing[0].endswith("order"):
+        return _moved(*sides)
+    sides = [sorted(side, key=lambda clue: not clue.made) for side in sides]
+    made = all(sides) and (sides[0][0].made or sides[1][0].made)
+    return sides if made and not _forms(sides[0]) & _forms(sides[1]) else []
+
+
+def _misread(mine: list[Clue], other: list[Clue], sets: list[Clue]) -> list[list[Clue]]:
+    """Return the records of one patch, and where the other reads a key that they lack."""
+    given = [clue for clue in mine if clue.made]
+    keys = frozenset().union(*(clue.forms for clue in given + sets))
+    reads = [clue for clue in other if not clue.made and not clue.forms <= keys]
+    return [given, reads] if given and reads and "*" not in keys else []
+
+
+def _moved(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
+    """Return a tuple of each patch in which two names have changed places."""
+    misfits = []
+    for mine, other in itertools.product(ours, theirs):
+        names = [next(iter(clue.forms)).split() for clue in (mine, other)]
+        orders = [[x for x in names[n] if x != "-" and x in names[1 - n]] for n in (0, 1)]
+        if orders[0] and orders[0] == orders[1]:
+            return []
+        if (mine.made or other.made) and orders[0] and sorted(orders[0]) == sorted(orders[1]):
+            misfits = [[mine], [other]]
+    return misfits
 
 
 def _forms(clues: list[Clue]) -> Forms:
@@ -94,13 +130,18 @@ def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     for mine, other in ((ours, theirs), (theirs, ours)):
         for key, defined in mine.defined.items():
             rival = other.defined.get(key)
-            if not defined or (key in other.defined and not (rival and rival.new and defined.new)):
-                continue  # each may add what it needs to a function of the base
-            for call in [*([rival.least] if rival else []), *_calls(other, *key)]:
-                if not defined.takes(call):
-                    uses = [_use(x.says, x.lines) for x in (defined.least, call)]
-                    yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
-                    break
+            if not defined or (key in other.defined and not rival):
+                continue
+            if rival and not (rival.new and defined.new):  # each may add what it needs
+                least = defined.least, rival.least
+                refused = not (defined.takes_names(least[1]) or rival.takes_names(least[0]))
+                calls = [rival.least] if refused and mine is ours else []
+            else:
+                calls = [*([rival.least] if rival else []), *_calls(other, *key)]
+                calls = [call for call in calls if not defined.takes(call)]
+            for call in calls[:1]:
+                uses = [_use(x.says, x.lines) for x in (defined.least, call)]
+                yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
 
 
 def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
@@ -116,14 +157,69 @@ def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
 def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the attributes that are new in each patch and have one role under two names."""
     for what, key in sorted(ours.evidence.keys() & theirs.evidence.keys()):
-        (path, scope, _), role = key, key[2].partition(" keeps ")[2].strip("_")
+        (path, scope, _), role = key, key[2].partition(" keeps ")[2]
         sides = [
             {name: x for x in mine.evidence[what, key] for name in x.forms
-             if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls}
+             if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls
+             and not (role and mine.state[path, scope, name].moves)}
             for mine, other in ((ours, theirs), (theirs, ours)) if what == "names"
         ]  # fmt: skip
         if [len(side) for side in sides] == [1, 1]:
             names = sorted(name for side in sides for name in side)
-            if any(role in name or name.strip("_") in role for name in names):
+            if not role or any(_words(role) & _words(name) for name in names):
                 uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
+    for path, scope in sorted({key[:2] for key in ours.state} & {key[:2] for key in theirs.state}):
+        states = [_attributes(*sides, path, scope) for sides in ((ours, theirs), (theirs, ours))]
+        whole = any((path, scope) in side.whole for side in (ours, theirs))
+        pairs = [*_twins(*states, whole), *_orphans(*states, whole)]
+        pairs += [pair[::-1] for pair in _orphans(*states[::-1], whole)]
+        for pair in pairs:
+            uses = [
+                _use(f"has {name}", [*state.assigned, *state.fills, *state.reads])
+                for name, state in zip(pair, (states[0][pair[0]], states[1][pair[1]]), strict=True)
+            ]
+            yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
+
+
+def _words(name: str) -> set[str]:
+    return {word.removesuffix("s") for word in name.split("_")} - {""}
+
+
+def _attributes(mine: Clues, other: Clues, path: str, scope: str) -> dict[str, State]:
+    """Return the attributes of a class that are there by one patch alone."""
+    functions = mine.words.defined(path) | other.words.defined(path)
+    return {
+        name: state
+        for (file, around, name), state in mine.state.items()
+        if (file, around) == (path, scope) and name not in functions
+        if state.assigned or state.reads or state.fills
+        if (scope, name) not in mine.calls and mine.words.new(path, name, other.words)
+    }
+
+
+def _twins(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Iterator[list[str]]:
+    """Yield the pairs of names that differ only in underscores."""
+    names = {name.replace("_", ""): name for name in theirs}
+    for name, state in ours.items():
+        other = names.get(name.replace("_", ""))
+        if other and (whole or (state.assigned and theirs[other].assigned)):
+            yield [name, other]
+
+
+def _orphans(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Iterator[list[str]]:
+    """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
+    orphans = [
+        name for name, x in ours.items()
+        if x.reads and not x.fills and (x.begins or (whole and not x.assigned))
+    ]  # fmt: skip
+    for name in orphans if len(orphans) == 1 else []:
+        orphan, private = ours[name], name.startswith("_")
+        filled = [
+            other for other, x in theirs.items()
+            if x.begins and x.fills and x.begins == (orphan.begins or x.begins)
+            and (private or not x.reads or not orphan.assigned)
+            and (private or x.begins != {"number"})
+        ]  # fmt: skip
+        if len(filled) == 1:
+            yield [name, filled[0]]

@@ -1010,8 +1010,7 @@ STUBS = _pairs('''
  class Mailer:
      host = ""
 
-(    def send(self, message):
-)    def send(self, message):
+-    def send(self, message):
 <    def send(self, message, sender):
 >    def send(self, message, receiver):
          connect(self.host)
@@ -1151,8 +1150,7 @@ STUBS = _pairs('''
  class Mailer:
      host = ""
 
-(    def send(self, message):
-)    def send(self, message):
+-    def send(self, message):
 <    def send(self, message, retries=3):
 >    def send(self, message, receiver=None):
          connect(self.host)
