@@ -1,6 +1,7 @@
 """What a patch adds to classes and functions of Python, as evidence of how they are meant."""
 
 import ast
+import builtins
 import re
 from collections import defaultdict
 from contextlib import suppress
@@ -68,6 +69,7 @@ class State:
 
     begins: Forms = UNKNOWN  # the form of the empty value that it is assigned
     assigned: list[Line] = field(default_factory=list)
+    founded: bool = False  # by the constructor
     reads: list[Line] = field(default_factory=list)
     fills: list[Line] = field(default_factory=list)
     moves: bool = False  # gets other values later
@@ -82,6 +84,7 @@ _LEAVES |= {"extend", "update", "print", "map", "filter", "zip", "join", "copy",
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
 _SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element": "returns {} each"}
+_RETURNS = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
@@ -95,6 +98,7 @@ class Clues(ast.NodeVisitor):
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
         self.state: dict[Key, State] = defaultdict(State)  # of attributes
         self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
+        self._open: set[tuple[Thing | None, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
         self._object_forms = {**other.object_forms(), **words.object_forms()}
         self._count = 0  # of local names
@@ -143,6 +147,9 @@ class Clues(ast.NodeVisitor):
             case ast.Return(value=value) if self._new:
                 self._serves = True
                 self._give(self._result, value, node)
+                forms = form.forms_of(value, self._local_forms)
+                if value and not (forms or self._thing(value) or isinstance(value, ast.Constant)):
+                    self._open.add((self._result, True))  # may return anything
             case ast.Yield(value=value) if self._new:
                 self._give(self._inside(self._result, "element"), value, node)
             case ast.Call():
@@ -202,7 +209,7 @@ class Clues(ast.NodeVisitor):
                 name in _PICKS and (not more or name in ("next", "nlargest", "nsmallest"))
             ):
                 return self._elements(of)
-            case ast.Call(func=ast.Name(id=name)):
+            case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
                 return "result", (self._path, "", name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
                 return "result", self._key(name)
@@ -221,7 +228,9 @@ class Clues(ast.NodeVisitor):
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) and "dict" not in made
                 listed = "number" in key and "list" in made
                 return self._inside(thing, "element" if fixed or listed else "value")
-            case ast.Await(value=of) | ast.NamedExpr(value=of) | ast.BoolOp(values=[of, *_]):
+            case ast.Await(value=of) | ast.NamedExpr(value=of):
+                return self._thing(of)
+            case ast.BoolOp(op=ast.Or(), values=[of, *_]):
                 return self._thing(of)
         return None
 
@@ -270,7 +279,10 @@ class Clues(ast.NodeVisitor):
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
             lines, words = self._shows(node), says.format(form.in_words(forms))
             if lines or thing[0].startswith("local"):
-                self.evidence[thing].append(Clue(forms, words[:100], lines, made or "{}" in says))
+                made = made or "{}" in says
+                if thing[0].startswith("result") and not isinstance(node, _RETURNS):
+                    made = False  # whoever calls it
+                self.evidence[thing].append(Clue(forms, words[:100], lines, made))
 
     def _annotate(self, thing: Thing | None, annotation: ast.AST | None, node: Any) -> Forms:
         """Note what an annotation says of a thing, and return the forms that it allows."""
@@ -357,7 +369,7 @@ class Clues(ast.NodeVisitor):
 
     def _role(self, node: ast.expr, verb: str) -> None:
         thing = self._thing(node)
-        if thing and thing[0] == "shape":
+        if thing and thing[0] == "shape" and thing[1][1] == self._scope:
             path, scope, name = thing[1]
             role: Thing = ("names", (path, scope, f"{self._method} {verb}"))
             self._see(role, frozenset([name]), f"{verb} {name}", node)
@@ -429,6 +441,10 @@ class Clues(ast.NodeVisitor):
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
         """Note what a target becomes."""
+        if isinstance(value, ast.Tuple) and [x.col_offset for x in value.elts] == [
+            value.col_offset
+        ]:
+            return  # an argument, in a hunk that begins after its bracket
         match target, value:
             case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
                 for part, value_part in zip(targets, values, strict=True):
@@ -436,13 +452,12 @@ class Clues(ast.NodeVisitor):
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
-                thing = self._thing(value) or self._local(name)
-                annotation = getattr(node, "annotation", None)
-                allowed = (
-                    self._annotate(thing, annotation, node) if thing[0] == "local" else UNKNOWN
-                )
+                thing, annotation = self._thing(value), getattr(node, "annotation", None)
+                allowed = form.read_annotation(annotation, self._local_forms)[0]
                 forms = allowed or form.forms_of(value, self._local_forms)
-                if thing[0] == "local":
+                if not thing:
+                    thing = self._local(name)
+                    self._annotate(thing, annotation, node)
                     self._give(thing, value, node, annotated=bool(allowed))
                 self._bind(target, thing, forms, node)
                 self._classes[name] = self._class_of(value) if value else name_of(annotation)
@@ -453,8 +468,10 @@ class Clues(ast.NodeVisitor):
                 self._set(thing_of, index, value, node)
                 self._fill(target, node)
             case _ if known := self._thing(target):
-                allowed = self._annotate(known, getattr(node, "annotation", None), node)
-                self._give(known, value, node, annotated=bool(allowed))
+                annotation = getattr(node, "annotation", None)
+                allowed = self._annotate(known, annotation, node)
+                union = isinstance(annotation, ast.BinOp)
+                self._give(known, value, node, annotated=union or bool(allowed))
                 self._keep(node, target, value)
         if isinstance(value, ast.Attribute):  # it has another name from here on
             self._fill(value, node)
@@ -464,6 +481,7 @@ class Clues(ast.NodeVisitor):
         if self._method and name_of(getattr(target, "value", None)) == "self" and value:
             state = self.state[self._key(name_of(target))]
             state.assigned += self._shows(node)
+            state.founded |= self._method == "__init__"
             begins = form.forms_of(value, {}) if _is_empty(value) else UNKNOWN
             state.begins = state.begins or begins
             if not begins and not isinstance(getattr(value, "value", 0), type(None)):
@@ -516,6 +534,8 @@ class Clues(ast.NodeVisitor):
                 self._arguments[id(keyword.value)] = self._elements(whole)
         if not args:
             return
+        if name == "isinstance":
+            self._open.add((self._thing(args[0]), False))
         if isinstance(args[0], ast.Lambda) and name in ("map", "filter") and len(args) == 2:
             self._arguments[id(args[0])] = self._elements(args[1])
         if name in ("heappush", "heappop", "heapify", "insort"):
@@ -585,15 +605,20 @@ class Clues(ast.NodeVisitor):
                 self._copy(whats, source, thing, lines, made=True)
                 if thing[0].startswith("local"):
                     self._copy(whats, thing, source, (), made=False)
+        for thing, made in self._open:
+            if thing in self.evidence:
+                self.evidence[thing] = [x for x in self.evidence[thing] if x.made != made]
 
     def _copy(
         self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
     ) -> None:
-        for what in [*whats[source[1]]]:
+        for what in [*whats[source[1]]] if source[1] != to[1] else ():
+            if made and what == source[0] and (what == "local" or (source, True) in self._open):
+                continue  # what a local name is, it is by what it is given at that line
             new, fits = to[0] + what.removeprefix(source[0]), f"{what}.".startswith(f"{source[0]}.")
             old = self.evidence[new, to[1]] if fits and new.count(".") <= MOST_STEPS + 1 else None
-            if old is None or len(old) > MOST_CLUES or (made and what == "local"):
-                continue  # its own form, a local name has by what it was given at that line
+            if old is None or len(old) > MOST_CLUES:
+                continue
             whats[to[1]].add(new)
             for clue in self.evidence[what, source[1]][:MOST_CLUES]:
                 named = new.endswith(("keys", "sets", "order"))

@@ -77,7 +77,11 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
         root, _, step = what.partition(".")
-        sides = _misfit(ours, theirs, (what, key)) if root not in ("local", "names") else []
+        sides = (
+            _misfit(ours, theirs, (what, key))
+            if root not in ("local", "names") and not step.endswith("sets")
+            else []
+        )
         if sides:
             kind = root if root != "shape" else "element" if step else "shape"
             uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
@@ -192,7 +196,7 @@ def _attributes(mine: Clues, other: Clues, path: str, scope: str) -> dict[str, S
     return {
         name: state
         for (file, around, name), state in mine.state.items()
-        if (file, around) == (path, scope) and name not in functions
+        if (file, around) == (path, scope) and name not in functions and name[:2] != "__"
         if state.assigned or state.reads or state.fills
         if (scope, name) not in mine.calls and mine.words.new(path, name, other.words)
     }
@@ -203,7 +207,7 @@ def _twins(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Ite
     names = {name.replace("_", ""): name for name in theirs}
     for name, state in ours.items():
         other = names.get(name.replace("_", ""))
-        if other and (whole or (state.assigned and theirs[other].assigned)):
+        if other and (whole or (state.founded and theirs[other].founded)):
             yield [name, other]
 
 

@@ -31,9 +31,9 @@ BY_PLACE = BY_KEY | {"list", "deque"}
 PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
 SCALAR: Forms = frozenset(["string", "number"])
 
-_TEXT = re.compile(r"(?:\w*_)?(?:name|key|title|email|sku|isbn|token|word|slug|url)|username")
+_TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
 _SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
-_PLACE = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)|")
+_PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
 
 def look_up(name: str) -> Forms:
