@@ -78,6 +78,7 @@ class State:
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
 _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
 _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
+_WALKS = _SAME | {"len", "sum", "any", "all", "min", "max"}
 _PICKS = frozenset(["heappop", "min", "max", "next", "choice", "nlargest", "nsmallest"])
 _LEAVES = {*_SAME, *_PICKS, "len", "dict", "sum", "any", "all", "enumerate", "str", "isinstance"}
 _LEAVES |= {"extend", "update", "print", "map", "filter", "zip", "join", "copy", "bool", "Counter"}
@@ -160,6 +161,11 @@ class Clues(ast.NodeVisitor):
                     self._read(node)
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
+            case ast.Compare(
+                left=of, ops=[ast.Lt() | ast.Gt() | ast.LtE() | ast.GtE()],
+                comparators=[ast.Constant(value=int() | float())],
+            ):  # fmt: skip
+                self._see(self._thing(of), form.INSTANCE | {"number"}, "is compared", node)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
@@ -215,6 +221,8 @@ class Clues(ast.NodeVisitor):
                 return "result", self._key(name)
             case ast.Call(func=ast.Attribute(value=of, attr=name)) if scope := self._class_of(of):
                 return "result", (self._path, scope, name)
+            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
+                return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
                 return self._inside(self._thing(of), "value")
             case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
@@ -252,14 +260,12 @@ class Clues(ast.NodeVisitor):
                 return None
             case ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_]):
                 return self._elements(of)
-            case ast.ListComp(
-                elt=ast.Name(id=x), generators=[ast.comprehension(ast.Name(id=y), of)]
-            ):
-                return self._elements(of) if x == y else None
-            case ast.GeneratorExp(
-                elt=ast.Name(id=x), generators=[ast.comprehension(ast.Name(id=y), of)]
-            ):
-                return self._elements(of) if x == y else None
+
+            case ast.GeneratorExp(elt=part, generators=loops) | ast.ListComp(part, loops):
+                before = self._enter(loops)
+                thing = self._thing(part)
+                self._things, self._local_forms = before
+                return thing
         return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
@@ -277,7 +283,7 @@ class Clues(ast.NodeVisitor):
     ) -> None:
         """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
-            lines, words = self._shows(node), says.format(form.in_words(forms))
+            lines, words = self._shows(node), says.replace("{}", form.in_words(forms))
             if lines or thing[0].startswith("local"):
                 made = made or "{}" in says
                 if thing[0].startswith("result") and not isinstance(node, _RETURNS):
@@ -378,7 +384,7 @@ class Clues(ast.NodeVisitor):
         """Note that an attribute is read."""
         if id(node) not in self._filled and name_of(node.value) == "self":
             self.state[self._key(node.attr)].reads += self._shows(node)
-        if self._new and self._serves:
+        if self._new and self._serves and self._method != "__init__":
             self._role(node, "uses")
 
     def _fill(self, node: ast.AST, at: Any) -> None:
@@ -461,6 +467,8 @@ class Clues(ast.NodeVisitor):
                     self._give(thing, value, node, annotated=bool(allowed))
                 self._bind(target, thing, forms, node)
                 self._classes[name] = self._class_of(value) if value else name_of(annotation)
+            case ast.Subscript(slice=ast.Slice()), _:
+                self._fill(target, node)
             case ast.Subscript(value=of, slice=index), _:
                 key = form.key_forms(index, self._local_forms)
                 thing_of = self._thing(of)
@@ -508,7 +516,7 @@ class Clues(ast.NodeVisitor):
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
         thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-        looped = thing and self._things.get(name_of(index)) == self._inside(thing, "element")
+        looped = self._things.get(name_of(index), "") == self._inside(thing, "element")
         forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - {"dict", "deque"}
@@ -536,6 +544,10 @@ class Clues(ast.NodeVisitor):
             return
         if name == "isinstance":
             self._open.add((self._thing(args[0]), False))
+        if name in _WALKS and not of and len(args) == 1:
+            self._see(self._thing(args[0]), form.ITERABLE, f"goes to {name}", node)
+            if name == "sum":
+                self._see(self._elements(args[0]), form.INSTANCE | {"number"}, "is summed", node)
         if isinstance(args[0], ast.Lambda) and name in ("map", "filter") and len(args) == 2:
             self._arguments[id(args[0])] = self._elements(args[1])
         if name in ("heappush", "heappop", "heapify", "insort"):
@@ -578,6 +590,7 @@ class Clues(ast.NodeVisitor):
             case ast.Name(), ast.Call(ast.Name("range")):
                 self._bind(target, None, form.look_up("int"), target)
             case _:
+                self._see(self._thing(of), form.ITERABLE, "is walked over", target)
                 self._bind(target, self._elements(of), UNKNOWN, target)
 
     def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
@@ -622,7 +635,7 @@ class Clues(ast.NodeVisitor):
             whats[to[1]].add(new)
             for clue in self.evidence[what, source[1]][:MOST_CLUES]:
                 named = new.endswith(("keys", "sets", "order"))
-                says = _SAYS.get(new, "holds {} each").format(form.in_words(clue.forms))
+                says = _SAYS.get(new, "holds {} each").replace("{}", form.in_words(clue.forms))
                 says = says if made and not named else clue.says
                 copied = Clue(clue.forms, says, lines or clue.lines, made)
                 shown = copied.lines or to[0].startswith("local")

@@ -15,12 +15,12 @@ ELSEWHERE = "_"  # the class around a hunk that does not name it
 
 _BRANCH = re.compile(r"^( *)(?:try|finally|else|elif|except)\b.*:[ ]*(?:#.*)?$", re.MULTILINE)
 _OPENS = re.compile(r'.*[=(,\[] *[rf]{0,2}"""|\s*[rfu]{0,2}"""\s*\S')
+_CODE = re.compile(r"\s*(?:(?:self|raise|return|pass|for|if|with|def|@)\b|\w+(?: =|\())")
 _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
-# Attributes, what is given to one, and fields.
-_NAMED = re.compile(
-    r"(?m)(?:\b(?:self|cls)\.|= (?!\w+[.(])|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= )))(\w+)"
-)
+_FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
+_FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
+_NAMED = re.compile(rf"(?m)(?:{_FIELD}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _CALLED = re.compile(r"\b(\w+)\(")
 _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
@@ -28,7 +28,7 @@ _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
 )
 _PARTED = re.compile(r"__(?:getitem|iter)__")
-_SECTION = re.compile(r"class (\w+)|(?:async )?def (\w+)\(self\b.*")
+_SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
 # A stub goes, or a line follows upon a docstring.
 _FILLS = re.compile(
     r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|\"\"\"\n\+"
@@ -108,7 +108,7 @@ class Words:
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
         texts = [(self, " "), (self, "-"), (other, " "), (other, "-"), (other, "+")]
-        return not any(name in words.find(_NAMED, sign, path) for words, sign in texts)
+        return not any(name in words.find(_FIELDS, sign, path) for words, sign in texts)
 
 
 def find_common_names(ours: Words, theirs: Words) -> set[str]:
@@ -191,12 +191,16 @@ def tree_of(hunk: Hunk, without: str = "-") -> tuple[ast.Module, list[Line]]:
 def _cut_strings(texts: list[str]) -> None:
     """Leave out what is the rest, or the beginning, of a docstring that the hunk cuts."""
     marks = [n for n, text in enumerate(texts) if text.count('"""') % 2]
+    if not marks:
+        return
+    first, before = marks[0], "".join(texts[: marks[0]]).rstrip()
+    follows = "".join(texts[first + 1 : first + 2])
+    opens = _OPENS.match(texts[first]) or before.endswith(":")
+    if not (opens or (not before and not _CODE.match(follows))):
+        texts[: first + 1] = [""] * (first + 1)
+        del marks[0]
     if len(marks) % 2:
-        first = marks[0]
-        if "".join(texts[:first]).rstrip()[-1:] in ("", ":") or _OPENS.match(texts[first]):
-            del texts[marks[-1] :]
-        else:
-            texts[: first + 1] = [""] * (first + 1)
+        del texts[marks[-1] :]
 
 
 def _heads(section: str, texts: list[str]) -> list[str]:
@@ -204,8 +208,8 @@ def _heads(section: str, texts: list[str]) -> list[str]:
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
     around = _SECTION.match(section)
-    class_name, method = around.groups() if around else (None, None)
+    class_head, method = around.groups() if around else (None, None)
     method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"
-    heads = [f"class {class_name or ELSEWHERE}:", f"    {method_head}"]
+    heads = [f"{class_head or f'class {ELSEWHERE}'}:", f"    {method_head}"]
     heads += [" " * column + "if 1:" for column in range(8, depth, 4)]
     return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []

@@ -63,9 +63,14 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
         clues = [Clues(*sides, names) for sides in (words, words[::-1])]
     conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
+    shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
     unique = {(x.path, x.scope, x.name, x.kind): x for x in conflicts}
-    return [x for key, x in sorted(unique.items()) if key[:2] not in classes]
+    return [
+        x
+        for key, x in sorted(unique.items())
+        if key[:2] not in classes and not (x.kind == "element" and key[:3] in shapes)
+    ]
 
 
 def _use(says: str, lines: Iterable[Line]) -> Use:
@@ -176,8 +181,8 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     for path, scope in sorted({key[:2] for key in ours.state} & {key[:2] for key in theirs.state}):
         states = [_attributes(*sides, path, scope) for sides in ((ours, theirs), (theirs, ours))]
         whole = any((path, scope) in side.whole for side in (ours, theirs))
-        pairs = [*_twins(*states, whole), *_orphans(*states, whole)]
-        pairs += [pair[::-1] for pair in _orphans(*states[::-1], whole)]
+        pairs = [*_twins(*states, whole), *_orphans(*states)]
+        pairs += [pair[::-1] for pair in _orphans(*states[::-1])]
         for pair in pairs:
             uses = [
                 _use(f"has {name}", [*state.assigned, *state.fills, *state.reads])
@@ -193,13 +198,18 @@ def _words(name: str) -> set[str]:
 def _attributes(mine: Clues, other: Clues, path: str, scope: str) -> dict[str, State]:
     """Return the attributes of a class that are there by one patch alone."""
     functions = mine.words.defined(path) | other.words.defined(path)
-    return {
+    states = {
         name: state
         for (file, around, name), state in mine.state.items()
         if (file, around) == (path, scope) and name not in functions and name[:2] != "__"
         if state.assigned or state.reads or state.fills
         if (scope, name) not in mine.calls and mine.words.new(path, name, other.words)
     }
+    for name, state in states.items():
+        uses = mine.evidence.get(("shape", (path, scope, name)))
+        if uses and not state.assigned and {(path, scope)} & (mine.whole | other.whole):
+            state.begins = _forms(uses)  # what the other patch may give it
+    return states
 
 
 def _twins(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Iterator[list[str]]:
@@ -211,19 +221,15 @@ def _twins(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Ite
             yield [name, other]
 
 
-def _orphans(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Iterator[list[str]]:
+def _orphans(ours: dict[str, State], theirs: dict[str, State]) -> Iterator[list[str]]:
     """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
-    orphans = [
-        name for name, x in ours.items()
-        if x.reads and not x.fills and (x.begins or (whole and not x.assigned))
-    ]  # fmt: skip
+    orphans = [name for name, x in ours.items() if x.begins and x.reads and not x.fills]
     for name in orphans if len(orphans) == 1 else []:
         orphan, private = ours[name], name.startswith("_")
         filled = [
             other for other, x in theirs.items()
-            if x.begins and x.fills and x.begins == (orphan.begins or x.begins)
-            and (private or not x.reads or not orphan.assigned)
-            and (private or x.begins != {"number"})
+            if x.begins and x.fills and x.begins <= orphan.begins
+            and (private or not orphan.assigned or x.begins != {"number"})
         ]  # fmt: skip
         if len(filled) == 1:
             yield [name, filled[0]]

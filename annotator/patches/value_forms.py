@@ -29,9 +29,11 @@ INSTANCE = OBJECT | PLAIN | {"named tuple"}
 BY_KEY = OBJECT | {"dict"}
 BY_PLACE = BY_KEY | {"list", "deque"}
 PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
+ITERABLE = PARTS | {"set"}
 SCALAR: Forms = frozenset(["string", "number"])
 
 _TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
+_LIKE = re.compile("(?i)dict|list|set|map|deque|str|int|tuple|bytes|array|counter")
 _SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
 _PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
@@ -62,6 +64,8 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
     match node:
         case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
             return look_up(f"tuple of {len(parts)}")
+        case ast.Constant(value=False):  # nothing, as often as not
+            return UNKNOWN
         case ast.Constant(value=value):
             return look_up(type(value).__name__)
         case ast.Call(func=ast.Name(id="field" | "Field"), keywords=keywords):
@@ -72,9 +76,12 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
             return look_up("str")
         case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
             known = look_up(x) if x != "namedtuple" else UNKNOWN
-            return known or local_forms.get(f"{x}()", OBJECT if x[:1].isupper() else UNKNOWN)
+            opaque = x[:1].isupper() and not _LIKE.search(x)
+            return known or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
             return forms_of(value, local_forms)
+        case ast.BinOp(op=ast.Sub() | ast.Mod() | ast.FloorDiv(), right=ast.Constant(value=int())):
+            return look_up("int")
         case ast.BinOp(left=left):
             return forms_of(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):
@@ -92,7 +99,7 @@ def read_annotation(
         case ast.Subscript(value=ast.Name(id="Optional" | "Final" | "ClassVar"), slice=inner):
             return read_annotation(inner, local_forms)
         case ast.Subscript(value=of, slice=inner):
-            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
             forms, open_end = look_up(name_of(of)), getattr(parts[-1], "value", 0) is ...
             if forms == _TUPLES and not open_end:
                 return look_up(f"tuple of {len(parts)}"), []
