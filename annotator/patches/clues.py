@@ -520,6 +520,8 @@ class Clues(ast.NodeVisitor):
         forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - {"dict", "deque"}
+        if thing and "." in thing[0] and isinstance(getattr(index, "value", None), str):
+            forms = form.look_up("dict")
         self._see(thing, forms, "is read by key", node)
         if thing and thing[0] != "shape" and isinstance(getattr(index, "value", None), str):
             text = getattr(index, "value", "")

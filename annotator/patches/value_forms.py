@@ -10,7 +10,7 @@ from typing import Literal
 Forms = frozenset[str]  # one of which a value has; none: nothing is known
 Step = Literal["element", "value"]  # an element of a list, a key of a dict; a value by a key
 
-_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, int, float, tuple)
+_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, bytearray, int, float, tuple)
 _WORDS = {  # of types, of what typing calls them, and of nodes of the tree
     "list": "list List ListComp sorted", "set": "set frozenset Set FrozenSet SetComp",
     "dict": "dict Dict DictComp defaultdict DefaultDict OrderedDict Counter TypedDict",
@@ -80,8 +80,7 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
             return known or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
             return forms_of(value, local_forms)
-        case ast.BinOp(op=ast.Sub() | ast.Mod() | ast.FloorDiv(), right=ast.Constant(value=int())):
-            return look_up("int")
+
         case ast.BinOp(left=left):
             return forms_of(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):
@@ -111,6 +110,8 @@ def read_annotation(
 
 def key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
     """Return the forms of a key as it is written, or as its name lets expect."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp) and not isinstance(node.op, ast.Add):
+        return look_up("int")
     name = name_of(node)
     guess = look_up("str") if _TEXT.fullmatch(name) else UNKNOWN
     guess = SCALAR if _SCALAR.fullmatch(name) else guess
