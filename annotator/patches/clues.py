@@ -5,7 +5,6 @@ import builtins
 import re
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,13 +14,14 @@ from annotator.patches.fragments import ELSEWHERE, Words, is_stub, tree_of
 from annotator.patches.value_forms import UNKNOWN, Forms, Step, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
-MOST_STEPS = 2  # from an attribute to what it holds, and to what that holds
+MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
 MOST_PARTS = 4  # elements of a literal that are read
-MOST_CLUES = 20  # clues of a thing that are handed on
+MOST_CLUES = 20  # clues of a thing that are handed on to another
 
 Key = tuple[str, str, str]  # path, scope, name
-# The first is "shape", "result", "class", "local" or "names", then steps to what it holds, and
-# "keys" (of a dict that stands for a record), "sets" (keys it gets later), "order" (of a tuple).
+# The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
+# what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple. Of
+# attributes there are also "names" (a role), "begins", "reads", "fills" and "moves".
 Thing = tuple[str, Key]
 Lines = tuple[Line, ...]
 
@@ -63,30 +63,21 @@ class Defined(NamedTuple):
         return {*self.least.passes} <= {*call.passes} <= {*self.names}
 
 
-@dataclass(slots=True)
-class State:
-    """Where a patch assigns an attribute, reads it and puts something into it."""
-
-    begins: Forms = UNKNOWN  # the form of the empty value that it is assigned
-    assigned: list[Line] = field(default_factory=list)
-    founded: bool = False  # by the constructor
-    reads: list[Line] = field(default_factory=list)
-    fills: list[Line] = field(default_factory=list)
-    moves: bool = False  # gets other values later
-
-
 _ADDS = frozenset(["append", "add", "insert", "appendleft"])
 _FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
 _SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
-_WALKS = _SAME | {"len", "sum", "any", "all", "min", "max"}
-_PICKS = frozenset(["heappop", "min", "max", "next", "choice", "nlargest", "nsmallest"])
-_LEAVES = {*_SAME, *_PICKS, "len", "dict", "sum", "any", "all", "enumerate", "str", "isinstance"}
-_LEAVES |= {"extend", "update", "print", "map", "filter", "zip", "join", "copy", "bool", "Counter"}
+_PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
+_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", *_FILLS])
+_LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
+_HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
 _SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element": "returns {} each"}
-_RETURNS = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
-Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+_EMPTY = re.compile(
+    r"\[\]|\{\}|0|0\.0|(?:\w+\.)?(?:[a-zO]\w+|Counter)\((?:maxlen=\w+)?\)|default\w+\(\w*\)"
+)
+_Returns = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
@@ -97,7 +88,6 @@ class Clues(ast.NodeVisitor):
         self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
-        self.state: dict[Key, State] = defaultdict(State)  # of attributes
         self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
         self._open: set[tuple[Thing | None, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
@@ -143,13 +133,18 @@ class Clues(ast.NodeVisitor):
                     self._assign(node, target, value)
             case ast.AnnAssign(target=target, value=value):
                 self._assign(node, target, value)
-            case ast.AugAssign(target=target, value=value):
-                self._add_to(node, target, value)
-            case ast.Return(value=value) if self._new:
+            case ast.AugAssign(target=target, value=value, op=by):
+                self._fill(target, node)
+                self._mark("moves", target, node)
+                forms = form.forms_of(value, self._local_forms) & {"number", "string", "list"}
+                if isinstance(by, ast.Add) and forms:
+                    self._see(self._thing(target), forms | form.OBJECT, "gets +=", node)
+                if isinstance(value, ast.List):
+                    self._fill_from(self._thing(target), value, node)
+            case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
-                self._give(self._result, value, node)
-                forms = form.forms_of(value, self._local_forms)
-                if value and not (forms or self._thing(value) or isinstance(value, ast.Constant)):
+                forms = self._give(self._result, value, node) or self._thing(value)
+                if not (forms or isinstance(value, ast.Constant)):
                     self._open.add((self._result, True))  # may return anything
             case ast.Yield(value=value) if self._new:
                 self._give(self._inside(self._result, "element"), value, node)
@@ -157,15 +152,17 @@ class Clues(ast.NodeVisitor):
                 self._call(node)
             case ast.Attribute(value=of, attr=name):
                 self._see(self._thing(of), form.having(name), f"has .{name}", node)
-                if isinstance(node.ctx, ast.Load):
-                    self._read(node)
+                if isinstance(node.ctx, ast.Load) and id(node) not in self._filled:
+                    self._mark("reads", node, node)
+                if isinstance(node.ctx, ast.Load) and self._new and self._serves:
+                    self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
             case ast.Compare(
                 left=of, ops=[ast.Lt() | ast.Gt() | ast.LtE() | ast.GtE()],
                 comparators=[ast.Constant(value=int() | float())],
             ):  # fmt: skip
-                self._see(self._thing(of), form.INSTANCE | {"number"}, "is compared", node)
+                self._see(self._thing(of), form.NUMBER, "is compared", node)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
@@ -190,7 +187,7 @@ class Clues(ast.NodeVisitor):
     def _key(self, name: str) -> Key:
         return self._path, self._scope, name
 
-    def _class_of(self, node: ast.AST) -> str:
+    def _class_of(self, node: ast.AST | None) -> str:
         """Return the class of an object that is built here, if it is known."""
         match node:
             case ast.Name(id=name):
@@ -281,33 +278,37 @@ class Clues(ast.NodeVisitor):
     def _see(
         self, thing: Thing | None, forms: Forms, says: str, node: Any, made: bool = False
     ) -> None:
-        """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
+        """Note that a thing may have these forms; if nothing is said, it is given one of them."""
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
-            lines, words = self._shows(node), says.replace("{}", form.in_words(forms))
+            lines, given = self._shows(node), made or not says
+            if thing[0].startswith("result") and not isinstance(node, _Returns):
+                given = False  # whoever calls it
             if lines or thing[0].startswith("local"):
-                made = made or "{}" in says
-                if thing[0].startswith("result") and not isinstance(node, _RETURNS):
-                    made = False  # whoever calls it
-                self.evidence[thing].append(Clue(forms, words[:100], lines, made))
+                words = says or _describe(thing[0], forms)
+                self.evidence[thing].append(Clue(forms, words[:100], lines, given))
 
     def _annotate(self, thing: Thing | None, annotation: ast.AST | None, node: Any) -> Forms:
         """Note what an annotation says of a thing, and return the forms that it allows."""
         forms, parts = form.read_annotation(annotation, self._local_forms)
-        if thing:
-            self._see(thing, forms, _SAYS.get(thing[0], "holds {} each"), node)
-            for step, part in parts:
-                self._annotate(self._inside(thing, step), part, node)
+        self._see(thing, forms, "", node)
+        for step, part in parts if thing else ():
+            self._annotate(self._inside(thing, step), part, node)
         return forms
 
     def _give(
-        self, thing: Thing | None, value: ast.AST | None, node: Any, annotated: bool = False
-    ) -> None:
-        """Note that a thing gets the form of a value, and of what that holds."""
-        if not thing or not value:
-            return
-        if not annotated:
+        self, thing: Thing | None, value: ast.AST | None, node: Any, annotation: Any = None
+    ) -> Forms:
+        """Note that a thing gets the form of a value, and of what that holds; return the form."""
+        forms = self._annotate(thing, annotation, node)
+        if not forms and not isinstance(annotation, ast.BinOp):
             forms = form.forms_of(value, self._local_forms)
-            self._see(thing, forms, _SAYS.get(thing[0], "holds {} each"), node)
+            self._see(thing, forms, "", node)
+        if thing:
+            self._give_parts(thing, value, node)
+        return forms
+
+    def _give_parts(self, thing: Thing, value: ast.AST | None, node: Any) -> None:
+        """Note what a thing holds by the value that it gets."""
         element, content = self._inside(thing, "element"), self._inside(thing, "value")
         match value:
             case ast.List(elts=parts) | ast.Set(elts=parts):
@@ -334,23 +335,23 @@ class Clues(ast.NodeVisitor):
             case ast.Tuple(elts=parts):
                 self._order(thing, parts, node, made=True)
             case ast.Call(func=ast.Name(id="Counter")):
-                self._see(content, form.look_up("int"), "holds {} each", node)
+                self._see(content, form.look_up("int"), "", node)
             case ast.Call(func=ast.Name(id="defaultdict"), args=[factory, *_]):
                 inner = getattr(factory, "body", None)
                 forms = form.forms_of(inner, self._local_forms) or form.look_up(name_of(factory))
-                self._see(content, forms, "holds {} each", node)
+                self._see(content, forms, "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
-                self._fill_from(element, of, node)
-            case ast.BoolOp(values=[*_, last]) | ast.IfExp(body=last):
-                self._give(thing, last, node, annotated=True)
+                self._fill_from(thing, of, node)
+            case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
+                self._give_parts(thing, part, node)
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 
-    def _fill_from(self, element: Thing | None, of: ast.AST, node: Any) -> None:
+    def _fill_from(self, thing: Thing | None, of: ast.AST, node: Any) -> None:
         """Note that what a thing holds comes from another container."""
-        if isinstance(of, ast.List | ast.Set | Comprehension) and element:
-            self._give((element[0].rpartition(".")[0], element[1]), of, node, annotated=True)
-        elif element and (source := self._elements(of)):
+        if thing and isinstance(of, ast.List | ast.Set | _Comprehension):
+            self._give_parts(thing, of, node)
+        elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
     def _order(self, thing: Thing | None, parts: list[ast.expr], node: Any, made: bool) -> None:
@@ -363,38 +364,35 @@ class Clues(ast.NodeVisitor):
     def _set(self, thing: Thing | None, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
         key = form.key_forms(index, self._local_forms)
-        if _is_text(index):  # the keys of a record hold what they like
-            forms = frozenset([getattr(index, "value", "*")])
-            self._see(_with(thing, "sets"), forms, "sets a key", node)
-            return
-        self._see(_with(thing, "sets"), frozenset("*"), "sets keys", node)
-        self._give(self._inside(thing, "value"), value, node)
-        if key and key != {"number"}:
-            says = "has names or numbers as keys" if key == form.SCALAR else "has {} as a key"
-            self._see(self._inside(thing, "element"), key, says, node, made=True)
+        text = isinstance(index, ast.Constant) and isinstance(index.value, str)
+        forms = frozenset([index.value if text else "*"])
+        self._see(_with(thing, "sets"), forms, "sets a key", node)
+        if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
+            self._give(self._inside(thing, "value"), value, node)
+            if key and key != {"number"}:
+                words = " or ".join(form.in_words(frozenset([x])) for x in sorted(key))
+                says = f"has {words} as a key"
+                self._see(self._inside(thing, "element"), key, says, node, made=True)
+
+    def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
+        """Note what is done to an attribute."""
+        if isinstance(node, ast.Attribute) and name_of(node.value) == "self" and self._method:
+            self._see((what, self._key(node.attr)), forms, f"{what} {node.attr}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
-        thing = self._thing(node)
-        if thing and thing[0] == "shape" and thing[1][1] == self._scope:
-            path, scope, name = thing[1]
-            role: Thing = ("names", (path, scope, f"{self._method} {verb}"))
+        """Note the part that an attribute has in a method."""
+        name, apart = name_of(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
+        if self._thing(node) == ("shape", self._key(name)) and not apart:
+            role = "names", self._key(f"{self._method} {verb}")
             self._see(role, frozenset([name]), f"{verb} {name}", node)
-
-    def _read(self, node: ast.Attribute) -> None:
-        """Note that an attribute is read."""
-        if id(node) not in self._filled and name_of(node.value) == "self":
-            self.state[self._key(node.attr)].reads += self._shows(node)
-        if self._new and self._serves and self._method != "__init__":
-            self._role(node, "uses")
 
     def _fill(self, node: ast.AST, at: Any) -> None:
         """Note that something is put into an attribute, or into what it holds."""
         while isinstance(node, ast.Subscript | ast.Call):
             inner = node.func if isinstance(node, ast.Call) else node
-            node = inner.value if isinstance(inner, ast.Attribute | ast.Subscript) else ast.Pass()
-        if isinstance(node, ast.Attribute) and name_of(node.value) == "self":
-            self.state[self._key(node.attr)].fills += self._shows(at)
-            self._filled.add(id(node))
+            node = getattr(inner, "value", inner)
+        self._mark("fills", node, at)
+        self._filled.add(id(node))
 
     def _class(self, node: ast.ClassDef) -> None:
         if self._is_new(node):
@@ -403,7 +401,9 @@ class Clues(ast.NodeVisitor):
             fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and not x.value]
             if fields and says in _KINDS:
                 says += f" of {', '.join(name_of(x.target) for x in fields)}"
-            self._see(("class", self._key(node.name)), frozenset([says]), "{}", node)
+            self._see(
+                ("class", self._key(node.name)), frozenset([says]), f"a {says}", node, made=True
+            )
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
         self._derived = any(name_of(base) != "object" for base in node.bases)
 
@@ -447,71 +447,47 @@ class Clues(ast.NodeVisitor):
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
         """Note what a target becomes."""
-        if isinstance(value, ast.Tuple) and [x.col_offset for x in value.elts] == [
-            value.col_offset
-        ]:
-            return  # an argument, in a hunk that begins after its bracket
+        annotation = getattr(node, "annotation", None)
         match target, value:
+            case _, ast.Tuple(elts=[part], col_offset=column) if part.col_offset == column:
+                return  # an argument, in a hunk that begins after its bracket
             case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                for part, value_part in zip(targets, values, strict=True):
-                    self._assign(node, part, value_part)
+                for pair in zip(targets, values, strict=True):
+                    self._assign(node, *pair)
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
-                thing, annotation = self._thing(value), getattr(node, "annotation", None)
-                allowed = form.read_annotation(annotation, self._local_forms)[0]
-                forms = allowed or form.forms_of(value, self._local_forms)
-                if not thing:
-                    thing = self._local(name)
-                    self._annotate(thing, annotation, node)
-                    self._give(thing, value, node, annotated=bool(allowed))
+                source = self._thing(value)
+                thing = source or self._local(name)
+                forms = self._give(None if source else thing, value, node, annotation)
                 self._bind(target, thing, forms, node)
                 self._classes[name] = self._class_of(value) if value else name_of(annotation)
-            case ast.Subscript(slice=ast.Slice()), _:
-                self._fill(target, node)
             case ast.Subscript(value=of, slice=index), _:
-                key = form.key_forms(index, self._local_forms)
-                thing_of = self._thing(of)
-                self._see(thing_of, form.allowing(index, key, reads=False), "is set by key", node)
-                self._set(thing_of, index, value, node)
                 self._fill(target, node)
-            case _ if known := self._thing(target):
-                annotation = getattr(node, "annotation", None)
-                allowed = self._annotate(known, annotation, node)
-                union = isinstance(annotation, ast.BinOp)
-                self._give(known, value, node, annotated=union or bool(allowed))
+                if not isinstance(index, ast.Slice):
+                    thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+                    self._see(thing, form.allowing(index, key, False), "is set by key", node)
+                    self._set(thing, index, value, node)
+            case _ if thing := self._thing(target):
+                self._give(thing, value, node, annotation)
                 self._keep(node, target, value)
         if isinstance(value, ast.Attribute):  # it has another name from here on
             self._fill(value, node)
 
     def _keep(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
         """Note how an attribute begins, and the name of what it keeps."""
-        if self._method and name_of(getattr(target, "value", None)) == "self" and value:
-            state = self.state[self._key(name_of(target))]
-            state.assigned += self._shows(node)
-            state.founded |= self._method == "__init__"
-            begins = form.forms_of(value, {}) if _is_empty(value) else UNKNOWN
-            state.begins = state.begins or begins
-            if not begins and not isinstance(getattr(value, "value", 0), type(None)):
-                self._fill(target, node)
-            state.moves |= isinstance(value, ast.BinOp)
-            if isinstance(node, ast.Assign | ast.AnnAssign):
-                self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
+        short = value and value.lineno == value.end_lineno
+        if short and _EMPTY.fullmatch(ast.unparse(value)) and self._method == "__init__":
+            self._mark("begins", target, node, form.forms_of(value, {}))
+        elif value and not (isinstance(value, ast.Constant) and value.value is None):
+            self._fill(target, node)
+        if isinstance(value, ast.BinOp):
+            self._mark("moves", target, node)
+        self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
         while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
             value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
-        if self._method and (name := name_of(value)):
+        if name := name_of(value):
             self._role(target, f"keeps {name}")
-
-    def _add_to(self, node: ast.AugAssign, target: ast.expr, value: ast.expr) -> None:
-        """Note what a thing is added to with ``+=`` and its like."""
-        self._fill(target, node)
-        if name_of(getattr(target, "value", None)) == "self":
-            self.state[self._key(name_of(target))].moves = True
-        if isinstance(node.op, ast.Add):
-            forms = form.forms_of(value, self._local_forms) & {"number", "string", "list"}
-            self._see(self._thing(target), forms and forms | form.OBJECT, "gets +=", node)
-            if isinstance(value, ast.List):
-                self._fill_from(self._inside(self._thing(target), "element"), value, node)
 
     def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
         """Note by which keys a thing is read."""
@@ -538,36 +514,35 @@ class Clues(ast.NodeVisitor):
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
             self.calls[scope or "", name].append((self._path, call))
-        for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Lambda) and (of or args):
-                whole = of if name == "sort" and of else args[0] if args else node
-                self._arguments[id(keyword.value)] = self._elements(whole)
-        if not args:
-            return
-        if name == "isinstance":
-            self._open.add((self._thing(args[0]), False))
-        if name in _WALKS and not of and len(args) == 1:
-            self._see(self._thing(args[0]), form.ITERABLE, f"goes to {name}", node)
+        first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
+        for part in [x.value for x in node.keywords] + args[:1]:
+            if isinstance(part, ast.Lambda):
+                container = (
+                    args[1] if part is first and args[1:] else of if name == "sort" else first
+                )
+                self._arguments[id(part)] = self._elements(container or first)
+        if not of and name == "isinstance":
+            self._open.add((thing, False))
+        elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
+            self._see(thing, form.ITERABLE, f"goes to {name}", node)
             if name == "sum":
-                self._see(self._elements(args[0]), form.INSTANCE | {"number"}, "is summed", node)
-        if isinstance(args[0], ast.Lambda) and name in ("map", "filter") and len(args) == 2:
-            self._arguments[id(args[0])] = self._elements(args[1])
-        if name in ("heappush", "heappop", "heapify", "insort"):
-            self._see(self._thing(args[0]), form.look_up("list"), f"goes to {name}", node)
-        if name in ("heappush", "insort") and len(args) == 2:
-            self._give(self._inside(self._thing(args[0]), "element"), args[1], node)
-        elif of and name in _ADDS:
-            self._give(self._inside(self._thing(of), "element"), args[-1], node)
-        elif of and name == "extend":
-            self._fill_from(self._inside(self._thing(of), "element"), args[0], node)
-        elif of and name == "setdefault":
-            self._set(self._thing(of), args[0], args[-1] if args[1:] else None, node)
-        elif of and name == "update":
-            self._see(_with(self._thing(of), "sets"), frozenset("*"), "is updated", node)
-            if isinstance(args[0], ast.Dict | ast.DictComp):
-                self._give(self._thing(of), args[0], node)
-        if of and name in _FILLS:
+                self._see(self._elements(first), form.NUMBER, "is summed", node)
+        elif name in _HEAP and args:
+            self._see(self._thing(first), form.look_up("list"), f"goes to {name}", node)
+            if args[1:]:
+                self._give(self._inside(self._thing(first), "element"), args[1], node)
+        elif of and args and name in _FILLS:
             self._fill(of, node)
+            if name in _ADDS:
+                self._give(self._inside(thing, "element"), args[-1], node)
+            elif name == "extend":
+                self._fill_from(thing, first, node)
+            elif name == "setdefault":
+                self._set(thing, first, args[-1] if args[1:] else None, node)
+            elif name == "update":
+                self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
+                if thing and isinstance(first, ast.Dict | ast.DictComp):
+                    self._give_parts(thing, first, node)
         for argument in args if name not in _LEAVES else ():
             if isinstance(argument, ast.Attribute):  # may be filled there
                 self._fill(argument, node)
@@ -628,42 +603,33 @@ class Clues(ast.NodeVisitor):
         self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
     ) -> None:
         for what in [*whats[source[1]]] if source[1] != to[1] else ():
-            if made and what == source[0] and (what == "local" or (source, True) in self._open):
+            new, steps = (
+                to[0] + what.removeprefix(source[0]),
+                what.count(".") - source[0].count("."),
+            )
+            closed = (
+                what == source[0] and made and (what == "local" or (source, True) in self._open)
+            )
+            if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
                 continue  # what a local name is, it is by what it is given at that line
-            new, fits = to[0] + what.removeprefix(source[0]), f"{what}.".startswith(f"{source[0]}.")
-            old = self.evidence[new, to[1]] if fits and new.count(".") <= MOST_STEPS + 1 else None
-            if old is None or len(old) > MOST_CLUES:
-                continue
             whats[to[1]].add(new)
+            clues = self.evidence[new, to[1]]
             for clue in self.evidence[what, source[1]][:MOST_CLUES]:
-                named = new.endswith(("keys", "sets", "order"))
-                says = _SAYS.get(new, "holds {} each").replace("{}", form.in_words(clue.forms))
-                says = says if made and not named else clue.says
+                says = _describe(new, clue.forms) if made and not _is_listed(new) else clue.says
                 copied = Clue(clue.forms, says, lines or clue.lines, made)
-                shown = copied.lines or to[0].startswith("local")
-                if shown and (clue.made == made or new.endswith("sets")) and copied not in old:
-                    old.append(copied)
+                fits = clue.made == made or new.endswith("sets")
+                if fits and len(clues) < MOST_CLUES and (copied.lines or to[0][:5] == "local"):
+                    clues += [] if copied in clues else [copied]
 
 
 def _with(thing: Thing | None, step: str) -> Thing | None:
     return (f"{thing[0]}.{step}", thing[1]) if thing else None
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)
+def _is_listed(what: str) -> bool:
+    """Whether forms are names: keys of a record, or those in a tuple."""
+    return what.endswith(("keys", "sets", "order"))
 
 
-def _is_empty(node: ast.AST) -> bool:
-    """Whether a value is an empty container, or 0."""
-    match node:
-        case ast.List(elts=[]) | ast.Dict(keys=[]):
-            return True
-        case ast.Constant(value=value):
-            return value == 0 and not isinstance(value, bool)
-        case ast.Call(func=ast.Name(id="defaultdict"), args=args):
-            return len(args) < 2
-        case ast.Call(func=ast.Name(id="list" | "dict" | "set" | "deque" | "Counter"), args=args):
-            return not args
-        case ast.Call(func=ast.Name(id="OrderedDict"), args=args):
-            return not args
-    return False
+def _describe(what: str, forms: Forms) -> str:
+    return _SAYS.get(what, "holds {} each").replace("{}", form.in_words(forms))

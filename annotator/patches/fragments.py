@@ -16,6 +16,7 @@ ELSEWHERE = "_"  # the class around a hunk that does not name it
 _BRANCH = re.compile(r"^( *)(?:try|finally|else|elif|except)\b.*:[ ]*(?:#.*)?$", re.MULTILINE)
 _OPENS = re.compile(r'.*[=(,\[] *[rf]{0,2}"""|\s*[rfu]{0,2}"""\s*\S')
 _CODE = re.compile(r"\s*(?:(?:self|raise|return|pass|for|if|with|def|@)\b|\w+(?: =|\())")
+_NO_CODE = re.compile(r"(?:pass|\.\.\.|return(?: None)?)$|raise NotImplementedError|[rf]?[\"']")
 _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
@@ -31,7 +32,7 @@ _PARTED = re.compile(r"__(?:getitem|iter)__")
 _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
 # A stub goes, or a line follows upon a docstring.
 _FILLS = re.compile(
-    r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|\"\"\"\n\+"
+    r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|^ .*\"\"\"\n\+"
 )
 _IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
 
@@ -83,9 +84,9 @@ class Words:
         lines = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
         return set(re.findall(r"\w+", " ".join(lines)))
 
-    def defined(self, path: str) -> frozenset[str]:
-        """Return the functions and classes in a file that the diff shows."""
-        return frozenset().union(*(self.find(_DEFINED, sign, path) for sign in " -+"))
+    def defines(self, path: str, name: str) -> bool:
+        """Whether the diff shows that a name of a file is a function or a class."""
+        return any(name in self.find(_DEFINED, sign, path) for sign in " -+")
 
     def filled(self, path: str) -> set[str]:
         """Return the functions in a file that the patch may give a body."""
@@ -139,16 +140,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function has no body, or nothing but a docstring in it."""
-    for part in node.body:
-        match part:
-            case ast.Pass() | ast.Expr(value=ast.Constant()) | ast.Return(value=None):
-                continue
-            case ast.Raise(exc=ast.Call(func=ast.Name("NotImplementedError"))):
-                continue
-            case ast.Raise(exc=ast.Name("NotImplementedError")):
-                continue
-        return False
-    return True
+    return len(node.body) < 3 and all(_NO_CODE.match(ast.unparse(part)) for part in node.body)
 
 
 def _stubs_of(hunk: Hunk) -> set[str]:

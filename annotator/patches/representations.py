@@ -8,17 +8,19 @@ conflict where no reading of one's evidence fits the other's.
 
 import itertools
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import Call, Clue, Clues, State, Thing
+from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Thing
 from annotator.patches.diff import Line, Patch
 from annotator.patches.fragments import Words, find_common_names
 from annotator.patches.value_forms import Forms
 
 MOST_SHOWN = 4  # lines that show one use
 
+Attributes = dict[str, dict[str, list[Clue]]]  # by name: how it "begins", "fills", "reads"
 Kind = Literal["shape", "element", "result", "signature", "names", "class"]
 
 
@@ -82,11 +84,8 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     """Yield the things no form of which suits both patches; one of them must give it a form."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
         root, _, step = what.partition(".")
-        sides = (
-            _misfit(ours, theirs, (what, key))
-            if root not in ("local", "names") and not step.endswith("sets")
-            else []
-        )
+        fixed = root in ("shape", "result", "class") and not step.endswith("sets")
+        sides = _misfit(ours, theirs, (what, key)) if fixed else []
         if sides:
             kind = root if root != "shape" else "element" if step else "shape"
             uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
@@ -99,15 +98,15 @@ def _misfit(ours: Clues, theirs: Clues, thing: Thing) -> list[list[Clue]]:
     if thing[0].endswith("keys"):
         later = thing[0].removesuffix("keys") + "sets", thing[1]
         sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
-        return _misread(*sides, sets) or _misread(*sides[::-1], sets)[::-1]
+        return _find_lacking_keys(*sides, sets) or _find_lacking_keys(*sides[::-1], sets)[::-1]
     if thing[0].endswith("order"):
-        return _moved(*sides)
+        return _find_moves(*sides)
     sides = [sorted(side, key=lambda clue: not clue.made) for side in sides]
     made = all(sides) and (sides[0][0].made or sides[1][0].made)
     return sides if made and not _forms(sides[0]) & _forms(sides[1]) else []
 
 
-def _misread(mine: list[Clue], other: list[Clue], sets: list[Clue]) -> list[list[Clue]]:
+def _find_lacking_keys(mine: list[Clue], other: list[Clue], sets: list[Clue]) -> list[list[Clue]]:
     """Return the records of one patch, and where the other reads a key that they lack."""
     given = [clue for clue in mine if clue.made]
     keys = frozenset().union(*(clue.forms for clue in given + sets))
@@ -115,10 +114,10 @@ def _misread(mine: list[Clue], other: list[Clue], sets: list[Clue]) -> list[list
     return [given, reads] if given and reads and "*" not in keys else []
 
 
-def _moved(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
+def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
     """Return a tuple of each patch in which two names have changed places."""
     misfits = []
-    for mine, other in itertools.product(ours, theirs):
+    for mine, other in itertools.product(ours[:MOST_CLUES], theirs[:MOST_CLUES]):
         names = [next(iter(clue.forms)).split() for clue in (mine, other)]
         orders = [[x for x in names[n] if x != "-" and x in names[1 - n]] for n in (0, 1)]
         if orders[0] and orders[0] == orders[1]:
@@ -170,7 +169,7 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         sides = [
             {name: x for x in mine.evidence[what, key] for name in x.forms
              if mine.words.new(path, name, other.words) and (scope, name) not in mine.calls
-             and not (role and mine.state[path, scope, name].moves)}
+             and not (role and ("moves", (path, scope, name)) in mine.evidence)}
             for mine, other in ((ours, theirs), (theirs, ours)) if what == "names"
         ]  # fmt: skip
         if [len(side) for side in sides] == [1, 1]:
@@ -178,15 +177,15 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
             if not role or any(_words(role) & _words(name) for name in names):
                 uses = [_use(x.says, x.lines) for side in sides for x in side.values()]
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
-    for path, scope in sorted({key[:2] for key in ours.state} & {key[:2] for key in theirs.state}):
-        states = [_attributes(*sides, path, scope) for sides in ((ours, theirs), (theirs, ours))]
-        whole = any((path, scope) in side.whole for side in (ours, theirs))
-        pairs = [*_twins(*states, whole), *_orphans(*states)]
-        pairs += [pair[::-1] for pair in _orphans(*states[::-1])]
-        for pair in pairs:
+    classes = _attributes(ours, theirs), _attributes(theirs, ours)
+    for path, scope in sorted(classes[0].keys() & classes[1].keys()):
+        sides = [side[path, scope] for side in classes]
+        twins = _twins(*sides, (path, scope) in ours.whole | theirs.whole)
+        orphans = [*_orphans(*sides), *(pair[::-1] for pair in _orphans(*sides[::-1]))]
+        for pair in [*twins, *orphans]:
+            clues = [side[name].values() for side, name in zip(sides, pair, strict=True)]
             uses = [
-                _use(f"has {name}", [*state.assigned, *state.fills, *state.reads])
-                for name, state in zip(pair, (states[0][pair[0]], states[1][pair[1]]), strict=True)
+                _use(x[0].says, (line for y in x for line in y.lines)) for x in map(_flat, clues)
             ]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
@@ -195,41 +194,50 @@ def _words(name: str) -> set[str]:
     return {word.removesuffix("s") for word in name.split("_")} - {""}
 
 
-def _attributes(mine: Clues, other: Clues, path: str, scope: str) -> dict[str, State]:
-    """Return the attributes of a class that are there by one patch alone."""
-    functions = mine.words.defined(path) | other.words.defined(path)
-    states = {
-        name: state
-        for (file, around, name), state in mine.state.items()
-        if (file, around) == (path, scope) and name not in functions and name[:2] != "__"
-        if state.assigned or state.reads or state.fills
-        if (scope, name) not in mine.calls and mine.words.new(path, name, other.words)
-    }
-    for name, state in states.items():
-        uses = mine.evidence.get(("shape", (path, scope, name)))
-        if uses and not state.assigned and {(path, scope)} & (mine.whole | other.whole):
-            state.begins = _forms(uses)  # what the other patch may give it
-    return states
+def _flat(parts: Iterable[list[Clue]]) -> list[Clue]:
+    return [clue for part in parts for clue in part]
 
 
-def _twins(ours: dict[str, State], theirs: dict[str, State], whole: bool) -> Iterator[list[str]]:
+def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
+    """Return the attributes that are there by one patch alone, by class and name."""
+    classes: dict[tuple[str, str], Attributes] = defaultdict(dict)
+    for (what, key), clues in sorted(mine.evidence.items(), key=lambda item: item[0]):
+        path, scope, name = key
+        if what not in ("begins", "fills", "reads") or name[:2] == "__":
+            continue
+        method = any(x.words.defines(path, name) for x in (mine, other))
+        if (
+            not method
+            and (scope, name) not in mine.calls
+            and mine.words.new(path, name, other.words)
+        ):
+            uses = mine.evidence.get(("shape", key))
+            attribute = classes[path, scope].setdefault(name, {})
+            attribute[what] = clues
+            if uses and (path, scope) in mine.whole | other.whole:
+                attribute.setdefault("begins", [uses[0]._replace(forms=_forms(uses), made=False)])
+    return classes
+
+
+def _twins(ours: Attributes, theirs: Attributes, whole: bool) -> Iterator[list[str]]:
     """Yield the pairs of names that differ only in underscores."""
     names = {name.replace("_", ""): name for name in theirs}
-    for name, state in ours.items():
+    for name, clues in ours.items():
         other = names.get(name.replace("_", ""))
-        if other and (whole or (state.founded and theirs[other].founded)):
+        if other and (whole or ("begins" in clues and "begins" in theirs[other])):
             yield [name, other]
 
 
-def _orphans(ours: dict[str, State], theirs: dict[str, State]) -> Iterator[list[str]]:
+def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
     """Yield what ours reads and never fills, with what theirs fills, if both begin alike."""
-    orphans = [name for name, x in ours.items() if x.begins and x.reads and not x.fills]
+    orphans = [name for name, x in ours.items() if {*x} == {"begins", "reads"}]
     for name in orphans if len(orphans) == 1 else []:
-        orphan, private = ours[name], name.startswith("_")
+        begins = ours[name]["begins"][0]
         filled = [
-            other for other, x in theirs.items()
-            if x.begins and x.fills and x.begins <= orphan.begins
-            and (private or not orphan.assigned or x.begins != {"number"})
+            (other, x["begins"][0].forms) for other, x in theirs.items()
+            if {*x} >= {"begins", "fills"} and x["begins"][0].made
+            and x["begins"][0].forms <= begins.forms
         ]  # fmt: skip
-        if len(filled) == 1:
-            yield [name, filled[0]]
+        public = not name.startswith("_") and begins.made
+        if len(filled) == 1 and not (public and filled[0][1] == {"number"}):
+            yield [name, filled[0][0]]

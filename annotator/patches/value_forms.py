@@ -30,6 +30,7 @@ BY_KEY = OBJECT | {"dict"}
 BY_PLACE = BY_KEY | {"list", "deque"}
 PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
 ITERABLE = PARTS | {"set"}
+NUMBER = INSTANCE | {"number"}
 SCALAR: Forms = frozenset(["string", "number"])
 
 _TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
