@@ -23,6 +23,7 @@ Key = tuple[str, str, str]  # path, scope, name
 # what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple. Of
 # attributes there are also "names" (a role), "begins", "reads", "fills" and "moves".
 Thing = tuple[str, Key]
+Some = Thing | None
 Lines = tuple[Line, ...]
 
 
@@ -89,12 +90,12 @@ class Clues(ast.NodeVisitor):
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
         self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
-        self._open: set[tuple[Thing | None, bool]] = set()  # made, or used, in several forms
+        self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
         self._object_forms = {**other.object_forms(), **words.object_forms()}
         self._count = 0  # of local names
         self._derived = False  # the class has a base
-        self._classes: dict[str, str] = {}  # of what a local name or "scope.attribute" holds
+        self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
             if names & words.stubs.get(hunk.start, set())
@@ -106,9 +107,9 @@ class Clues(ast.NodeVisitor):
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
-            self._things: dict[str, Thing | None] = {}  # what they stand for
+            self._things: dict[str, Some] = {}  # what they stand for
             self._filled: set[int] = set()  # nodes of attributes that are put something into
-            self._arguments: dict[int, Thing | None] = {}  # of lambdas
+            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
         self._hand_on()
@@ -128,11 +129,9 @@ class Clues(ast.NodeVisitor):
                 for argument in node.args.args:
                     self._things[argument.arg] = self._arguments.get(id(node))
                     self._local_forms[argument.arg] = UNKNOWN
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self._assign(node, target, value)
-            case ast.AnnAssign(target=target, value=value):
-                self._assign(node, target, value)
+            case ast.Assign() | ast.AnnAssign():
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    self._assign(node, target, node.value)
             case ast.AugAssign(target=target, value=value, op=by):
                 self._fill(target, node)
                 self._mark("moves", target, node)
@@ -143,8 +142,8 @@ class Clues(ast.NodeVisitor):
                     self._fill_from(self._thing(target), value, node)
             case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
-                forms = self._give(self._result, value, node) or self._thing(value)
-                if not (forms or isinstance(value, ast.Constant)):
+                plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
+                if not (plain or self._thing(value)):
                     self._open.add((self._result, True))  # may return anything
             case ast.Yield(value=value) if self._new:
                 self._give(self._inside(self._result, "element"), value, node)
@@ -187,26 +186,24 @@ class Clues(ast.NodeVisitor):
     def _key(self, name: str) -> Key:
         return self._path, self._scope, name
 
-    def _class_of(self, node: ast.AST | None) -> str:
-        """Return the class of an object that is built here, if it is known."""
+    def _class_of(self, node: ast.AST | None) -> str | None:
+        """Return the class around ``self``, or that of an object that is built here."""
         match node:
             case ast.Name(id=name):
-                return self._classes.get(name, "")
+                return self._scope if name in ("self", "cls") else self._classes.get(name)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                return self._classes.get(f"{self._scope}.{name}", "")
+                return self._classes.get(f"{self._scope}.{name}")
             case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
                 return name
-        return ""
+        return None
 
-    def _thing(self, node: ast.AST | None) -> Thing | None:
+    def _thing(self, node: ast.AST | None) -> Some:
         """Return what an expression names: an attribute, a value in it, what a function returns."""
         match node:
             case ast.Name(id=name):
-                known = self._method or name in self._things
-                return self._things.get(name) if known else ("shape", self._key(name))
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                return "shape", self._key(name)
-            case ast.Attribute(value=of, attr=name) if scope := self._class_of(of):
+                local = self._method or name in self._things
+                return self._things.get(name) if local else ("shape", self._key(name))
+            case ast.Attribute(value=of, attr=name) if (scope := self._class_of(of)) is not None:
                 return "shape", (self._path, scope, name)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[of, *more]) if (
                 name in _PICKS and (not more or name in ("next", "nlargest", "nsmallest"))
@@ -214,10 +211,10 @@ class Clues(ast.NodeVisitor):
                 return self._elements(of)
             case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
                 return "result", (self._path, "", name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
-                return "result", self._key(name)
-            case ast.Call(func=ast.Attribute(value=of, attr=name)) if scope := self._class_of(of):
-                return "result", (self._path, scope, name)
+            case ast.Call(func=ast.Attribute() as of) if (thing := self._thing(of)) and (
+                self._class_of(of.value) is not None
+            ):
+                return "result", thing[1]
             case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
                 return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
@@ -225,37 +222,38 @@ class Clues(ast.NodeVisitor):
             case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
                 place = not args or isinstance(getattr(args[0], "value", None), int)
                 return self._inside(self._thing(of), "element" if place else "value")
-            case ast.Subscript(slice=ast.Slice()) | ast.Subscript(slice=ast.Constant(value=str())):
-                return None
-            case ast.Subscript(value=of, slice=index):
+            case ast.Subscript(value=of, slice=index) if not isinstance(
+                index, ast.Slice
+            ) and not isinstance(getattr(index, "value", 0), str):
                 thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-                made = {x for clue in self.evidence.get(thing, ()) if clue.made for x in clue.forms}
+                clues = self.evidence.get(thing, ()) if thing else ()
+                made = {x for clue in clues if clue.made for x in clue.forms}
                 fixed = isinstance(index, ast.Constant | ast.UnaryOp) and "dict" not in made
                 listed = "number" in key and "list" in made
                 return self._inside(thing, "element" if fixed or listed else "value")
-            case ast.Await(value=of) | ast.NamedExpr(value=of):
-                return self._thing(of)
-            case ast.BoolOp(op=ast.Or(), values=[of, *_]):
+            case (
+                ast.Await(value=of) | ast.NamedExpr(value=of)
+                | ast.BoolOp(op=ast.Or(), values=[of, *_])
+            ):  # fmt: skip
                 return self._thing(of)
         return None
 
-    def _inside(self, thing: Thing | None, step: Step) -> Thing | None:
+    def _inside(self, thing: Some, step: Step) -> Some:
         return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
 
-    def _elements(self, node: ast.AST) -> Thing | None:
+    def _elements(self, node: ast.AST) -> Some:
         """Return what a loop over an expression takes from it, one by one."""
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
-                return self._elements(of)
-            case ast.Call(func=ast.Name(id="filter"), args=[_, of]):
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
                 return self._elements(of)
             case ast.Call(func=ast.Attribute(value=of, attr="values")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(func=ast.Attribute(value=of, attr="keys" | "copy")):
-                return self._elements(of)
             case ast.Call(func=ast.Attribute(attr="items" | "most_common")):
                 return None
-            case ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_]):
+            case (
+                ast.Call(func=ast.Attribute(value=of, attr="keys" | "copy"))
+                | ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_])
+            ):  # fmt: skip
                 return self._elements(of)
 
             case ast.GeneratorExp(elt=part, generators=loops) | ast.ListComp(part, loops):
@@ -275,9 +273,7 @@ class Clues(ast.NodeVisitor):
         added = self._lines[node.lineno].sign == "+"
         return added and (self._path, node.name) not in self.words.removed
 
-    def _see(
-        self, thing: Thing | None, forms: Forms, says: str, node: Any, made: bool = False
-    ) -> None:
+    def _see(self, thing: Some, forms: Forms, says: str, node: Any, made: bool = False) -> None:
         """Note that a thing may have these forms; if nothing is said, it is given one of them."""
         if thing and forms and ELSEWHERE not in thing[1][1].split("."):
             lines, given = self._shows(node), made or not says
@@ -287,7 +283,7 @@ class Clues(ast.NodeVisitor):
                 words = says or _describe(thing[0], forms)
                 self.evidence[thing].append(Clue(forms, words[:100], lines, given))
 
-    def _annotate(self, thing: Thing | None, annotation: ast.AST | None, node: Any) -> Forms:
+    def _annotate(self, thing: Some, annotation: ast.AST | None, node: Any) -> Forms:
         """Note what an annotation says of a thing, and return the forms that it allows."""
         forms, parts = form.read_annotation(annotation, self._local_forms)
         self._see(thing, forms, "", node)
@@ -295,9 +291,7 @@ class Clues(ast.NodeVisitor):
             self._annotate(self._inside(thing, step), part, node)
         return forms
 
-    def _give(
-        self, thing: Thing | None, value: ast.AST | None, node: Any, annotation: Any = None
-    ) -> Forms:
+    def _give(self, thing: Some, value: ast.AST | None, node: Any, annotation: Any = None) -> Forms:
         """Note that a thing gets the form of a value, and of what that holds; return the form."""
         forms = self._annotate(thing, annotation, node)
         if not forms and not isinstance(annotation, ast.BinOp):
@@ -309,37 +303,33 @@ class Clues(ast.NodeVisitor):
 
     def _give_parts(self, thing: Thing, value: ast.AST | None, node: Any) -> None:
         """Note what a thing holds by the value that it gets."""
-        element, content = self._inside(thing, "element"), self._inside(thing, "value")
+        element = self._inside(thing, "element")
         match value:
             case ast.List(elts=parts) | ast.Set(elts=parts):
                 for part in parts[:MOST_PARTS]:
                     self._give(element, part, node)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 before = self._enter(value.generators)
-                self._give(element, value.elt, node)
-                self._things, self._local_forms = before
-            case ast.DictComp():
-                before = self._enter(value.generators)
-                self._set(thing, value.key, value.value, node)
+                if isinstance(value, ast.DictComp):
+                    self._set(thing, value.key, value.value, node)
+                else:
+                    self._give(element, value.elt, node)
                 self._things, self._local_forms = before
             case ast.Dict(keys=keys, values=values):
-                texts = [x.value for x in keys if isinstance(x, ast.Constant)]
-                if len(texts) < len(keys) or not all(isinstance(x, str) for x in texts):
-                    self._see(_with(thing, "sets"), frozenset("*"), "takes keys", node)
-                    for key, part in [*zip(keys, values, strict=True)][:MOST_PARTS]:
-                        if key:
-                            self._set(thing, key, part, node)
-                elif texts and thing[0] != "shape":
-                    shown = f"has the keys {', '.join(map(str, texts))}"
-                    self._see(_with(thing, "keys"), frozenset(texts), shown, node, made=True)
+                texts = [getattr(key, "value", None) for key in keys]
+                names = [text for text in texts if isinstance(text, str)]
+                if names == texts and names and thing[0] != "shape":
+                    shown = f"has the keys {', '.join(names)}"
+                    self._see(_with(thing, "keys"), frozenset(names), shown, node, made=True)
+                for key, part in [*zip(keys, values, strict=True)] if names != texts else ():
+                    self._set(thing, key or part, part, node)
             case ast.Tuple(elts=parts):
                 self._order(thing, parts, node, made=True)
-            case ast.Call(func=ast.Name(id="Counter")):
-                self._see(content, form.look_up("int"), "", node)
-            case ast.Call(func=ast.Name(id="defaultdict"), args=[factory, *_]):
-                inner = getattr(factory, "body", None)
-                forms = form.forms_of(inner, self._local_forms) or form.look_up(name_of(factory))
-                self._see(content, forms, "", node)
+            case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
+                factory = args[0] if args and name != "Counter" else ast.Name("int")
+                forms = form.forms_of(getattr(factory, "body", None), self._local_forms)
+                forms = forms or form.look_up(name_of(factory))
+                self._see(self._inside(thing, "value"), forms, "", node)
             case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
                 self._fill_from(thing, of, node)
             case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
@@ -347,31 +337,30 @@ class Clues(ast.NodeVisitor):
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 
-    def _fill_from(self, thing: Thing | None, of: ast.AST, node: Any) -> None:
+    def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
         """Note that what a thing holds comes from another container."""
-        if thing and isinstance(of, ast.List | ast.Set | _Comprehension):
+        if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
             self._give_parts(thing, of, node)
         elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
             self._aliases.append((element, source, self._shows(node)))
 
-    def _order(self, thing: Thing | None, parts: list[ast.expr], node: Any, made: bool) -> None:
+    def _order(self, thing: Some, parts: list[ast.expr], node: Any, made: bool) -> None:
         names = [name_of(part).strip("_") or "-" for part in parts]
         if len({*names} - {"-"}) > 1:
             verb = "holds" if made else "is unpacked as"
             shown = f"{verb} ({', '.join(names)})"
             self._see(_with(thing, "order"), frozenset([" ".join(names)]), shown, node, made)
 
-    def _set(self, thing: Thing | None, index: ast.AST, value: ast.AST | None, node: Any) -> None:
+    def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
         """Note that a thing holds a value by a key."""
         key = form.key_forms(index, self._local_forms)
-        text = isinstance(index, ast.Constant) and isinstance(index.value, str)
-        forms = frozenset([index.value if text else "*"])
-        self._see(_with(thing, "sets"), forms, "sets a key", node)
+        text = getattr(index, "value", "")
+        text = text if isinstance(text, str) else ""
+        self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
         if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
             self._give(self._inside(thing, "value"), value, node)
             if key and key != {"number"}:
-                words = " or ".join(form.in_words(frozenset([x])) for x in sorted(key))
-                says = f"has {words} as a key"
+                says = f"has {form.in_words(key)} as a key"
                 self._see(self._inside(thing, "element"), key, says, node, made=True)
 
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
@@ -389,8 +378,11 @@ class Clues(ast.NodeVisitor):
     def _fill(self, node: ast.AST, at: Any) -> None:
         """Note that something is put into an attribute, or into what it holds."""
         while isinstance(node, ast.Subscript | ast.Call):
-            inner = node.func if isinstance(node, ast.Call) else node
-            node = getattr(inner, "value", inner)
+            node = (
+                node.value
+                if isinstance(node, ast.Subscript)
+                else getattr(node.func, "value", node.func)
+            )
         self._mark("fills", node, at)
         self._filled.add(id(node))
 
@@ -457,29 +449,30 @@ class Clues(ast.NodeVisitor):
             case ast.Tuple(), _:
                 self._bind(target, self._thing(value), UNKNOWN, node)
             case ast.Name(id=name), _ if self._method:
-                source = self._thing(value)
-                thing = source or self._local(name)
-                forms = self._give(None if source else thing, value, node, annotation)
-                self._bind(target, thing, forms, node)
+                source, local = self._thing(value), self._local(name)
+                forms = self._give(None if source else local, value, node, annotation)
+                self._bind(target, source or local, forms, node)
                 self._classes[name] = self._class_of(value) if value else name_of(annotation)
             case ast.Subscript(value=of, slice=index), _:
                 self._fill(target, node)
                 if not isinstance(index, ast.Slice):
-                    thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-                    self._see(thing, form.allowing(index, key, False), "is set by key", node)
-                    self._set(thing, index, value, node)
-            case _ if thing := self._thing(target):
-                self._give(thing, value, node, annotation)
+                    key = form.key_forms(index, self._local_forms)
+                    forms = form.allowing(index, key, reads=False)
+                    self._see(self._thing(of), forms, "is set by key", node)
+                    self._set(self._thing(of), index, value, node)
+            case _ if self._thing(target):
+                self._give(self._thing(target), value, node, annotation)
                 self._keep(node, target, value)
         if isinstance(value, ast.Attribute):  # it has another name from here on
             self._fill(value, node)
 
     def _keep(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
         """Note how an attribute begins, and the name of what it keeps."""
-        short = value and value.lineno == value.end_lineno
-        if short and _EMPTY.fullmatch(ast.unparse(value)) and self._method == "__init__":
+        short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
+        text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
+        if self._method == "__init__" and _EMPTY.fullmatch(text):
             self._mark("begins", target, node, form.forms_of(value, {}))
-        elif value and not (isinstance(value, ast.Constant) and value.value is None):
+        elif value and text != "None":
             self._fill(target, node)
         if isinstance(value, ast.BinOp):
             self._mark("moves", target, node)
@@ -496,12 +489,11 @@ class Clues(ast.NodeVisitor):
         forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
             forms = form.PARTS - {"dict", "deque"}
-        if thing and "." in thing[0] and isinstance(getattr(index, "value", None), str):
-            forms = form.look_up("dict")
-        self._see(thing, forms, "is read by key", node)
-        if thing and thing[0] != "shape" and isinstance(getattr(index, "value", None), str):
-            text = getattr(index, "value", "")
+        text = getattr(index, "value", None)
+        if thing and thing[0] != "shape" and isinstance(text, str):
+            forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+        self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, name_of(node.func), self._shows(node)
@@ -509,11 +501,11 @@ class Clues(ast.NodeVisitor):
         self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
-        scope = self._scope if of and name_of(of) in ("self", "cls") else of and self._class_of(of)
-        if lines and "*" not in parts + keywords and (not of or scope):
+        scope = self._class_of(of) if of else ""
+        if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
-            self.calls[scope or "", name].append((self._path, call))
+            self.calls[scope, name].append((self._path, call))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
         for part in [x.value for x in node.keywords] + args[:1]:
             if isinstance(part, ast.Lambda):
@@ -528,21 +520,21 @@ class Clues(ast.NodeVisitor):
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
         elif name in _HEAP and args:
-            self._see(self._thing(first), form.look_up("list"), f"goes to {name}", node)
-            if args[1:]:
-                self._give(self._inside(self._thing(first), "element"), args[1], node)
+            heap = self._thing(first)
+            self._see(heap, form.look_up("list"), f"goes to {name}", node)
+            self._give(self._inside(heap, "element"), args[-1] if args[1:] else None, node)
         elif of and args and name in _FILLS:
             self._fill(of, node)
             if name in _ADDS:
                 self._give(self._inside(thing, "element"), args[-1], node)
-            elif name == "extend":
-                self._fill_from(thing, first, node)
             elif name == "setdefault":
-                self._set(thing, first, args[-1] if args[1:] else None, node)
+                self._set(thing, first, args[-1], node)
             elif name == "update":
                 self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
-                if thing and isinstance(first, ast.Dict | ast.DictComp):
-                    self._give_parts(thing, first, node)
+            if name == "extend" or (
+                name == "update" and isinstance(first, ast.Dict | ast.DictComp)
+            ):
+                self._fill_from(thing, first, node)
         for argument in args if name not in _LEAVES else ():
             if isinstance(argument, ast.Attribute):  # may be filled there
                 self._fill(argument, node)
@@ -554,15 +546,12 @@ class Clues(ast.NodeVisitor):
                 self._bind(number, None, form.look_up("int"), target)
                 self._loop(part, inner)
             case ast.Tuple(elts=[key, part]), ast.Call(ast.Attribute(inner, "items")):
-                thing = self._thing(inner)
-                self._bind(key, self._inside(thing, "element"), UNKNOWN, target)
-                self._bind(part, self._inside(thing, "value"), UNKNOWN, target)
+                self._bind(key, self._inside(self._thing(inner), "element"), UNKNOWN, target)
+                self._bind(part, self._inside(self._thing(inner), "value"), UNKNOWN, target)
             case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
                 self._loop(target, inner)
-            case ast.Tuple(elts=parts), ast.Call(ast.Name("zip"), inners) if len(parts) == len(
-                inners
-            ):
-                for part, inner in zip(parts, inners, strict=True):
+            case ast.Tuple(elts=parts), ast.Call(ast.Name("zip"), inners):
+                for part, inner in zip(parts, inners, strict=False):
                     self._loop(part, inner)
             case ast.Name(), ast.Call(ast.Name("range")):
                 self._bind(target, None, form.look_up("int"), target)
@@ -570,7 +559,7 @@ class Clues(ast.NodeVisitor):
                 self._see(self._thing(of), form.ITERABLE, "is walked over", target)
                 self._bind(target, self._elements(of), UNKNOWN, target)
 
-    def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
+    def _bind(self, target: ast.expr, thing: Some, forms: Forms, node: ast.AST) -> None:
         """Note what local names stand for, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
             if not any(isinstance(part, ast.Starred) for part in target.elts):
@@ -595,9 +584,10 @@ class Clues(ast.NodeVisitor):
                 self._copy(whats, source, thing, lines, made=True)
                 if thing[0].startswith("local"):
                     self._copy(whats, thing, source, (), made=False)
-        for thing, made in self._open:
-            if thing in self.evidence:
-                self.evidence[thing] = [x for x in self.evidence[thing] if x.made != made]
+        for several, made in self._open:
+            if several in self.evidence:
+                clues = self.evidence[several]
+                self.evidence[several] = [clue for clue in clues if clue.made != made]
 
     def _copy(
         self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
@@ -614,21 +604,17 @@ class Clues(ast.NodeVisitor):
                 continue  # what a local name is, it is by what it is given at that line
             whats[to[1]].add(new)
             clues = self.evidence[new, to[1]]
+            listed = new.endswith(("keys", "sets", "order"))  # their forms are names
             for clue in self.evidence[what, source[1]][:MOST_CLUES]:
-                says = _describe(new, clue.forms) if made and not _is_listed(new) else clue.says
+                says = _describe(new, clue.forms) if made and not listed else clue.says
                 copied = Clue(clue.forms, says, lines or clue.lines, made)
                 fits = clue.made == made or new.endswith("sets")
                 if fits and len(clues) < MOST_CLUES and (copied.lines or to[0][:5] == "local"):
                     clues += [] if copied in clues else [copied]
 
 
-def _with(thing: Thing | None, step: str) -> Thing | None:
+def _with(thing: Some, step: str) -> Some:
     return (f"{thing[0]}.{step}", thing[1]) if thing else None
-
-
-def _is_listed(what: str) -> bool:
-    """Whether forms are names: keys of a record, or those in a tuple."""
-    return what.endswith(("keys", "sets", "order"))
 
 
 def _describe(what: str, forms: Forms) -> str:

@@ -101,9 +101,8 @@ class Words:
             for sign in " +":
                 for mark, name, bases, tuple_ in _CLASS.findall(self.texts.get((sign, path), "")):
                     plain = not bases and not parted and (mark or sign == "+")
-                    named = form.look_up("NamedTuple" if tuple_ else bases.rpartition(".")[2])
-                    known = named or (form.PLAIN if plain else form.OBJECT)
-                    forms[f"{name or tuple_}()"] = known
+                    base = form.look_up("NamedTuple" if tuple_ else bases.rpartition(".")[2])
+                    forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
         return forms
 
     def new(self, path: str, name: str, other: "Words") -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Thing
+from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues
 from annotator.patches.diff import Line, Patch
 from annotator.patches.fragments import Words, find_common_names
 from annotator.patches.value_forms import Forms
@@ -81,50 +81,49 @@ def _use(says: str, lines: Iterable[Line]) -> Use:
 
 
 def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
-    """Yield the things no form of which suits both patches; one of them must give it a form."""
+    """Yield the things of which the clues of both patches do not fit together."""
     for what, key in sorted(ours.evidence.keys() | theirs.evidence.keys()):
-        root, _, step = what.partition(".")
-        fixed = root in ("shape", "result", "class") and not step.endswith("sets")
-        sides = _misfit(ours, theirs, (what, key)) if fixed else []
-        if sides:
-            kind = root if root != "shape" else "element" if step else "shape"
-            uses = [_use(side[0].says, (x for clue in side for x in clue.lines)) for side in sides]
-            yield Conflict(kind, *key, *uses)
+        sides = [x.evidence.get((what, key), [])[:MOST_CLUES] for x in (ours, theirs)]
+        later = what.removesuffix("keys") + "sets", key
+        match what.partition("."):
+            case "shape" | "result" | "class" as root, _, step if not step.endswith("sets"):
+                if step.endswith("keys"):
+                    sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
+                    sides = _find_lacks(sides, sets) or _find_lacks(sides[::-1], sets)[::-1]
+                else:
+                    sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
+                if sides:
+                    kind: Kind = "element" if root == "shape" and step else root
+                    uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in sides]
+                    yield Conflict(kind, *key, *uses)
 
 
-def _misfit(ours: Clues, theirs: Clues, thing: Thing) -> list[list[Clue]]:
-    """Return the clues of both patches on a thing if they do not fit together."""
-    sides = [x.evidence.get(thing, []) for x in (ours, theirs)]
-    if thing[0].endswith("keys"):
-        later = thing[0].removesuffix("keys") + "sets", thing[1]
-        sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
-        return _find_lacking_keys(*sides, sets) or _find_lacking_keys(*sides[::-1], sets)[::-1]
-    if thing[0].endswith("order"):
-        return _find_moves(*sides)
-    sides = [sorted(side, key=lambda clue: not clue.made) for side in sides]
+def _find_misfits(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
+    """Return the clues if no form suits all of them, and one of them gives the thing its form."""
+    sides = [sorted(side, key=lambda clue: not clue.made) for side in (ours, theirs)]
     made = all(sides) and (sides[0][0].made or sides[1][0].made)
     return sides if made and not _forms(sides[0]) & _forms(sides[1]) else []
 
 
-def _find_lacking_keys(mine: list[Clue], other: list[Clue], sets: list[Clue]) -> list[list[Clue]]:
+def _find_lacks(sides: list[list[Clue]], sets: list[Clue]) -> list[list[Clue]]:
     """Return the records of one patch, and where the other reads a key that they lack."""
-    given = [clue for clue in mine if clue.made]
+    given = [clue for clue in sides[0] if clue.made]
     keys = frozenset().union(*(clue.forms for clue in given + sets))
-    reads = [clue for clue in other if not clue.made and not clue.forms <= keys]
+    reads = [clue for clue in sides[1] if not clue.made and not clue.forms <= keys]
     return [given, reads] if given and reads and "*" not in keys else []
 
 
 def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
     """Return a tuple of each patch in which two names have changed places."""
-    misfits = []
-    for mine, other in itertools.product(ours[:MOST_CLUES], theirs[:MOST_CLUES]):
+    moves = []
+    for mine, other in itertools.product(ours, theirs):
         names = [next(iter(clue.forms)).split() for clue in (mine, other)]
         orders = [[x for x in names[n] if x != "-" and x in names[1 - n]] for n in (0, 1)]
         if orders[0] and orders[0] == orders[1]:
             return []
         if (mine.made or other.made) and orders[0] and sorted(orders[0]) == sorted(orders[1]):
-            misfits = [[mine], [other]]
-    return misfits
+            moves = [[mine], [other]]
+    return moves
 
 
 def _forms(clues: list[Clue]) -> Forms:
@@ -179,23 +178,19 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                 yield Conflict("names", path, scope, " / ".join(names), *uses)
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
-        sides = [side[path, scope] for side in classes]
-        twins = _twins(*sides, (path, scope) in ours.whole | theirs.whole)
-        orphans = [*_orphans(*sides), *(pair[::-1] for pair in _orphans(*sides[::-1]))]
+        both = [side[path, scope] for side in classes]
+        twins = _twins(both[0], both[1], (path, scope) in ours.whole | theirs.whole)
+        orphans = [*_orphans(*both), *(pair[::-1] for pair in _orphans(*both[::-1]))]
         for pair in [*twins, *orphans]:
-            clues = [side[name].values() for side, name in zip(sides, pair, strict=True)]
-            uses = [
-                _use(x[0].says, (line for y in x for line in y.lines)) for x in map(_flat, clues)
+            parts = [
+                [y for x in side[n].values() for y in x] for side, n in zip(both, pair, strict=True)
             ]
+            uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in parts]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
 
 
 def _words(name: str) -> set[str]:
     return {word.removesuffix("s") for word in name.split("_")} - {""}
-
-
-def _flat(parts: Iterable[list[Clue]]) -> list[Clue]:
-    return [clue for part in parts for clue in part]
 
 
 def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:

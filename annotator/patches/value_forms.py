@@ -76,9 +76,9 @@ def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="join" | "format")):
             return look_up("str")
         case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
-            known = look_up(x) if x != "namedtuple" else UNKNOWN
+            forms = look_up(x) if x != "namedtuple" else UNKNOWN
             opaque = x[:1].isupper() and not _LIKE.search(x)
-            return known or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
+            return forms or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
             return forms_of(value, local_forms)
 
