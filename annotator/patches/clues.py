@@ -77,6 +77,7 @@ _SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element":
 _EMPTY = re.compile(
     r"\[\]|\{\}|0|0\.0|(?:\w+\.)?(?:[a-zO]\w+|Counter)\((?:maxlen=\w+)?\)|default\w+\(\w*\)"
 )
+_LEAF = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
 _Returns = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -118,8 +119,6 @@ class Clues(ast.NodeVisitor):
         """Note what a node shows, and those within it."""
         around = self._scope, self._method, self._new
         match node:
-            case ast.Name() | ast.Constant() | ast.expr_context():
-                return
             case ast.ClassDef():
                 self._class(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() if not self._method:
@@ -168,12 +167,17 @@ class Clues(ast.NodeVisitor):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 before = self._enter(node.generators)
-                for child in ast.iter_child_nodes(node):
-                    self.visit(child)
+                self.generic_visit(node)
                 self._things, self._local_forms = before
                 return
         self.generic_visit(node)
         self._scope, self._method, self._new = around
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit the parts of a node in which there is something to note."""
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, _LEAF):
+                self.visit(child)
 
     def _enter(self, loops: list[ast.comprehension]) -> tuple[dict[str, Any], dict[str, Forms]]:
         """Bind the variables of a comprehension; return the names as they were."""

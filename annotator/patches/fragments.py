@@ -127,7 +127,7 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
         bare = [{name.replace("_", "") for name in side} for side in named]
         names |= common | (named[0] & named[1])
         names |= {x for side in named for x in side if x.replace("_", "") in bare[0] & bare[1]}
-        if common or (ours.filled(path) and theirs.filled(path)):  # they may share a class
+        if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
             names |= named[0] | named[1]
     for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
         every = set().union(*defined.values())
