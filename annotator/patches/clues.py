@@ -156,13 +156,12 @@ class Clues(ast.NodeVisitor):
                     self._role(node, "uses")
             case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
                 self._subscript(node, of, index)
-            case ast.Compare(
-                left=of, ops=[ast.Lt() | ast.Gt() | ast.LtE() | ast.GtE()],
-                comparators=[ast.Constant(value=int() | float())],
-            ):  # fmt: skip
-                self._see(self._thing(of), form.NUMBER, "is compared", node)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.Compare(left=of, ops=[by], comparators=[ast.Constant() as part]):
+                forms = form.forms_of(part, {}) & form.SCALAR
+                if forms and not isinstance(by, ast.In | ast.NotIn):
+                    self._see(self._thing(of), forms | form.INSTANCE, "is compared", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():

@@ -233,6 +233,6 @@ def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
             if {*x} >= {"begins", "fills"} and x["begins"][0].made
             and x["begins"][0].forms <= begins.forms
         ]  # fmt: skip
-        public = not name.startswith("_") and begins.made
-        if len(filled) == 1 and not (public and filled[0][1] == {"number"}):
+        sure = begins.made and name.startswith("_")  # other numbers may come from elsewhere
+        if len(filled) == 1 and (sure or filled[0][1] != {"number"}):
             yield [name, filled[0][0]]

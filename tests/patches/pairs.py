@@ -8,6 +8,7 @@ Each text shows both patches over one base, a line's first character telling who
 A line ``+++ name`` begins another file, ``# title`` a pair, and ``! kind scope name`` names a
 conflict in it (no scope as ``-``). ``HELD_OUT`` was written with ``PAIRS``, before there was a
 detector, and was scored once when that was done; what is changed since is tested on both.
+``STUBS`` and ``STUBS_HELD_OUT`` came the same way before the detector read stubs.
 """
 
 import difflib
@@ -928,7 +929,7 @@ HELD_OUT = _pairs('''
 >        return 2 * self.level
 ''')
 
-# Classes whose bodies are stubs, filled in by both: written before the detector read stubs.
+# A class with its signatures is given; both fill in bodies.
 STUBS = _pairs('''
 # the constructor's list is read by name in a stub
 ! shape Inventory _stock
