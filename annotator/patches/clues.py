@@ -103,7 +103,7 @@ class Clues(ast.NodeVisitor):
             or names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
-            tree, self._lines = tree_of(hunk)
+            tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
             self._stubs = words.stubs.get(hunk.start, set())
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
@@ -473,7 +473,7 @@ class Clues(ast.NodeVisitor):
         """Note how an attribute begins, and the name of what it keeps."""
         short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
         text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
-        if self._method == "__init__" and _EMPTY.fullmatch(text):
+        if self._method in ("__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
             self._mark("begins", target, node, form.forms_of(value, {}))
         elif value and text != "None":
             self._fill(target, node)

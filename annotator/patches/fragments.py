@@ -10,6 +10,7 @@ from annotator.patches.value_forms import Forms
 
 MOST_LINES = 5_000  # lines of a hunk that is read; a longer one is passed over
 MOST_WIDTH = 2_000  # characters of a line; longer ones count as blank
+MOST_ABOVE = 20  # lines above a hunk in which the other hunks may show its head
 MOST_REPAIRS = 5  # attempts to make a hunk parse
 ELSEWHERE = "_"  # the class around a hunk that does not name it
 
@@ -28,6 +29,7 @@ _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
 )
 _PARTED = re.compile(r"__(?:getitem|iter)__")
+_METHOD = re.compile(r"    (?:async )?def \w+\(self\b.*\).*:$")
 _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
 # A stub goes, or a line follows upon a docstring.
 _FILLS = re.compile(
@@ -65,11 +67,25 @@ class Words:
         self._cache: dict[tuple[str, str, str], frozenset[str]] = {}
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
-        self.stubs = {  # names of functions that have no body in a hunk of the base
-            hunk.start: _stubs_of(hunk)
-            for file in self.files for hunk in file.hunks
-            if _FILLS.search(patch.text, hunk.end, hunk.lines[-1].end if hunk.lines else hunk.end)
-        }  # fmt: skip
+        self.stubs: dict[int, set[str]] = {}  # functions without a body in a hunk of the base
+        self.heads: dict[int, str] = {}  # of the method that such a hunk begins in
+        for file in self.files:
+            filling = [
+                x
+                for x in file.hunks
+                if x.lines and _FILLS.search(patch.text, x.end, x.lines[-1].end)
+            ]
+            lines = [*_lines(self.files), *theirs] if filling else []
+            base = {
+                line.old: line.text
+                for path, line in lines
+                if path == file.path and line.sign != "+"
+            }
+            for hunk in filling:
+                numbers = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
+                above = (_METHOD.match(base.get(number, "")) for number in numbers)
+                self.heads[hunk.start] = next((match[0].strip() for match in above if match), "")
+                self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
 
     def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in a text of a file."""
@@ -148,13 +164,13 @@ def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return True
 
 
-def _stubs_of(hunk: Hunk) -> set[str]:
-    tree, _ = tree_of(hunk, "+")
+def _stubs_of(hunk: Hunk, head: str) -> set[str]:
+    tree, _ = tree_of(hunk, head, "+")
     functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
     return {node.name for node in functions if is_stub(node)} - {ELSEWHERE}
 
 
-def tree_of(hunk: Hunk, without: str = "-") -> tuple[ast.Module, list[Line]]:
+def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
     """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
 
     It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
@@ -164,7 +180,7 @@ def tree_of(hunk: Hunk, without: str = "-") -> tuple[ast.Module, list[Line]]:
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
     texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
     _cut_strings(texts)
-    heads = _heads(hunk.section, texts)
+    heads = _heads(hunk.section, head, texts)
     first = len(heads)
     texts[:0] = heads
     for _ in range(MOST_REPAIRS if len(lines) <= MOST_LINES else 0):
@@ -200,13 +216,14 @@ def _cut_strings(texts: list[str]) -> None:
         del texts[marks[-1] :]
 
 
-def _heads(section: str, texts: list[str]) -> list[str]:
+def _heads(section: str, head: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
     around = _SECTION.match(section)
     class_head, method = around.groups() if around else (None, None)
     method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"
+    method_head = method_head if method or not head else head
     heads = [f"{class_head or f'class {ELSEWHERE}'}:", f"    {method_head}"]
     heads += [" " * column + "if 1:" for column in range(8, depth, 4)]
     return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []
