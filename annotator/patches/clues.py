@@ -493,9 +493,13 @@ class Clues(ast.NodeVisitor):
         if isinstance(index, ast.Slice):
             forms = form.PARTS - {"dict", "deque"}
         text = getattr(index, "value", None)
-        if thing and thing[0] != "shape" and isinstance(text, str):
+        if isinstance(text, str) and (not thing or thing[0] == "shape"):
+            pass  # records hold what they like
+        elif thing and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+        elif key == {"string"}:
+            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:

@@ -29,6 +29,7 @@ _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
 )
 _PARTED = re.compile(r"__(?:getitem|iter)__")
+_HEAD = re.compile(r"\s*(?:(?:async )?def |class |@)")
 _METHOD = re.compile(r"    (?:async )?def \w+\(self\b.*\).*:$")
 _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
 # A stub goes, or a line follows upon a docstring.
@@ -82,9 +83,12 @@ class Words:
                 if path == file.path and line.sign != "+"
             }
             for hunk in filling:
-                numbers = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
-                above = (_METHOD.match(base.get(number, "")) for number in numbers)
-                self.heads[hunk.start] = next((match[0].strip() for match in above if match), "")
+                above = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
+                heads = (n for n in above if _HEAD.match(base.get(n, "")))
+                number = next(heads, 0)  # its docstring must go on into the hunk
+                opens = base.get(number + 1, "").count('"""') == 1
+                method = opens and _METHOD.match(base.get(number, ""))
+                self.heads[hunk.start] = method[0].strip() if method else ""
                 self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
 
     def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:

@@ -1170,6 +1170,59 @@ STUBS = _pairs('''
      def tick(self):
 )        pass
 >        self.now += 1
+# the head of a stub stands in another hunk
+! result Log last
+ class Log:
+     def first(self):
+         """Give the first.
+
+         It is there as soon as
+         there is any, and the
+         same for ever.
+         """
+(        pass
+<        return self.lines[0]
+
+     def last(self):
+         """Give the last.
+
+         It is there as soon as
+         there is any, and then
+         changes often.
+         """
+(        pass
+<        return {"text": self.lines[-1]}
+
+     def show(self):
+         """Show it."""
+)        pass
+>        return self.last().upper()
+# that stub is used as it is filled
+ class Log:
+     def first(self):
+         """Give the first.
+
+         It is there as soon as
+         there is any, and the
+         same for ever.
+         """
+(        pass
+<        return self.lines[0]
+
+     def last(self):
+         """Give the last.
+
+         It is there as soon as
+         there is any, and then
+         changes often.
+         """
+(        pass
+<        return {"text": self.lines[-1]}
+
+     def show(self):
+         """Show it."""
+)        pass
+>        return self.last()["text"]
 ''')
 
 STUBS_HELD_OUT = _pairs('''
