@@ -1,22 +1,29 @@
 """What a patch adds to classes and functions of Python, as evidence of how they are meant."""
 
 import ast
+import builtins
 import re
 from collections import defaultdict
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from annotator.patches import value_forms as form
 from annotator.patches.diff import Line
-from annotator.patches.fragments import ELSEWHERE, Words, tree_of
-from annotator.patches.value_forms import UNKNOWN, Forms, name_of
+from annotator.patches.fragments import ELSEWHERE, Words, is_stub, tree_of
+from annotator.patches.value_forms import UNKNOWN, Forms, Step, name_of
 
 MOST_HUNKS = 200  # hunks of one patch that are parsed
+MOST_STEPS = 2  # from a thing to what it holds, and to what that holds
+MOST_PARTS = 4  # elements of a literal that are read
+MOST_CLUES = 20  # clues of a thing that are handed on to another
 
 Key = tuple[str, str, str]  # path, scope, name
-What = Literal["shape", "element", "value", "result", "class", "names"]  # value: by a key
-Thing = tuple[What, Key]
+# The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
+# what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple. Of
+# attributes there are also "names" (a role), "begins", "reads", "fills" and "moves".
+Thing = tuple[str, Key]
+Some = Thing | None
 Lines = tuple[Line, ...]
 
 
@@ -52,89 +59,212 @@ class Defined(NamedTuple):
         fits = len(call.passes) <= len(self.names) and {*wants} <= {*passed} <= {*self.names}
         return fits and not moved and len({*passed}) == len(passed)
 
+    def takes_names(self, call: Call) -> bool:
+        """Whether a call is possible that passes by name what it passes."""
+        return {*self.least.passes} <= {*call.passes} <= {*self.names}
 
-_ADDS = frozenset(["append", "add", "insert", "appendleft", "setdefault"])
+
+_ADDS = frozenset(["append", "add", "insert", "appendleft"])
+_FILLS = _ADDS | {"extend", "extendleft", "update", "setdefault"}
+_SAME = frozenset(["sorted", "list", "reversed", "tuple", "set", "frozenset", "iter", "deque"])
+_PICKS = frozenset(["heappop", "min", "max", "next", "choice"])
+_LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", *_FILLS])
+_LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
+_HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
 _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
-_NUMBER = re.compile(r"[ijkn]|\w*(?:idx|index|pos|num|number)|")
+_SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element": "returns {} each"}
+_EMPTY = re.compile(
+    r"\[\]|\{\}|0|0\.0|(?:\w+\.)?(?:[a-zO]\w+|Counter)\((?:maxlen=\w+)?\)|default\w+\(\w*\)"
+)
+_LEAF = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
+_Returns = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
     """All evidence in those hunks of a patch (at most 200) that add one of some names."""
 
-    def __init__(self, words: Words, names: set[str]) -> None:
+    def __init__(self, words: Words, other: Words, names: set[str]) -> None:
         self.words = words
         self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
+        self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
+        self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
+        self._aliases: list[tuple[Thing, Thing, Lines]] = []
+        self._object_forms = {**other.object_forms(), **words.object_forms()}
+        self._count = 0  # of local names
+        self._derived = False  # the class has a base
+        self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
-            if names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
+            if names & words.stubs.get(hunk.start, set())
+            or names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
-            tree, self._lines = tree_of(hunk)
+            tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
+            self._stubs = words.stubs.get(hunk.start, set())
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
-            self._local_forms: dict[str, Forms] = {}  # what local names hold
-            self._things: dict[str, Thing | None] = {}  # what they stand for
+            self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
+            self._things: dict[str, Some] = {}  # what they stand for
+            self._filled: set[int] = set()  # nodes of attributes that are put something into
+            self._arguments: dict[int, Some] = {}  # of lambdas
             with suppress(RecursionError, MemoryError):
                 self.visit(tree)
+        self._hand_on()
 
     def visit(self, node: ast.AST) -> None:
         """Note what a node shows, and those within it."""
         around = self._scope, self._method, self._new
         match node:
-            case ast.Name() | ast.Constant() | ast.expr_context():
-                return
             case ast.ClassDef():
                 self._class(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() if not self._method:
                 self._function(node)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._new = False  # what it returns, the method does not
-            case ast.Assign(targets=targets):
-                for target in targets:
-                    self._assign(node, target)
-            case ast.AnnAssign(target=target):
-                self._assign(node, target)
-            case ast.Return(value=value) if self._new:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
+                for argument in node.args.args:
+                    self._things[argument.arg] = self._arguments.get(id(node))
+                    self._local_forms[argument.arg] = UNKNOWN
+            case ast.Assign() | ast.AnnAssign():
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    self._assign(node, target, node.value)
+            case ast.AugAssign(target=target, value=value, op=by):
+                self._fill(target, node)
+                self._mark("moves", target, node)
+                forms = form.forms_of(value, self._local_forms) & {"number", "string", "list"}
+                if isinstance(by, ast.Add) and forms:
+                    self._see(self._thing(target), forms | form.OBJECT, "gets +=", node)
+                if isinstance(value, ast.List):
+                    self._fill_from(self._thing(target), value, node)
+            case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
-                self._see(self._result, form.forms_of(value, self._local_forms), "returns {}", node)
+                plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
+                if not (plain or self._thing(value)):
+                    self._open.add((self._result, True))  # may return anything
+            case ast.Yield(value=value) if self._new:
+                self._give(self._inside(self._result, "element"), value, node)
             case ast.Call():
                 self._call(node)
             case ast.Attribute(value=of, attr=name):
                 self._see(self._thing(of), form.having(name), f"has .{name}", node)
+                if isinstance(node.ctx, ast.Load) and id(node) not in self._filled:
+                    self._mark("reads", node, node)
                 if isinstance(node.ctx, ast.Load) and self._new and self._serves:
                     self._role(node, "uses")
-            case ast.Subscript(value=of, slice=index, ctx=ast.Load()):
-                forms = form.BY_KEY if _is_text(index) else form.PARTS
-                self._see(self._thing(of), forms, "is read by key", node)
-            case ast.For(target=part, iter=of) | ast.comprehension(target=part, iter=of):
-                self._bind(part, self._inside(of, "element"), UNKNOWN, part)
+            case ast.Subscript(value=of, slice=index) if not isinstance(node.ctx, ast.Store):
+                self._subscript(node, of, index)
+            case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
+                self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
+            case ast.Compare(left=of, ops=[by], comparators=[ast.Constant() as part]):
+                forms = form.forms_of(part, {}) & form.SCALAR
+                if forms and not isinstance(by, ast.In | ast.NotIn):
+                    self._see(self._thing(of), forms | form.INSTANCE, "is compared", node)
+            case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
+                self._loop(part, of)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                before = self._enter(node.generators)
+                self.generic_visit(node)
+                self._things, self._local_forms = before
+                return
         self.generic_visit(node)
         self._scope, self._method, self._new = around
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit the parts of a node in which there is something to note."""
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, _LEAF):
+                self.visit(child)
+
+    def _enter(self, loops: list[ast.comprehension]) -> tuple[dict[str, Any], dict[str, Forms]]:
+        """Bind the variables of a comprehension; return the names as they were."""
+        before = self._things, self._local_forms
+        self._things, self._local_forms = dict(self._things), dict(self._local_forms)
+        for loop in loops:
+            self._loop(loop.target, loop.iter)
+        return before
 
     def _key(self, name: str) -> Key:
         return self._path, self._scope, name
 
-    def _thing(self, node: ast.AST | None) -> Thing | None:
+    def _class_of(self, node: ast.AST | None) -> str | None:
+        """Return the class around ``self``, or that of an object that is built here."""
+        match node:
+            case ast.Name(id=name):
+                return self._scope if name in ("self", "cls") else self._classes.get(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._classes.get(f"{self._scope}.{name}")
+            case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
+                return name
+        return None
+
+    def _thing(self, node: ast.AST | None) -> Some:
         """Return what an expression names: an attribute, a value in it, what a function returns."""
         match node:
             case ast.Name(id=name):
-                return self._things.get(name) if self._method else ("shape", self._key(name))
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                return "shape", self._key(name)
-            case ast.Call(func=ast.Name(id=name)):
+                local = self._method or name in self._things
+                return self._things.get(name) if local else ("shape", self._key(name))
+            case ast.Attribute(value=of, attr=name) if (scope := self._class_of(of)) is not None:
+                return "shape", (self._path, scope, name)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[of, *more]) if (
+                name in _PICKS and (not more or name in ("next", "nlargest", "nsmallest"))
+            ):
+                return self._elements(of)
+            case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
                 return "result", (self._path, "", name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name)):
-                return "result", self._key(name)
-            case ast.Subscript(value=of, slice=ast.Name() | ast.Attribute()):
-                return self._inside(of, "value")
+            case ast.Call(func=ast.Attribute() as of) if (thing := self._thing(of)) and (
+                self._class_of(of.value) is not None
+            ):
+                return "result", thing[1]
+            case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
+                return None  # records hold what they like
+            case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
+                return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(value=of, attr="pop" | "popleft"), args=args):
+                place = not args or isinstance(getattr(args[0], "value", None), int)
+                return self._inside(self._thing(of), "element" if place else "value")
+            case ast.Subscript(value=of, slice=index) if not isinstance(
+                index, ast.Slice
+            ) and not isinstance(getattr(index, "value", 0), str):
+                thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+                clues = self.evidence.get(thing, ()) if thing else ()
+                made = {x for clue in clues if clue.made for x in clue.forms}
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp) and "dict" not in made
+                listed = "number" in key and "list" in made
+                return self._inside(thing, "element" if fixed or listed else "value")
+            case (
+                ast.Await(value=of) | ast.NamedExpr(value=of)
+                | ast.BoolOp(op=ast.Or(), values=[of, *_])
+            ):  # fmt: skip
+                return self._thing(of)
         return None
 
-    def _inside(self, node: ast.AST, what: Literal["element", "value"]) -> Thing | None:
-        thing = self._thing(node)
-        return (what, thing[1]) if thing and thing[0] == "shape" else None
+    def _inside(self, thing: Some, step: Step) -> Some:
+        return _with(thing, step) if thing and thing[0].count(".") < MOST_STEPS else None
+
+    def _elements(self, node: ast.AST) -> Some:
+        """Return what a loop over an expression takes from it, one by one."""
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[*_, of]) if name in _SAME | {"filter"}:
+                return self._elements(of)
+            case ast.Call(func=ast.Attribute(value=of, attr="values")):
+                return self._inside(self._thing(of), "value")
+            case ast.Call(func=ast.Attribute(attr="items" | "most_common")):
+                return None
+            case (
+                ast.Call(func=ast.Attribute(value=of, attr="keys" | "copy"))
+                | ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_])
+            ):  # fmt: skip
+                return self._elements(of)
+
+            case ast.GeneratorExp(elt=part, generators=loops) | ast.ListComp(part, loops):
+                before = self._enter(loops)
+                thing = self._thing(part)
+                self._things, self._local_forms = before
+                return thing
+        return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
         """Return the own lines of a node: of a function those of its head."""
@@ -146,19 +276,118 @@ class Clues(ast.NodeVisitor):
         added = self._lines[node.lineno].sign == "+"
         return added and (self._path, node.name) not in self.words.removed
 
-    def _see(self, thing: Thing | None, forms: Forms, says: str, node: Any) -> None:
-        """Note that a thing may have these forms; where it says which ("{}"), it is given one."""
-        in_scope = thing and forms and ELSEWHERE not in thing[1][1].split(".")
-        if thing and in_scope and (lines := self._shows(node)):
-            words = says.format(form.in_words(forms))
-            self.evidence[thing].append(Clue(forms, words[:100], lines, "{}" in says))
+    def _see(self, thing: Some, forms: Forms, says: str, node: Any, made: bool = False) -> None:
+        """Note that a thing may have these forms; if nothing is said, it is given one of them."""
+        if thing and forms and ELSEWHERE not in thing[1][1].split("."):
+            lines, given = self._shows(node), made or not says
+            if thing[0].startswith("result") and not isinstance(node, _Returns):
+                given = False  # whoever calls it
+            if lines or thing[0].startswith("local"):
+                words = says or _describe(thing[0], forms)
+                self.evidence[thing].append(Clue(forms, words[:100], lines, given))
+
+    def _annotate(self, thing: Some, annotation: ast.AST | None, node: Any) -> Forms:
+        """Note what an annotation says of a thing, and return the forms that it allows."""
+        forms, parts = form.read_annotation(annotation, self._local_forms)
+        self._see(thing, forms, "", node)
+        for step, part in parts if thing else ():
+            self._annotate(self._inside(thing, step), part, node)
+        return forms
+
+    def _give(self, thing: Some, value: ast.AST | None, node: Any, annotation: Any = None) -> Forms:
+        """Note that a thing gets the form of a value, and of what that holds; return the form."""
+        forms = self._annotate(thing, annotation, node)
+        if not forms and not isinstance(annotation, ast.BinOp):
+            forms = form.forms_of(value, self._local_forms)
+            self._see(thing, forms, "", node)
+        if thing:
+            self._give_parts(thing, value, node)
+        return forms
+
+    def _give_parts(self, thing: Thing, value: ast.AST | None, node: Any) -> None:
+        """Note what a thing holds by the value that it gets."""
+        element = self._inside(thing, "element")
+        match value:
+            case ast.List(elts=parts) | ast.Set(elts=parts):
+                for part in parts[:MOST_PARTS]:
+                    self._give(element, part, node)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                before = self._enter(value.generators)
+                if isinstance(value, ast.DictComp):
+                    self._set(thing, value.key, value.value, node)
+                else:
+                    self._give(element, value.elt, node)
+                self._things, self._local_forms = before
+            case ast.Dict(keys=keys, values=values):
+                texts = [getattr(key, "value", None) for key in keys]
+                names = [text for text in texts if isinstance(text, str)]
+                if names == texts and names and thing[0] != "shape":
+                    shown = f"has the keys {', '.join(names)}"
+                    self._see(_with(thing, "keys"), frozenset(names), shown, node, made=True)
+                for key, part in [*zip(keys, values, strict=True)] if names != texts else ():
+                    self._set(thing, key or part, part, node)
+            case ast.Tuple(elts=parts):
+                self._order(thing, parts, node, made=True)
+            case ast.Call(func=ast.Name(id="Counter" | "defaultdict" as name), args=args):
+                factory = args[0] if args and name != "Counter" else ast.Name("int")
+                forms = form.forms_of(getattr(factory, "body", None), self._local_forms)
+                forms = forms or form.look_up(name_of(factory))
+                self._see(self._inside(thing, "value"), forms, "", node)
+            case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _SAME:
+                self._fill_from(thing, of, node)
+            case ast.BoolOp(values=[*_, part]) | ast.IfExp(body=part):
+                self._give_parts(thing, part, node)
+            case _ if source := self._thing(value):
+                self._aliases.append((thing, source, self._shows(node)))
+
+    def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
+        """Note that what a thing holds comes from another container."""
+        if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
+            self._give_parts(thing, of, node)
+        elif (element := self._inside(thing, "element")) and (source := self._elements(of)):
+            self._aliases.append((element, source, self._shows(node)))
+
+    def _order(self, thing: Some, parts: list[ast.expr], node: Any, made: bool) -> None:
+        names = [name_of(part).strip("_") or "-" for part in parts]
+        if len({*names} - {"-"}) > 1:
+            verb = "holds" if made else "is unpacked as"
+            shown = f"{verb} ({', '.join(names)})"
+            self._see(_with(thing, "order"), frozenset([" ".join(names)]), shown, node, made)
+
+    def _set(self, thing: Some, index: ast.AST, value: ast.AST | None, node: Any) -> None:
+        """Note that a thing holds a value by a key."""
+        key = form.key_forms(index, self._local_forms)
+        text = getattr(index, "value", "")
+        text = text if isinstance(text, str) else ""
+        self._see(_with(thing, "sets"), frozenset([text or "*"]), "sets a key", node)
+        if not text and not isinstance(index, ast.JoinedStr):  # records hold what they like
+            self._give(self._inside(thing, "value"), value, node)
+            if key and key != {"number"}:
+                says = f"has {form.in_words(key)} as a key"
+                self._see(self._inside(thing, "element"), key, says, node, made=True)
+
+    def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
+        """Note what is done to an attribute."""
+        if isinstance(node, ast.Attribute) and name_of(node.value) == "self" and self._method:
+            self._see((what, self._key(node.attr)), forms, f"{what} {node.attr}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
-        thing = self._thing(node)
-        if thing and thing[0] == "shape":
-            path, scope, name = thing[1]
-            role: Thing = ("names", (path, scope, f"{self._method} {verb}"))
+        """Note the part that an attribute has in a method."""
+        name, apart = name_of(node), f"{self._method} {verb}" in ("__init__ uses", f" {verb}")
+        if self._thing(node) == ("shape", self._key(name)) and not apart:
+            role = "names", self._key(f"{self._method} {verb}")
             self._see(role, frozenset([name]), f"{verb} {name}", node)
+
+    def _fill(self, node: ast.AST, at: Any) -> None:
+        """Note that something is put into an attribute, or into what it holds."""
+        while isinstance(node, ast.Subscript | ast.Call):
+            node = (
+                node.value
+                if isinstance(node, ast.Subscript)
+                else getattr(node.func, "value", node.func)
+            )
+        self._mark("fills", node, at)
+        self._filled.add(id(node))
 
     def _class(self, node: ast.ClassDef) -> None:
         if self._is_new(node):
@@ -167,16 +396,29 @@ class Clues(ast.NodeVisitor):
             fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and not x.value]
             if fields and says in _KINDS:
                 says += f" of {', '.join(name_of(x.target) for x in fields)}"
-            self._see(("class", self._key(node.name)), frozenset([says]), "{}", node)
+            self._see(
+                ("class", self._key(node.name)), frozenset([says]), f"a {says}", node, made=True
+            )
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
+        self._derived = any(name_of(base) != "object" for base in node.bases)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
         self._serves = any(x.arg not in ("self", "cls") for x in every)
-        self._local_forms = {x.arg: form.read_annotation(x.annotation)[0] for x in every}
-        self._things = {}
-        self._new = self._is_new(node)
+        self._method = node.name
+        self._things, self._local_forms = {}, dict(self._object_forms)
+        self._classes = {name: x for name, x in self._classes.items() if "." in name}
+        for x in every:
+            if x.arg not in ("self", "cls"):
+                thing = self._local(x.arg)
+                self._things[x.arg] = thing
+                self._local_forms[x.arg] = self._annotate(thing, x.annotation, node)
+                self._classes[x.arg] = name_of(x.annotation)
+        filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
+        self._new = self._is_new(node) or (filled and not is_stub(node))
+        if self._new and node.name == "__init__" and not self._derived:
+            self.whole.add((self._path, self._scope))
         marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
             names = [x.arg for x in every]
@@ -188,58 +430,199 @@ class Clues(ast.NodeVisitor):
             needs = [x for x in names if x not in free]
             least = Call(f"{node.name}({shown})"[:100], lines, needs, [])
             twice = key in self.defined
-            self.defined[key] = None if twice else Defined(least, self._new, names)
+            self.defined[key] = None if twice else Defined(least, self._is_new(node), names)
         self._result: Thing = "shape" if "property" in marks else "result", key
         if self._new:
-            self._see(self._result, form.read_annotation(node.returns)[0], "returns {}", node)
-        self._method = node.name
+            self._annotate(self._result, node.returns, node)
 
-    def _assign(self, node: ast.Assign | ast.AnnAssign, target: ast.expr) -> None:
-        value = node.value
-        allowed, inner = form.read_annotation(getattr(node, "annotation", None))
-        forms = allowed or form.forms_of(value, self._local_forms)
-        match target:
-            case ast.Tuple() | ast.Name() if self._method or isinstance(target, ast.Tuple):
-                self._bind(target, self._thing(value), forms, node)
-            case ast.Subscript(value=of, slice=index):
-                by_number = _NUMBER.fullmatch(name_of(index)) and not isinstance(index, ast.Tuple)
-                allowed = form.BY_KEY if _is_text(index) or not by_number else form.BY_PLACE
-                self._see(self._thing(of), allowed, "is set by key", node)
-                if not _is_text(index):  # the keys of a record hold what they like
-                    self._see(self._inside(of, "value"), forms, "holds {} each", node)
-            case _ if thing := self._thing(target):
-                self._see(thing, forms, "{}", node)
-                content = self._inside(target, "value" if "dict" in forms else "element")
-                self._see(content, form.read_annotation(inner)[0], "holds {} each", node)
-                while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
-                    value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
-                if self._method and (name := name_of(value)):
-                    self._role(target, f"keeps {name}")
+    def _local(self, name: str) -> Thing:
+        """Return a new thing for a local name."""
+        self._count += 1
+        return "local", (self._path, self._scope, f"{name} {self._count}")
+
+    def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
+        """Note what a target becomes."""
+        annotation = getattr(node, "annotation", None)
+        match target, value:
+            case _, ast.Tuple(elts=[part], col_offset=column) if part.col_offset == column:
+                return  # an argument, in a hunk that begins after its bracket
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                for pair in zip(targets, values, strict=True):
+                    self._assign(node, *pair)
+            case ast.Tuple(), _:
+                self._bind(target, self._thing(value), UNKNOWN, node)
+            case ast.Name(id=name), _ if self._method:
+                source, local = self._thing(value), self._local(name)
+                forms = self._give(None if source else local, value, node, annotation)
+                self._bind(target, source or local, forms, node)
+                self._classes[name] = self._class_of(value) if value else name_of(annotation)
+            case ast.Subscript(value=of, slice=index), _:
+                self._fill(target, node)
+                if not isinstance(index, ast.Slice):
+                    key = form.key_forms(index, self._local_forms)
+                    forms = form.allowing(index, key, reads=False)
+                    self._see(self._thing(of), forms, "is set by key", node)
+                    self._set(self._thing(of), index, value, node)
+            case _ if self._thing(target):
+                self._give(self._thing(target), value, node, annotation)
+                self._keep(node, target, value)
+        if isinstance(value, ast.Attribute):  # it has another name from here on
+            self._fill(value, node)
+
+    def _keep(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> None:
+        """Note how an attribute begins, and the name of what it keeps."""
+        short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
+        text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
+        if self._method in ("__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
+            self._mark("begins", target, node, form.forms_of(value, {}))
+        elif value and text != "None":
+            self._fill(target, node)
+        if isinstance(value, ast.BinOp):
+            self._mark("moves", target, node)
+        self._classes[f"{self._scope}.{name_of(target)}"] = self._class_of(value)
+        while isinstance(value, ast.BoolOp | ast.IfExp):  # a parameter, or else a default
+            value = value.values[0] if isinstance(value, ast.BoolOp) else value.body
+        if name := name_of(value):
+            self._role(target, f"keeps {name}")
+
+    def _subscript(self, node: ast.Subscript, of: ast.expr, index: ast.expr) -> None:
+        """Note by which keys a thing is read."""
+        thing, key = self._thing(of), form.key_forms(index, self._local_forms)
+        looped = self._things.get(name_of(index), "") == self._inside(thing, "element")
+        forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
+        if isinstance(index, ast.Slice):
+            forms = form.PARTS - {"dict", "deque"}
+        text = getattr(index, "value", None)
+        if isinstance(text, str) and (not thing or thing[0] == "shape"):
+            pass  # records hold what they like
+        elif thing and isinstance(text, str):
+            forms = form.look_up("dict") if "." in thing[0] else forms
+            self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
+        elif key == {"string"}:
+            self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
+        self._see(thing, forms, "is read by key", node)
 
     def _call(self, node: ast.Call) -> None:
         args, name, lines = node.args, name_of(node.func), self._shows(node)
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
-        self._see(self._thing(node.func), form.OBJECT, "is called", node)
+        self._see(self._thing(node.func), form.INSTANCE, "is called", node)
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
-        if lines and "*" not in parts + keywords and (not of or name_of(of) in ("self", "cls")):
+        scope = self._class_of(of) if of else ""
+        if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
-            self.calls[self._scope if of else "", name].append((self._path, call))
-        if of and args and name in _ADDS and (name != "setdefault" or not _is_text(args[0])):
-            content = self._inside(of, "value" if name == "setdefault" else "element")
-            self._see(content, form.forms_of(args[-1], self._local_forms), "holds {} each", node)
+            self.calls[scope, name].append((self._path, call))
+        first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
+        for part in [x.value for x in node.keywords] + args[:1]:
+            if isinstance(part, ast.Lambda):
+                container = (
+                    args[1] if part is first and args[1:] else of if name == "sort" else first
+                )
+                self._arguments[id(part)] = self._elements(container or first)
+        if not of and name == "isinstance":
+            self._open.add((thing, False))
+        elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
+            self._see(thing, form.ITERABLE, f"goes to {name}", node)
+            if name == "sum":
+                self._see(self._elements(first), form.NUMBER, "is summed", node)
+        elif name in _HEAP and args:
+            heap = self._thing(first)
+            self._see(heap, form.look_up("list"), f"goes to {name}", node)
+            self._give(self._inside(heap, "element"), args[-1] if args[1:] else None, node)
+        elif of and args and name in _FILLS:
+            self._fill(of, node)
+            if name in _ADDS:
+                self._give(self._inside(thing, "element"), args[-1], node)
+            elif name == "setdefault":
+                self._set(thing, first, args[-1], node)
+            elif name == "update":
+                self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
+            if name == "extend" or (
+                name == "update" and isinstance(first, ast.Dict | ast.DictComp)
+            ):
+                self._fill_from(thing, first, node)
+        for argument in args if name not in _LEAVES else ():
+            if isinstance(argument, ast.Attribute):  # may be filled there
+                self._fill(argument, node)
 
-    def _bind(self, target: ast.expr, thing: Thing | None, forms: Forms, node: ast.AST) -> None:
+    def _loop(self, target: ast.expr, of: ast.expr) -> None:
+        """Note what the variables of a loop stand for."""
+        match target, of:
+            case ast.Tuple(elts=[number, part]), ast.Call(ast.Name("enumerate"), [inner, *_]):
+                self._bind(number, None, form.look_up("int"), target)
+                self._loop(part, inner)
+            case ast.Tuple(elts=[key, part]), ast.Call(ast.Attribute(inner, "items")):
+                self._bind(key, self._inside(self._thing(inner), "element"), UNKNOWN, target)
+                self._bind(part, self._inside(self._thing(inner), "value"), UNKNOWN, target)
+            case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
+                self._loop(target, inner)
+            case ast.Tuple(elts=parts), ast.Call(ast.Name("zip"), inners):
+                for part, inner in zip(parts, inners, strict=False):
+                    self._loop(part, inner)
+            case ast.Name(), ast.Call(ast.Name("range")):
+                self._bind(target, None, form.look_up("int"), target)
+            case _:
+                self._see(self._thing(of), form.ITERABLE, "is walked over", target)
+                self._bind(target, self._elements(of), UNKNOWN, target)
+
+    def _bind(self, target: ast.expr, thing: Some, forms: Forms, node: ast.AST) -> None:
         """Note what local names stand for, and that a thing is unpacked."""
         if isinstance(target, ast.Tuple):
-            forms = form.look_up(f"tuple of {len(target.elts)}") | form.OBJECT | {"list"}
-            self._see(thing, forms, f"is unpacked as {len(target.elts)} values", node)
+            if not any(isinstance(part, ast.Starred) for part in target.elts):
+                size = len(target.elts)
+                fits = form.look_up(f"tuple of {size}") | form.OBJECT | {"list", "named tuple"}
+                self._see(thing, fits, f"is unpacked as {size} values", node)
+                self._order(thing, target.elts, node, made=False)
+            for part in target.elts:
+                self._bind(part, None, UNKNOWN, node)
         elif isinstance(target, ast.Name):
             before = self._local_forms.get(target.id, forms)
             self._local_forms[target.id] = before | forms if before and forms else UNKNOWN
             self._things[target.id] = thing
 
+    def _hand_on(self) -> None:
+        """Note of a thing what is noted of another one that it is made from, and of its uses."""
+        whats: dict[Key, set[str]] = defaultdict(set)
+        for what, key in self.evidence:
+            whats[key].add(what)
+        for _ in range(2):  # through a local name
+            for thing, source, lines in self._aliases:
+                self._copy(whats, source, thing, lines, made=True)
+                if thing[0].startswith("local"):
+                    self._copy(whats, thing, source, (), made=False)
+        for several, made in self._open:
+            if several in self.evidence:
+                clues = self.evidence[several]
+                self.evidence[several] = [clue for clue in clues if clue.made != made]
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)
+    def _copy(
+        self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
+    ) -> None:
+        for what in [*whats[source[1]]] if source[1] != to[1] else ():
+            new, steps = (
+                to[0] + what.removeprefix(source[0]),
+                what.count(".") - source[0].count("."),
+            )
+            closed = (
+                what == source[0] and made and (what == "local" or (source, True) in self._open)
+            )
+            if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
+                continue  # what a local name is, it is by what it is given at that line
+            whats[to[1]].add(new)
+            clues = self.evidence[new, to[1]]
+            listed = new.endswith(("keys", "sets", "order"))  # their forms are names
+            for clue in self.evidence[what, source[1]][:MOST_CLUES]:
+                says = _describe(new, clue.forms) if made and not listed else clue.says
+                copied = Clue(clue.forms, says, lines or clue.lines, made)
+                fits = clue.made == made or new.endswith("sets")
+                if fits and len(clues) < MOST_CLUES and (copied.lines or to[0][:5] == "local"):
+                    clues += [] if copied in clues else [copied]
+
+
+def _with(thing: Some, step: str) -> Some:
+    return (f"{thing[0]}.{step}", thing[1]) if thing else None
+
+
+def _describe(what: str, forms: Forms) -> str:
+    return _SAYS.get(what, "holds {} each").replace("{}", form.in_words(forms))

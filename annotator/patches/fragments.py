@@ -4,23 +4,38 @@ import ast
 import re
 from collections import defaultdict
 
+from annotator.patches import value_forms as form
 from annotator.patches.diff import File, Hunk, Line, Patch
+from annotator.patches.value_forms import Forms
 
 MOST_LINES = 5_000  # lines of a hunk that is read; a longer one is passed over
 MOST_WIDTH = 2_000  # characters of a line; longer ones count as blank
+MOST_ABOVE = 20  # lines above a hunk in which the other hunks may show its head
 MOST_REPAIRS = 5  # attempts to make a hunk parse
 ELSEWHERE = "_"  # the class around a hunk that does not name it
 
 _BRANCH = re.compile(r"^( *)(?:try|finally|else|elif|except)\b.*:[ ]*(?:#.*)?$", re.MULTILINE)
 _OPENS = re.compile(r'.*[=(,\[] *[rf]{0,2}"""|\s*[rfu]{0,2}"""\s*\S')
+_CODE = re.compile(r"\s*(?:(?:self|raise|return|pass|for|if|with|def|@)\b|\w+(?: =|\())")
 _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
-# Attributes, what is given to one, and fields.
-_NAMED = re.compile(
-    r"(?m)(?:\b(?:self|cls)\.|= (?!\w+[.(])|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= )))(\w+)"
-)
+_FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
+_FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
+_NAMED = re.compile(rf"(?m)(?:{_FIELD}|= (?!\w+[.(]))(\w+)")  # or what is given to one
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _CALLED = re.compile(r"\b(\w+)\(")
+_CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
+    r"(?m)^(?:[ \t]*@(?:\w+\.)?(dataclass)\b.*\n)?[ \t]*"
+    r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
+)
+_PARTED = re.compile(r"__(?:getitem|iter)__")
+_HEAD = re.compile(r"\s*(?:(?:async )?def |class |@)")
+_METHOD = re.compile(r"    (?:async )?def \w+\(self\b.*\).*:$")
+_SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\b.*")
+# A stub goes, or a line follows upon a docstring.
+_FILLS = re.compile(
+    r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|^ .*\"\"\"\n\+"
+)
 _IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
 
 
@@ -53,6 +68,28 @@ class Words:
         self._cache: dict[tuple[str, str, str], frozenset[str]] = {}
         self.paths = {path for _, path in texts}
         self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
+        self.stubs: dict[int, set[str]] = {}  # functions without a body in a hunk of the base
+        self.heads: dict[int, str] = {}  # of the method that such a hunk begins in
+        for file in self.files:
+            filling = [
+                x
+                for x in file.hunks
+                if x.lines and _FILLS.search(patch.text, x.end, x.lines[-1].end)
+            ]
+            lines = [*_lines(self.files), *theirs] if filling else []
+            base = {
+                line.old: line.text
+                for path, line in lines
+                if path == file.path and line.sign != "+"
+            }
+            for hunk in filling:
+                above = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
+                heads = (n for n in above if _HEAD.match(base.get(n, "")))
+                number = next(heads, 0)  # its docstring must go on into the hunk
+                opens = base.get(number + 1, "").count('"""') == 1
+                method = opens and _METHOD.match(base.get(number, ""))
+                self.heads[hunk.start] = method[0].strip() if method else ""
+                self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
 
     def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
         """Return the words that a pattern finds in a text of a file."""
@@ -66,10 +103,31 @@ class Words:
         lines = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
         return set(re.findall(r"\w+", " ".join(lines)))
 
+    def defines(self, path: str, name: str) -> bool:
+        """Whether the diff shows that a name of a file is a function or a class."""
+        return any(name in self.find(_DEFINED, sign, path) for sign in " -+")
+
+    def filled(self, path: str) -> set[str]:
+        """Return the functions in a file that the patch may give a body."""
+        hunks = (hunk for file in self.files if file.path == path for hunk in file.hunks)
+        return {name for hunk in hunks for name in self.stubs.get(hunk.start, ())}
+
+    def object_forms(self) -> dict[str, Forms]:
+        """Return the forms of the objects of classes that the diff shows, as "Class()"."""
+        forms: dict[str, Forms] = {}
+        for path in self.paths:
+            parted = any(self.find(_PARTED, sign, path) for sign in " +")
+            for sign in " +":
+                for mark, name, bases, tuple_ in _CLASS.findall(self.texts.get((sign, path), "")):
+                    plain = not bases and not parted and (mark or sign == "+")
+                    base = form.look_up("NamedTuple" if tuple_ else bases.rpartition(".")[2])
+                    forms[f"{name or tuple_}()"] = base or (form.PLAIN if plain else form.OBJECT)
+        return forms
+
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
         texts = [(self, " "), (self, "-"), (other, " "), (other, "-"), (other, "+")]
-        return not any(name in words.find(_NAMED, sign, path) for words, sign in texts)
+        return not any(name in words.find(_FIELDS, sign, path) for words, sign in texts)
 
 
 def find_common_names(ours: Words, theirs: Words) -> set[str]:
@@ -77,11 +135,19 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
 
     Both name them as attributes or define them in one file, or one calls what the other defines.
     """
-    definitions = [{path: x.find(_DEFINED, "+", path) for path in x.paths} for x in (ours, theirs)]
+    definitions = [
+        {path: x.find(_DEFINED, "+", path) | x.filled(path) for path in x.paths}
+        for x in (ours, theirs)
+    ]
     names: set[str] = set()
     for path in ours.paths & theirs.paths:
-        names |= definitions[0][path] & definitions[1][path]
-        names |= ours.find(_NAMED, "own", path) & theirs.find(_NAMED, "own", path)
+        common = definitions[0][path] & definitions[1][path]
+        named = [x.find(_NAMED, "own", path) for x in (ours, theirs)]
+        bare = [{name.replace("_", "") for name in side} for side in named]
+        names |= common | (named[0] & named[1])
+        names |= {x for side in named for x in side if x.replace("_", "") in bare[0] & bare[1]}
+        if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
+            names |= named[0] | named[1]
     for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
         every = set().union(*defined.values())
         for path in user.paths:
@@ -90,17 +156,35 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
     return names - {"None", "True", "False", "self", "__init__"}
 
 
-def tree_of(hunk: Hunk) -> tuple[ast.Module, list[Line]]:
+def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function has no body, or nothing but a docstring in it."""
+    for part in node.body:
+        match part:
+            case ast.Pass() | ast.Expr(ast.Constant()) | ast.Return(None | ast.Constant(None)):
+                continue
+            case ast.Raise(ast.Name(name) | ast.Call(ast.Name(name))) if name[:6] == "NotImp":
+                continue
+        return False
+    return True
+
+
+def _stubs_of(hunk: Hunk, head: str) -> set[str]:
+    tree, _ = tree_of(hunk, head, "+")
+    functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {node.name for node in functions if is_stub(node)} - {ELSEWHERE}
+
+
+def tree_of(hunk: Hunk, head: str = "", without: str = "-") -> tuple[ast.Module, list[Line]]:
     """Return what a hunk leaves behind, made to parse, and its lines by their number in the tree.
 
     It is given heads for what it is cut out of, and loses what is cut at its ends. Branches become
     ``if``: they may lack their other half.
     """
-    lines = [line for line in hunk.lines if line.sign != "-"]
+    lines = [line for line in hunk.lines if line.sign != without]
     wide = ["" if len(line.text) > MOST_WIDTH else line.text for line in lines[:MOST_LINES]]
     texts = _BRANCH.sub(r"\1if 1:", "\n".join(wide).replace("\r", "").expandtabs()).split("\n")
     _cut_strings(texts)
-    heads = _heads(hunk.section, texts)
+    heads = _heads(hunk.section, head, texts)
     first = len(heads)
     texts[:0] = heads
     for _ in range(MOST_REPAIRS if len(lines) <= MOST_LINES else 0):
@@ -124,19 +208,26 @@ def tree_of(hunk: Hunk) -> tuple[ast.Module, list[Line]]:
 def _cut_strings(texts: list[str]) -> None:
     """Leave out what is the rest, or the beginning, of a docstring that the hunk cuts."""
     marks = [n for n, text in enumerate(texts) if text.count('"""') % 2]
+    if not marks:
+        return
+    first, before = marks[0], "".join(texts[: marks[0]]).rstrip()
+    follows = "".join(texts[first + 1 : first + 2])
+    opens = _OPENS.match(texts[first]) or before.endswith(":")
+    if not (opens or (not before and not _CODE.match(follows))):
+        texts[: first + 1] = [""] * (first + 1)
+        del marks[0]
     if len(marks) % 2:
-        first = marks[0]
-        if "".join(texts[:first]).rstrip()[-1:] in ("", ":") or _OPENS.match(texts[first]):
-            del texts[marks[-1] :]
-        else:
-            texts[: first + 1] = [""] * (first + 1)
+        del texts[marks[-1] :]
 
 
-def _heads(section: str, texts: list[str]) -> list[str]:
+def _heads(section: str, head: str, texts: list[str]) -> list[str]:
     """Return heads for what stands around the first line, by its depth."""
     first = next((text for text in texts if text.strip()[:1] not in ("", "#")), "")
     depth = len(first) - len(first.lstrip())
-    around = re.match(r"class (\w+)", section)
-    heads = [f"class {around[1] if around else ELSEWHERE}:", "    def _():"]
+    around = _SECTION.match(section)
+    class_head, method = around.groups() if around else (None, None)
+    method_head = section if method and section.endswith(":") else f"def {method or ELSEWHERE}():"
+    method_head = method_head if method or not head else head
+    heads = [f"{class_head or f'class {ELSEWHERE}'}:", f"    {method_head}"]
     heads += [" " * column + "if 1:" for column in range(8, depth, 4)]
     return [*heads[: -(-depth // 4)], " " * depth + "pass"] if depth else []

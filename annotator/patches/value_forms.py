@@ -1,17 +1,22 @@
 """The forms a Python value can have, told by how it is written, annotated or used."""
 
 import ast
+import re
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Literal
 
 Forms = frozenset[str]  # one of which a value has; none: nothing is known
+Step = Literal["element", "value"]  # an element of a list, a key of a dict; a value by a key
 
-_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, int, float, tuple)
+_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, bytearray, int, float, tuple)
 _WORDS = {  # of types, of what typing calls them, and of nodes of the tree
     "list": "list List ListComp sorted", "set": "set frozenset Set FrozenSet SetComp",
-    "dict": "dict Dict DictComp defaultdict OrderedDict Counter", "deque": "deque Deque",
-    "number": "int float complex bool Compare len", "string": "str JoinedStr",
-    "bytes": "bytes bytearray", "tuple": "tuple Tuple", "object": "Lambda",
+    "dict": "dict Dict DictComp defaultdict DefaultDict OrderedDict Counter TypedDict",
+    "deque": "deque Deque", "number": "int float complex bool Compare len",
+    "string": "str JoinedStr", "bytes": "bytes bytearray", "tuple": "tuple Tuple",
+    "object": "Lambda", "named tuple": "NamedTuple namedtuple",
 }  # fmt: skip
 _NAMES = {name: form for form, names in _WORDS.items() for name in names.split()}
 _TUPLES = frozenset(f"tuple of {size}" for size in range(10))  # longer ones are not told apart
@@ -19,9 +24,19 @@ _NAMES |= {name: name for name in _TUPLES}
 
 UNKNOWN: Forms = frozenset()
 OBJECT: Forms = frozenset(["object"])  # of a class of which nothing is known
+PLAIN: Forms = frozenset(["plain object"])  # of a class without ``[]`` and iteration
+INSTANCE = OBJECT | PLAIN | {"named tuple"}
 BY_KEY = OBJECT | {"dict"}
 BY_PLACE = BY_KEY | {"list", "deque"}
-PARTS = BY_PLACE | _TUPLES | {"string", "bytes"}
+PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
+ITERABLE = PARTS | {"set"}
+NUMBER = INSTANCE | {"number"}
+SCALAR: Forms = frozenset(["string", "number"])
+
+_TEXT = re.compile(r"(?:\w*_)?(?:name|title|email|sku|isbn|slug|url)|username")
+_LIKE = re.compile("(?i)dict|list|set|map|deque|str|int|tuple|bytes|array|counter")
+_SCALAR = re.compile(r"(?:\w*_)?(?:id|code)")
+_PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|column)|")
 
 
 def look_up(name: str) -> Forms:
@@ -34,7 +49,7 @@ def look_up(name: str) -> Forms:
 def having(attribute: str) -> Forms:
     """Return the forms that have an attribute; an object may have any."""
     forms = (look_up(type_.__name__) for type_ in _TYPES if hasattr(type_, attribute))
-    return OBJECT.union(*forms)
+    return INSTANCE.union(*forms)
 
 
 def name_of(node: ast.AST | None) -> str:
@@ -42,21 +57,31 @@ def name_of(node: ast.AST | None) -> str:
     return getattr(node, "id", "") or (node.attr if isinstance(node, ast.Attribute) else "")
 
 
-def forms_of(node: ast.AST | None, local_forms: dict[str, Forms]) -> Forms:
-    """Return the forms of a value as it is written, none if it is computed."""
+def forms_of(node: ast.AST | None, local_forms: Mapping[str, Forms]) -> Forms:
+    """Return the forms of a value as it is written, none if it is computed.
+
+    ``local_forms`` has those of local names, and those of objects of a class as "Class()".
+    """
     match node:
         case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
             return look_up(f"tuple of {len(parts)}")
+        case ast.Constant(value=False):  # nothing, as often as not
+            return UNKNOWN
         case ast.Constant(value=value):
             return look_up(type(value).__name__)
         case ast.Call(func=ast.Name(id="field" | "Field"), keywords=keywords):
             options = {keyword.arg: keyword.value for keyword in keywords}
             factory = look_up(name_of(options.get("default_factory")))
             return factory or forms_of(options.get("default"), local_forms)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="join" | "format")):
+            return look_up("str")
         case ast.Call(func=ast.Name(id=x) | ast.Attribute(value=ast.Name("collections"), attr=x)):
-            return look_up(x) or (OBJECT if x[:1].isupper() else UNKNOWN)
+            forms = look_up(x) if x != "namedtuple" else UNKNOWN
+            opaque = x[:1].isupper() and not _LIKE.search(x)
+            return forms or local_forms.get(f"{x}()", OBJECT if opaque else UNKNOWN)
         case ast.BoolOp(values=[*_, value]) | ast.IfExp(body=value):
             return forms_of(value, local_forms)
+
         case ast.BinOp(left=left):
             return forms_of(left, local_forms) & {"list", "string"}
         case ast.Name(id=name):
@@ -64,20 +89,44 @@ def forms_of(node: ast.AST | None, local_forms: dict[str, Forms]) -> Forms:
     return look_up(type(node).__name__)
 
 
-def read_annotation(node: ast.AST | None) -> tuple[Forms, ast.AST | None]:
-    """Return the forms that an annotation allows, and the annotation of the elements."""
+def read_annotation(
+    node: ast.AST | None, local_forms: Mapping[str, Forms]
+) -> tuple[Forms, list[tuple[Step, ast.AST]]]:
+    """Return the forms that an annotation allows, and the annotations of what they hold."""
     match node:
         case ast.BinOp(left=inner, right=ast.Constant(value=None)):
-            return read_annotation(inner)
+            return read_annotation(inner, local_forms)
         case ast.Subscript(value=ast.Name(id="Optional" | "Final" | "ClassVar"), slice=inner):
-            return read_annotation(inner)
+            return read_annotation(inner, local_forms)
         case ast.Subscript(value=of, slice=inner):
-            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
             forms, open_end = look_up(name_of(of)), getattr(parts[-1], "value", 0) is ...
             if forms == _TUPLES and not open_end:
-                forms = look_up(f"tuple of {len(parts)}")
-            return forms, parts[-1]
-    return look_up(name_of(node)), None
+                return look_up(f"tuple of {len(parts)}"), []
+            steps: tuple[Step, ...] = ("element", "value")
+            return forms, [*zip(steps, parts[: 1 + ("dict" in forms)], strict=False)]
+    name = name_of(node)
+    return local_forms.get(f"{name}()", UNKNOWN) or look_up(name), []
+
+
+def key_forms(node: ast.AST, local_forms: Mapping[str, Forms]) -> Forms:
+    """Return the forms of a key as it is written, or as its name lets expect."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp) and not isinstance(node.op, ast.Add):
+        return look_up("int")
+    name = name_of(node)
+    guess = look_up("str") if _TEXT.fullmatch(name) else UNKNOWN
+    guess = SCALAR if _SCALAR.fullmatch(name) else guess
+    return forms_of(node, local_forms) or guess
+
+
+def allowing(node: ast.AST, key: Forms, reads: bool) -> Forms:
+    """Return the forms of which a part can be read, or set, by such a key."""
+    if key and "number" not in key:
+        return BY_KEY
+    if reads:
+        return PARTS
+    by_place = key == {"number"} if key else _PLACE.fullmatch(name_of(node))
+    return BY_PLACE if by_place and not isinstance(node, ast.Tuple) else BY_KEY
 
 
 def in_words(forms: Forms) -> str:

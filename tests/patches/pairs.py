@@ -8,6 +8,7 @@ Each text shows both patches over one base, a line's first character telling who
 A line ``+++ name`` begins another file, ``# title`` a pair, and ``! kind scope name`` names a
 conflict in it (no scope as ``-``). ``HELD_OUT`` was written with ``PAIRS``, before there was a
 detector, and was scored once when that was done; what is changed since is tested on both.
+``STUBS`` and ``STUBS_HELD_OUT`` came the same way before the detector read stubs.
 """
 
 import difflib
@@ -926,4 +927,574 @@ HELD_OUT = _pairs('''
 >    @property
 >    def volume(self):
 >        return 2 * self.level
+''')
+
+# A class with its signatures is given; both fill in bodies.
+STUBS = _pairs('''
+# the constructor's list is read by name in a stub
+! shape Inventory _stock
+ class Inventory:
+     def __init__(self):
+(        raise NotImplementedError
+<        self._stock = []
+
+     def add(self, name: str, count: int):
+(        raise NotImplementedError
+<        self._stock.append((name, count))
+
+     def count(self, name: str) -> int:
+)        raise NotImplementedError
+>        return self._stock[name]
+# tuples go in, a comprehension reads attributes
+! element Cart _lines
+ class Cart:
+     def __init__(self):
+-        pass
+=        self._lines = []
+
+     def add(self, name, price):
+(        pass
+<        self._lines.append((name, price))
+
+     def total(self):
+)        pass
+>        return sum(line.price for line in self._lines if line.price > 0)
+# an underscore more
+! names Board _tasks / tasks
+ class Board:
+     def __init__(self):
+-        ...
+<        self._tasks = {}
+>        self.tasks = {}
+
+     def add(self, task):
+(        ...
+<        self._tasks[task.id] = task
+
+     def open(self):
+)        ...
+>        return [task for task in self.tasks.values() if not task.done]
+# read here and never filled, filled there under another name
+! names Journal _entries / records
+ class Journal:
+     def __init__(self):
+         """Start an empty journal."""
+<        self._entries = []
+>        self.records = []
+
+     def write(self, text):
+         """Keep a text."""
+<        self._entries.append(text)
+
+     def search(self, word):
+         """Find texts."""
+>        return [text for text in self.records if word in text]
+# a stub returns a dict, the other's stub wants an object
+! result Directory find
+ class Directory:
+     def __init__(self, rows):
+         self.rows = rows
+
+     def find(self, name):
+(        raise NotImplementedError("find")
+<        for row in self.rows:
+<            if row[0] == name:
+<                return {"name": row[0], "mail": row[1]}
+<        return None
+
+     def mail(self, name):
+)        raise NotImplementedError("mail")
+>        person = self.find(name)
+>        return person.mail if person else ""
+# each requires another parameter of a function of the base
+! signature Mailer send
+ class Mailer:
+     host = ""
+
+-    def send(self, message):
+<    def send(self, message, sender):
+>    def send(self, message, receiver):
+         connect(self.host)
+         return message
+# a dict with another key
+! element Order items
+ class Order:
+     def __init__(self):
+-        pass
+=        self.items = []
+
+     def add(self, name, amount):
+(        pass
+<        self.items.append({"name": name, "amount": amount})
+
+     def weight(self):
+)        pass
+>        return sum(item["qty"] * weigh(item["name"]) for item in self.items)
+# lists by their hint, single events over items()
+! element Calendar _days
+ class Calendar:
+     def __init__(self):
+(        pass
+<        self._days: dict[str, list[str]] = {}
+
+     def add(self, day: str, event: str) -> None:
+(        pass
+<        self._days.setdefault(day, []).append(event)
+
+     def show(self) -> None:
+)        pass
+>        for day, event in sorted(self._days.items()):
+>            print(day, event.title)
+# pairs go in and come out
+ class Cart:
+     def __init__(self):
+-        pass
+<        self._lines: list[tuple[str, float]] = []
+>        self._lines = []
+
+     def add(self, name, price):
+(        pass
+<        line = (name, price)
+<        self._lines.append(line)
+
+     def total(self):
+)        pass
+>        best = max(self._lines, key=lambda line: line[1])
+>        return sum(price for _, price in self._lines) - best[1]
+# each fills and reads a list that no method of the other's needs
+ class Server:
+     def __init__(self):
+-        raise NotImplementedError
+<        self._handlers = []
+>        self._log = []
+
+     def subscribe(self, handler):
+(        raise NotImplementedError
+<        self._handlers.append(handler)
+
+     def publish(self, event):
+(        raise NotImplementedError
+<        return [handler(event) for handler in self._handlers]
+
+     def note(self, line):
+)        raise NotImplementedError
+>        self._log.append(line)
+
+     def report(self):
+)        raise NotImplementedError
+>        return [line for line in self._log if line]
+# a property gives what has an underscore
+ class Playlist:
+     def __init__(self):
+(        pass
+<        self._songs = []
+
+     @property
+     def songs(self):
+(        ...
+<        return list(self._songs)
+
+     def add(self, song):
+(        ...
+<        self._songs.append(song)
+
+     def length(self):
+)        ...
+>        return sum(song.seconds for song in self.songs)
+# variables of one name that stand for different things
+ class Report:
+     def __init__(self, rows):
+-        pass
+=        self.rows = rows
+<        self.names = {}
+>        self.notes = []
+
+     def fill(self):
+(        pass
+<        self.names = {row.name: row for row in self.rows}
+<        return [row["x"] for row in load()]
+
+     def note(self, text):
+)        pass
+>        self.notes.append((text, len(text)))
+>        return [row.id for row in self.rows] + [row for row, _ in self.notes]
+# the keys of a dict, and its values by them
+ class Inventory:
+     def __init__(self):
+(        raise NotImplementedError
+<        self._stock: dict[str, Item] = {}
+
+     def add(self, item):
+(        raise NotImplementedError
+<        self._stock[item.name] = item
+
+     def worth(self):
+)        raise NotImplementedError
+>        names = [name.upper() for name in self._stock]
+>        return names, sum(self._stock[name].price for name in self._stock)
+# both fill one stub, with an early end
+ class Finder:
+     root = ()
+
+     def find(self, word):
+         """Find the lines with a word."""
+-        raise NotImplementedError
+<        if not word:
+<            return None
+<        return [line for line in self.root if word in line]
+>        hits = []
+>        for line in self.root:
+>            if word in line:
+>                hits.append(line)
+>        return hits
+# each gives a function of the base another option
+ class Mailer:
+     host = ""
+
+-    def send(self, message):
+<    def send(self, message, retries=3):
+>    def send(self, message, receiver=None):
+         connect(self.host)
+         return message
+# a start that is kept, and a clock that goes on from it
+ class Timer:
+     def __init__(self, start):
+-        pass
+<        self.start = start
+>        self.now = start
+
+     def since(self, time):
+(        pass
+<        return time - self.start
+
+     def tick(self):
+)        pass
+>        self.now += 1
+# the head of a stub stands in another hunk
+! result Log last
+ class Log:
+     def first(self):
+         """Give the first.
+
+         It is there as soon as
+         there is any, and the
+         same for ever.
+         """
+(        pass
+<        return self.lines[0]
+
+     def last(self):
+         """Give the last.
+
+         It is there as soon as
+         there is any, and then
+         changes often.
+         """
+(        pass
+<        return {"text": self.lines[-1]}
+
+     def show(self):
+         """Show it."""
+)        pass
+>        return self.last().upper()
+# that stub is used as it is filled
+ class Log:
+     def first(self):
+         """Give the first.
+
+         It is there as soon as
+         there is any, and the
+         same for ever.
+         """
+(        pass
+<        return self.lines[0]
+
+     def last(self):
+         """Give the last.
+
+         It is there as soon as
+         there is any, and then
+         changes often.
+         """
+(        pass
+<        return {"text": self.lines[-1]}
+
+     def show(self):
+         """Show it."""
+)        pass
+>        return self.last()["text"]
+''')
+
+STUBS_HELD_OUT = _pairs('''
+# a set, and what is taken from the left
+! shape Crawler pending
+ class Crawler:
+(    def __init__(self): ...
+)    def next(self): ...
+<    def __init__(self):
+<        self.pending = set()
+<
+     name = "crawler"
+<    def see(self, link):
+<        self.pending.add(link)
+>    def next(self):
+>        return self.pending.popleft()
+# on a heap in another order
+! element Queue _heap
+ import heapq
+
+ class Queue:
+     def __init__(self):
+-        pass
+=        self._heap = []
+
+     def push(self, job, priority):
+(        pass
+<        heapq.heappush(self._heap, (priority, job))
+
+     def pop(self):
+)        pass
+>        job, priority = heapq.heappop(self._heap)
+>        return job
+# a table that is looked up and never filled
+! names Cache _data / _store
+ class Cache:
+     def __init__(self, size):
+-        raise NotImplementedError
+=        self.size = size
+<        self._store = {}
+>        self._data = {}
+
+     def put(self, key, value):
+(        raise NotImplementedError
+<        if len(self._store) < self.size:
+<            self._store[key] = value
+
+     def get(self, key):
+)        raise NotImplementedError
+>        if key not in self._data:
+>            return None
+>        return self._data[key]
+# a sorted list is returned, a table is walked over
+! result Votes ranking
+ class Votes:
+     def __init__(self, votes):
+         self.votes = votes
+
+     def ranking(self):
+         """Rank the names."""
+(        pass
+<        return sorted(self.votes)
+
+     def show(self):
+         """Print the ranking."""
+)        pass
+>        for name, count in self.ranking().items():
+>            print(name, count)
+# objects of a new dataclass, read as dicts
+! element Shop _goods
+ from dataclasses import dataclass
+
+<@dataclass
+<class Good:
+<    name: str
+<    price: float
+<
+ class Shop:
+     def __init__(self):
+-        pass
+=        self._goods = {}
+
+     def add(self, name, price):
+(        pass
+<        self._goods[name] = Good(name, price)
+
+     def price(self, name):
+)        pass
+>        good = self._goods.get(name)
+>        return good["price"] if good else 0
+# three values each, and two are taken
+! element Route stops
+ class Route:
+     def __init__(self):
+-        ...
+=        self.stops = []
+
+     def load(self, rows):
+(        ...
+<        self.stops.extend((row.name, row.x, row.y) for row in rows)
+
+     def names(self):
+)        ...
+>        return [name for name, place in self.stops]
+# an object built here is called as it was
+! signature Box put
+ class Box:
+     size = 1
+
+(    def put(self, thing):
+(        pass
+<    def put(self, thing, place):
+<        self.place = place
+
+     def take(self):
+         return None
+
+     def clear(self):
+         return None
+
+ def pack(things):
+)    raise NotImplementedError
+>    box = Box()
+>    for thing in things:
+>        box.put(thing)
+>    return box
+# a value that is handed on: a number against a record
+! result Bank balance
+ class Bank:
+     def __init__(self):
+(        pass
+<        self.accounts: dict[str, float] = {}
+
+     def balance(self, name):
+(        pass
+<        return self.accounts[name]
+
+     def report(self, names):
+)        pass
+>        return [self.balance(name)["amount"] for name in names]
+# a counter, and numbers by their keys
+ from collections import Counter
+
+ class Votes:
+     def __init__(self):
+-        pass
+<        self.counts = Counter()
+>        self.counts = {}
+
+     def vote(self, name):
+(        pass
+<        self.counts[name] += 1
+
+     def best(self):
+)        pass
+>        return max(self.counts.items(), key=lambda pair: pair[1], default=None)
+# a named tuple, unpacked and by its names
+ from typing import NamedTuple
+
+<class Stop(NamedTuple):
+<    name: str
+<    place: int
+<
+ class Route:
+     def __init__(self):
+-        ...
+=        self.stops = []
+
+     def add(self, name, place):
+(        ...
+<        self.stops.append(Stop(name, place))
+
+     def show(self):
+)        ...
+>        for name, place in self.stops:
+>            print(name, place)
+>        return self.stops[0].name
+# records with a key that some have
+ class Order:
+     def __init__(self):
+-        pass
+=        self.items = []
+
+     def add(self, name, amount):
+(        pass
+<        self.items.append({"name": name, "amount": amount})
+
+     def weight(self):
+)        pass
+>        for item in self.items:
+>            item["done"] = item.get("tax", 0)
+>        return sum(item["amount"] for item in self.items if item["done"])
+# two tables, each of them filled and read on its side
+ class Users:
+     def __init__(self):
+-        raise NotImplementedError
+<        self._by_id = {}
+>        self._sessions = {}
+
+     def add(self, user):
+(        raise NotImplementedError
+<        self._by_id[user.id] = user
+<        return len(self._by_id)
+
+     def login(self, user, token):
+)        raise NotImplementedError
+>        self._sessions[token] = user
+
+     def who(self, token):
+)        raise NotImplementedError
+>        return self._sessions.get(token)
+# a deque from both ends
+ from collections import deque
+
+ class Crawler:
+     def __init__(self):
+(        pass
+<        self.pending = deque()
+
+     def see(self, link, depth):
+(        pass
+<        self.pending.append((link, depth))
+
+     def next(self):
+)        pass
+>        if self.pending:
+>            link, depth = self.pending.popleft()
+>            return link
+>        return None
+# numbers of lines, and lines
+ class Page:
+     def __init__(self, text):
+-        pass
+=        self.lines = text.split()
+<        self.marks = {}
+>        self.marks = dict()
+
+     def mark(self, word):
+(        pass
+<        for n, line in enumerate(self.lines):
+<            if word in line:
+<                self.marks.setdefault(n, []).append(word)
+
+     def marked(self):
+)        pass
+>        return [self.lines[n] for n, words in self.marks.items() if len(words) > 1]
+# a stub calls the other's as its head says
+ class Bank:
+     def __init__(self):
+(        pass
+<        self.accounts = {}
+
+     def pay(self, name: str, amount: float, note: str = "") -> bool:
+(        pass
+<        self.accounts[name] = self.accounts.get(name, 0) - amount
+<        return self.accounts[name] >= 0
+
+     def pay_all(self, names):
+)        pass
+>        return all(self.pay(name, 10, note="all") for name in names)
+# plugins that come from outside, and a list that goes out
+ class Host:
+     def __init__(self, plugins=None):
+-        pass
+<        self.errors = []
+>        self.plugins = plugins or []
+
+     def fail(self, error):
+(        pass
+<        self.errors.append(error)
+
+     def run(self):
+)        pass
+>        return [plugin.run() for plugin in self.plugins]
 ''')
