@@ -106,16 +106,7 @@ def twice(*lines, more=(), **outcome):
     return conflict(*lines, patches=both(ours, theirs), **outcome)
 
 
-def shapes(one="[]", two="{}", at=1):
-    """Each gives an attribute of a class a value, and both say so in a message."""
-    body = " class Tide:\n     def __init__(self):\n+        self.rows = {}\n         pass"
-    patches = both(change(body.format(one), "tides.py"), change(body.format(two), "tides.py", at))
-    return {"patches": patches}
-
-
 ELSEWHERE_TOO = patch("moons.py", 15, *EBB)
-ROWS = "a: I keep self.rows as a list."
-AT_ROWS = [("patch:a", "+        self.rows = []"), ("patch:b", "+        self.rows = {}")]
 EBB_TWICE = [("patch:a", "+def ebb(hour):"), ("patch:b", "+def ebb(hour):")]
 WRONG, AGAIN = "a: I was wrong, there is a conflict in tides.py.", "a: No conflict in our patches."
 
@@ -170,14 +161,6 @@ HITS = {
         symptoms.order_not_kept, "timing_dependency",
         conflict(ORDER, two := "b: You edit tides.py first, then I look."),
         [*said((2, two), (1, ORDER)), *BOTH_PATCHES],
-    ),
-    "a list and a dict": (
-        symptoms.incompatible_designs, "divergent_architecture", conflict(ROWS, **shapes()),
-        [*said((1, ROWS)), *AT_ROWS],
-    ),
-    "a list and a dict, clean merge": (
-        symptoms.incompatible_designs, "divergent_architecture",
-        clean(ROWS, **shapes(at=40)), [*said((1, ROWS)), *AT_ROWS],
     ),
     "both carry the work": (
         symptoms.work_done_twice, "work_overlap", twice("a: I add the ebb."), EBB_TWICE,
@@ -291,12 +274,6 @@ MISSES = {
         "the patches do not meet": conflict(ORDER, AFTER_YOU, patches=both(two=OTHER_FILE)),
         "a clean merge": conflict(ORDER, AFTER_YOU, merge="clean"),
     },
-    symptoms.incompatible_designs: {
-        "the same form": conflict(ROWS, **shapes(two="[1]")),
-        "no message": conflict(**shapes()),
-        "not named": conflict("a: I keep all of them as a list.", **shapes()),
-        "named within another word": conflict("a: I keep narrows as a list.", **shapes()),
-    },
     symptoms.work_done_twice: {
         "one carries the other's": twice(more=["x = ebb(1)", "y = ebb(2)", "z = ebb(3)"]),
         "shown to be written by both": twice(SHOWN),
@@ -358,16 +335,13 @@ MISSES = {
     },
 }  # fmt: skip
 
-BC, TD, DA = "broken_commitment", "timing_dependency", "divergent_architecture"
+BC, TD = "broken_commitment", "timing_dependency"
 WO, IF = "work_overlap", "implementation_failure"
 
 # All codes that are found in a failed run, the primary one first; none: undecided.
 BESIDE = {
     "all that was said": ([TD, IF], conflict(
         "b: I go first.", "a: You go first.", TAKEN, BACK, UNIT, features=alone(False, True)
-    )),
-    "an order before a design": ([TD, DA], conflict(
-        ORDER, AFTER_YOU, ROWS, "b: Fine with me.", **shapes()
     )),
     "an open question is no symptom": ([], conflict(MAP, UNIT, patches=both(two=ELSEWHERE))),
     "work done twice": ([WO], twice(TAKEN, BACK)),

@@ -16,7 +16,7 @@ from annotator.traces import Trace
 
 __all__ = ["RulesJudge"]
 
-REVISION = 7
+REVISION = 8
 """Of what the rules and the facts find. Raised with every change of that: a calibration belongs to
 the judge that it was made with.
 """

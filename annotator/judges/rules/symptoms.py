@@ -12,13 +12,9 @@ from collections.abc import Callable
 from annotator.annotations import Claim, Verdict
 from annotator.facts import Fact, FactSpan
 from annotator.facts.patches import rank_of
-from annotator.facts.prose import span_of
 from annotator.judges.rules.case import Case, spans
 
-CODES = (
-    "broken_commitment", "timing_dependency", "divergent_architecture",
-    "work_overlap", "implementation_failure",
-)  # fmt: skip
+CODES = ("broken_commitment", "timing_dependency", "work_overlap", "implementation_failure")
 """The codes that there is a rule for, in the order of precedence."""
 
 
@@ -69,16 +65,6 @@ def order_not_kept(case: Case) -> Claim | None:
     return case.claim("timing_dependency", orders[0].says, *orders[0].spans) if orders else None
 
 
-def incompatible_designs(case: Case) -> Claim | None:
-    """divergent_architecture: both patches give a class or function forms that do not fit, and a
-    message speaks of it.
-    """
-    for conflict in case.of("representation_conflict"):
-        if mention := _naming(case, *conflict.about["names"]):
-            return case.claim("divergent_architecture", conflict.says, mention, *conflict.spans)
-    return None
-
-
 def work_done_twice(case: Case) -> Claim | None:
     """work_overlap: each patch holds most of the other's, or one agent did its partner's part too.
 
@@ -112,7 +98,7 @@ def same_place_in_silence(case: Case) -> Claim | None:
     meeting = _meeting(case) if case.clashes else None
     if meeting is None:
         return None
-    if _naming(case, meeting.about["path"].rpartition("/")[2], *meeting.about["names"]):
+    if _is_named(case, meeting.about["path"].rpartition("/")[2], *meeting.about["names"]):
         return None
     silence = "no message speaks of it" if case.trace.spoken else "no message was exchanged"
     rationale = f"{meeting.says} The merge conflicts; {silence}."
@@ -126,7 +112,6 @@ NO_MATTER_OF_COORDINATION: tuple[Callable[[Case], Claim | None], ...] = (
 )
 RULES: tuple[Callable[[Case], Claim | None], ...] = (
     order_not_kept,
-    incompatible_designs,
     work_done_twice,
     same_place_in_silence,
 )
@@ -197,10 +182,7 @@ def _meeting(case: Case, *agents: str) -> Fact | None:
     return min(meetings, key=rank_of, default=None)
 
 
-def _naming(case: Case, *names: str) -> FactSpan | None:
-    """Return the first sentence of a message that one of some names stands in as a whole word."""
+def _is_named(case: Case, *names: str) -> bool:
+    """Whether one of some names stands in a message as a whole word."""
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names)))})(?!\w)")
-    for message, sentence in case.facts.sentences():
-        if match := pattern.search(sentence.text):
-            return span_of(message, sentence, match.start())
-    return None
+    return any(pattern.search(sentence.text) for _, sentence in case.facts.sentences())
