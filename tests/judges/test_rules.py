@@ -324,7 +324,7 @@ def test_a_patch_of_many_characters(part):
 
 # --- the revision -------------------------------------------------------------------------------
 
-FOUND = {7: "1125fe4bdb850376"}
+FOUND = {8: "1125fe4bdb850376"}
 
 
 def test_a_change_of_what_is_found_raises_the_revision():
