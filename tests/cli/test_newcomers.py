@@ -114,7 +114,7 @@ def test_defaults_of_pyproject(annotate_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.annotate.run]\nrubric = ['symptoms']\n")
     done = annotate_cli(TRACES, "--out", "out", "--limit", "1")
     assert "pyproject.toml sets rubric" in done.err
-    assert "symptoms v3" in done.out
+    assert "symptoms v4" in done.out
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_more_proposals_than_there_is_room_for_are_not_refuted(
         return finding("C4a", *zip(names, texts, strict=False))
 
     with OpenAIServer(respond) as server:
-        how = {"mode": "tools", "context": 12_500, "windows": True, "rejected": "none"}
+        how = {"mode": "tools", "context": 11_000, "windows": True, "rejected": "none"}
         one = judged(server, LONG, rubric, **how)
         last = server.seen[-1]
     assert (window(last), one.error) == (0, None)

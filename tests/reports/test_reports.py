@@ -133,7 +133,7 @@ def test_meanings_are_a_column(annotate_cli: Cli, fifty: Path, format_: str) -> 
         if "The agents follow design decisions that cannot both hold" in line
     ]
     assert "divergent_architecture" in line
-    assert "even if it is textually clean." in line
+    assert "even if it is clean as text." in line
     assert "So it is, too" not in done.out
     assert "the codes' names" not in done.out
 

@@ -52,7 +52,7 @@ def test_the_default_command_and_the_manifest(
     manifest = json.loads((tmp_path / "out" / "run.json").read_text())
     rubric = load_rubric("symptoms")
     [used] = manifest["rubrics"]
-    assert (used["id"], used["version"], used["sha256"]) == ("symptoms", 3, rubric.sha256)
+    assert (used["id"], used["version"], used["sha256"]) == ("symptoms", 4, rubric.sha256)
     assert manifest["status"] == "finished"
     assert manifest["totals"]["annotations"] == 3
     assert {"id", "tool", "command", "started", "ended", "sources"} <= manifest.keys()

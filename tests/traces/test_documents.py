@@ -720,7 +720,7 @@ def test_an_outcome_on_a_message_is_not_lost_without_a_word(tmp_path):
         ({"agents": 1}, ("alice", "bob"), (), ()),
         ({"agents": True, "pair": True}, ("alice", "bob"), (), ()),
         ({"features": [3, "x"], "pair": "y"}, ("alice", "bob"), ("3", "x"), ()),
-        ({"pair": "3+x"}, ("alice", "bob"), ("3+x",), ()),
+        ({"pair": "3+x"}, ("alice", "bob"), ("3", "x"), ()),
         (
             {"agents": [{"name": "cy"}], "features": [{"id": 1}]},
             ("alice", "bob"),
