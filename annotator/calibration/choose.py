@@ -34,7 +34,9 @@ def explain_misfit(calibration: Calibration, whole: Frame, run: Run) -> str:
     if calibration.rubric_sha256 != whole.rubric.sha256:
         raise AnnotatorError(
             f"the calibration is for another version of {whole.rubric.id}"
-            f" ({calibration.rubric_sha256[:12]}; {run} has {whole.rubric.sha256[:12]})"
+            f" ({calibration.rubric_sha256[:12]}; {run} has {whole.rubric.sha256[:12]}), by which"
+            " codes mean something else: judge the labelled traces by this version, and calibrate"
+            " that run"
         )
     if {*calibration.codes} != {*whole.rubric.ids}:
         raise AnnotatorError(

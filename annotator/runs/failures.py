@@ -13,7 +13,7 @@ LAST = 20  # judgements, of which
 MOST = 18  # failures stop a run
 
 ADVICE: Mapping[FailureKind, str] = {
-    "server": "Check that the server runs; its message is above.",
+    "server": "Read the message above; check that the server runs.",
     "tags": "Give --context, or take a larger model.",
     "form": "The answers are malformed. Try --mode tools or json, or another model.",
     "length": "The trace or the answer is too long. Give --context or --max-output-tokens.",

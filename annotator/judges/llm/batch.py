@@ -86,7 +86,10 @@ class FileOutbox:
         """See :meth:`annotator.judges.llm.session.Outbox.ask`."""
         missed = self.errors.get(key)
         if self._out is None:
-            words = "there is no answer to it in the batch results"
+            words = (
+                "there is no answer to it in the batch results; answers to requests of another"
+                " version of the rubric or with other settings do not count"
+            )
             raise Unanswered(missed.words if missed else words)
         if missed and missed.refused:
             raise CallFailed(missed.words)
