@@ -273,7 +273,7 @@ def summarize(
     *,
     cluster: Sequence[str] = ("project", "task"),
     by: str | None = None,
-    channel: str | Sequence[str] = (),
+    channel: str | Sequence[str] | None = None,
     on_unreadable: Callable[[Unreadable], None] | None = None,
 ) -> StatsSummary:
     """Return what can be counted in traces without a judge: how agents talk, merge conflicts,

@@ -24,7 +24,7 @@ from annotator.traces import Unreadable, load_traces
     "--channel",
     multiple=True,
     metavar="ATTRIBUTE=VALUE",
-    help="Which runs could write messages; * is any text. Again: another value.",
+    help="Runs with this value could write messages; * as in a shell. Repeat it for more.",
 )
 @click.option(
     "--figure",
@@ -44,7 +44,7 @@ def command(
     """Print what can be counted in TRACES without a judge: how agents talk, merge conflicts,
     success solo and in cooperation, by difficulty, and what cooperation retains of it.
 
-    --channel compares runs whose agents could write with runs whose agents could not:
+    --channel compares runs with a message channel against runs without one:
     --channel comm=true or --channel 'run_name=msg_*'.
 
     Exit code 1 if a trace cannot be read; it is listed and left out.

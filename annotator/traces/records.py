@@ -124,7 +124,8 @@ def read_pair_and_team(fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[s
     outcome: dict[str, Any] = {}
     lists = {key: names for key in _NAME_LISTS if (names := _read_names(fields.get(key)))}
     pair = text_of(fields.get("pair"))
-    names = tuple(name for part in (pair or "").split("+") if (name := part.strip()))
+    names = tuple(part.strip() for part in (pair or "").split("+"))
+    names = names if all(names) else (pair,) if pair else ()
     features = lists.get("features") or lists.get("pair") or names
     if features:
         outcome["features"] = tuple(map(Feature, features))

@@ -188,9 +188,9 @@ def test_a_difference_needs_ten_runs_of_five_tasks_on_both_sides(
 @pytest.mark.parametrize(
     ("talk", "why"),
     [
-        ([PLAN, QUESTION], "every first message is a plan: there is nothing to compare"),
-        ([QUESTION, PLAN], "no first message is a plan: there is nothing to compare"),
-        ([], "the first is undefined: no items"),
+        ([PLAN, QUESTION], "no such runs: first message is no plan"),
+        ([QUESTION, PLAN], "no such runs: first message is a plan"),
+        ([], "no such runs: first message is a plan, first message is no plan"),
     ],
 )
 def test_without_a_second_group_there_is_no_difference(tmp_path, talk, why):
@@ -394,7 +394,8 @@ def test_runs_with_nothing_to_merge_are_counted_apart_and_in_no_rate(graded, why
     assert measures(found)["messages per run"].every.n == 2  # an agent of a dead run may write
     pair_row = paired_rows(found)["merged without a conflict"]
     assert (pair_row.first.value, pair_row.second.value, pair_row.first.n) == (1.0, 0.0, 1)
-    assert found.groups[0].paired == before.groups[0].paired
+    assert found.groups[0].paired[:4] == before.groups[0].paired[:4]  # the last is of all runs
+    assert found.groups[0].paired[4] != before.groups[0].paired[4]
     assert found.difficulty.conflicts == before.difficulty.conflicts
     # They ran and did or did not pass: that is no merge.
     assert whole.success[0].coop.n == before.groups[0].success[0].coop.n + 2
@@ -517,13 +518,13 @@ def counts_of(found: Stats, measure: str) -> dict[str, tuple[int, int]]:
             {
                 "spoke": (2, 4),
                 "could but did not": (1, 2),
-                "all that could": (3, 5),
+                "all that could": (2, 4),
                 "could not": (2, 3),
             },
             {
                 "spoke": (3, 4),
                 "could but did not": (1, 2),
-                "all that could": (3, 5),
+                "all that could": (2, 4),
                 "could not": (1, 3),
             },
         ),
@@ -543,14 +544,13 @@ def test_runs_that_could_not_speak_are_told_from_those_that_did_not(channel, con
 @pytest.mark.parametrize(
     ("channel", "notes"),
     [
-        (None, ["Whether agents that did not speak could have is not known"]),
+        (None, ["Some agents did not speak. To tell whether they could, name the runs with"]),
         (
             COULD,
             [
                 "Agents could speak if comm is msg_* or chat; with another value they could not.",
-                "Without comm, so with an unknown channel: 2 runs of several agents. The 1 of them"
-                " that spoke are in the group spoke, the others in none.",
-                "Spoke although comm says that they could not: 1 run.",
+                "2 runs of several agents without comm: whether they could speak is unknown. 1 spoke",
+                "1 run spoke although comm says that they could not (quiet_2): they are in the group",
             ],
         ),
     ],
@@ -559,6 +559,29 @@ def test_notes_say_whose_channel_is_unknown_or_wrong(channel, notes):
     found = channel_stats(channel_traces(), channel=channel)
     for note in notes:
         assert any(line.startswith(note) for line in found.notes)
+
+
+@pytest.mark.parametrize("spoke_anyway", [False, True])
+def test_silent_runs_of_a_value_with_which_others_spoke_are_no_control_group(spoke_anyway):
+    """Ten tasks with a run of either kind. Where one of those that "could not" spoke, the rest are
+    chosen by their silence.
+    """
+    runs = [("msg", [PLAN], "clean", True), ("no", [], "conflicts", False)] * 10
+    runs += [("no", [PLAN], "clean", True)] * spoke_anyway
+    found = channel_stats(channel_traces(runs, lambda n: n // 2), channel=parse_channel("comm=msg"))
+    [whole] = found.groups
+    gaps = [gap.shares["passed"] for gap in whole.talk_differences]
+    gaps += [pair.difference for pair in whole.paired if pair.of == "passed, all runs"]
+    assert [gap.value for gap in gaps] == [None if spoke_anyway else 1.0] * 4
+    if spoke_anyway:
+        assert {gap.reason for gap in gaps} == {"1 run spoke although they could not"}
+
+
+def test_a_value_that_only_solo_runs_have_is_no_channel():
+    traces = [*channel_traces([("msg", [PLAN], "clean", True)])]
+    solo = replace(traces[0], attributes=traces[0].attributes | {"setting": "solo", "comm": "-"})
+    with pytest.raises(AnnotatorError, match="comm=-: no run of several agents has this value"):
+        channel_stats([*traces, solo], channel=parse_channel("comm=-"))
 
 
 def test_all_that_could_are_compared_with_those_that_could_not_on_the_same_pairs():
@@ -597,7 +620,10 @@ def test_all_that_could_are_compared_with_those_that_could_not_on_the_same_pairs
     ("channel", "message"),
     [
         (["colour=red"], "--channel colour: no trace has this attribute, only framework, merge, "),
-        (["run_name=dusk"], "--channel run_name=dusk: no trace has this value, only night"),
+        (
+            ["run_name=dusk"],
+            "--channel run_name=dusk: no run of several agents has this value, only night",
+        ),
         (["run_name"], "--channel run_name: expected ATTRIBUTE=VALUE"),
         (["run_name=night", "model=m"], "--channel: expected one attribute, found run_name, model"),
     ],
@@ -650,7 +676,7 @@ def test_runs_of_different_models_are_no_pair(tmp_path):
     run(tmp_path, 1, [], task=1, run="b", model="other")
     for one in stats(tmp_path).groups[0].paired[:2]:
         assert (one.difference.value, one.difference.n) == (None, 0)
-        assert one.difference.reason == "no pair has runs of both: spoke, did not speak"
+        assert one.difference.reason == "no pair has runs in both groups (spoke, did not speak)"
 
 
 def test_success_by_number_of_agents(tmp_path):
@@ -915,7 +941,8 @@ def test_the_same_pairs_by_model(tmp_path):
     assert numbers["c", "difference"] == ("", "0")
     [c] = [x for x in json.loads(render(tables, "json"))["groups"] if x["group"] == ["model", "c"]]
     assert (
-        c["paired"][0]["difference"]["reason"] == "no pair has runs of both: spoke, did not speak"
+        c["paired"][0]["difference"]["reason"]
+        == "no pair has runs in both groups (spoke, did not speak)"
     )
 
 

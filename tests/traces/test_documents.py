@@ -721,6 +721,7 @@ def test_an_outcome_on_a_message_is_not_lost_without_a_word(tmp_path):
         ({"agents": True, "pair": True}, ("alice", "bob"), (), ()),
         ({"features": [3, "x"], "pair": "y"}, ("alice", "bob"), ("3", "x"), ()),
         ({"pair": "3+x"}, ("alice", "bob"), ("3", "x"), ()),
+        ({"pair": "c++"}, ("alice", "bob"), ("c++",), ()),
         (
             {"agents": [{"name": "cy"}], "features": [{"id": 1}]},
             ("alice", "bob"),

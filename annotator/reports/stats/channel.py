@@ -6,7 +6,6 @@ Whether agents *could* write is a condition of an experiment: CooperBench (arXiv
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from annotator.annotations import value_of
@@ -14,11 +13,11 @@ from annotator.errors import AnnotatorError
 from annotator.facts.registry import draw_facts
 from annotator.reports.stats.model import Channel, TalkDifference, TalkGroup
 from annotator.reports.stats.outcomes import COOP, setting_of
-from annotator.reports.stats.tally import Key, Tally, unless_few
-from annotator.text import list_names
+from annotator.reports.stats.tally import Key, Tally, difference, make_undefined
+from annotator.text import count, list_names
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING
-from validation import Estimate, mover
+from validation import Estimate
 
 SPOKE, QUIET, COULD, COULD_NOT = "spoke", "could but did not", "all that could", "could not"
 SILENT = "did not speak"
@@ -31,13 +30,13 @@ NO_VALUE, SPOKE_WITHOUT_VALUE = ("no channel value",), ("spoke, no channel value
 SPOKE_ANYWAY = ("spoke without a channel",)
 
 
-def parse_channel(names: str | Iterable[str]) -> Channel | None:
+def parse_channel(names: str | Iterable[str] | None) -> Channel | None:
     """Return the channel that ``run_name=night_*`` names, or several values; None for no names.
 
     Raises:
         AnnotatorError: a text is not ATTRIBUTE=VALUE, or they name several attributes.
     """
-    parts = [name.partition("=") for name in list_names(names)]
+    parts = [name.partition("=") for name in list_names(names or ())]
     for attribute, sign, value in parts:
         if not (attribute and sign and value):
             text = f"{attribute}{sign}{value}"
@@ -52,13 +51,13 @@ def could_speak(attributes: Mapping[str, object], channel: Channel) -> bool | No
     """Return whether a run had the channel; None if it lacks the attribute."""
     if attributes.get(channel.attribute) in (None, ""):
         return None
-    return any(match_value(attributes, channel))
-
-
-def match_value(attributes: Mapping[str, object], channel: Channel) -> Iterator[str]:
-    """Yield the channel's values that a run has."""
     text = value_of(attributes, channel.attribute)
-    yield from (value for value in channel.values if text == value or fnmatchcase(text, value))
+    return any(has_value(text, value) for value in channel.values)
+
+
+def has_value(text: str, value: str) -> bool:
+    """Whether an attribute's text is a value of the channel, which may hold ``*`` as in a shell."""
+    return text == value or fnmatchcase(text, value)
 
 
 def list_groups(channel: Channel | None) -> tuple[str, ...]:
@@ -74,15 +73,21 @@ def list_comparisons(channel: Channel | None) -> tuple[tuple[str, str], ...]:
 def groups_of(trace: Trace, channel: Channel | None) -> tuple[str, ...]:
     """Return the groups of a run of several agents: first whether it spoke.
 
-    A run that lacks the attribute is in "spoke" or in no group. Put with all that could, it would
-    be chosen by its messages.
+    A run that lacks the attribute is in "spoke" or in no group, and so is one that spoke although
+    the attribute says that it could not. Put with all that could, it would be chosen by its
+    messages.
     """
     if channel is None:
         return (SPOKE,) if trace.spoken else (SILENT,)
     could = could_speak(trace.attributes, channel)
     if trace.spoken:
-        return (SPOKE,) if could is None else (SPOKE, COULD)
+        return (SPOKE, COULD) if could else (SPOKE,)
     return {True: (QUIET, COULD), False: (COULD_NOT,), None: ()}[could]
+
+
+def speaks_anyway(trace: Trace, channel: Channel | None) -> bool:
+    """Whether a run spoke although its attribute says that it could not."""
+    return bool(trace.spoken and channel and could_speak(trace.attributes, channel) is False)
 
 
 def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
@@ -97,7 +102,7 @@ def counts_of(trace: Trace, channel: Channel | None) -> Counter[Key]:
         could = could_speak(trace.attributes, channel)
         counts[NO_VALUE] = int(could is None)
         counts[SPOKE_WITHOUT_VALUE] = int(could is None and bool(trace.spoken))
-        counts[SPOKE_ANYWAY] = int(could is False and bool(trace.spoken))
+        counts[SPOKE_ANYWAY] = int(speaks_anyway(trace, channel))
     return counts
 
 
@@ -123,27 +128,28 @@ def count_groups(tally: Tally, channel: Channel | None) -> tuple[TalkGroup, ...]
 
 
 def compare_groups(
-    groups: Iterable[TalkGroup], channel: Channel | None
+    groups: Iterable[TalkGroup], channel: Channel | None, spoke_anyway: int
 ) -> tuple[TalkDifference, ...]:
-    """Return the differences of these shares, Newcombe's; the main one is the first."""
+    """Return the differences of these shares, Newcombe's; the main one is the first.
+
+    ``spoke_anyway``: the runs that spoke although they could not. With any of them there is no
+    difference: those that are left in "could not" are chosen by their silence.
+    """
     shares = {group.of: group.shares for group in groups}
-    return tuple(
-        TalkDifference(
-            pair,
-            {name: _difference({of: shares[of][name] for of in pair}) for name in MEASURES},
-        )
-        for pair in list_comparisons(channel)
-    )
+    differences = []
+    for pair in list_comparisons(channel):
+        gaps = {name: difference({of: shares[of][name] for of in pair}) for name in MEASURES}
+        if why := explain_contradiction(spoke_anyway):
+            gaps = {name: make_undefined(gap, why) for name, gap in gaps.items()}
+        differences.append(TalkDifference(pair, gaps))
+    return tuple(differences)
+
+
+def explain_contradiction(spoke_anyway: int) -> str:
+    """Return why nothing is compared with the runs that could not speak, "" if it can be."""
+    return f"{count(spoke_anyway, 'run')} spoke although they could not" if spoke_anyway else ""
 
 
 def _share(tally: Tally, group: str, measure: str) -> Estimate:
     key = "talk group", group, measure
     return tally.share((*key, "k"), (*key, "n"))
-
-
-def _difference(sides: Mapping[str, Estimate]) -> Estimate:
-    gap = mover(*sides.values())
-    if empty := [group for group, share in sides.items() if not share.n]:
-        return replace(gap, reason=f"no such runs: {', '.join(empty)}")
-    sizes = {group: (share.n, share.inputs["clusters"]) for group, share in sides.items()}
-    return unless_few(gap, sizes)

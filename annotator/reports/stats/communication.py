@@ -6,7 +6,6 @@ patterns".
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from annotator.errors import UnreadableTrace
@@ -14,10 +13,10 @@ from annotator.facts.mentions import lines_in, paths_in
 from annotator.facts.messages import TYPES, main_type, types_of
 from annotator.reports.stats.channel import COULD_NOT, QUIET, SILENT, groups_of
 from annotator.reports.stats.model import Channel, Communication, Measure, Opening, StepShare
-from annotator.reports.stats.tally import Key, Tally, uncounted_share, unless_few
+from annotator.reports.stats.tally import Key, Tally, difference, uncounted_share, unless_few
 from annotator.traces import Trace
 from annotator.traces.model import CLEAN, CONFLICT, NOTHING, UNKNOWN
-from validation import Estimate, mover
+from validation import Estimate
 from validation.resampling import Floats, Resamples
 
 _STATES = (CLEAN, CONFLICT, UNKNOWN, NOTHING)
@@ -121,7 +120,7 @@ def communication(tally: Tally, channel: Channel | None) -> Communication:
             *(Opening(name, share) for name, share in openings.items()),
             Opening(NOTHING, uncounted_share(nothing, n=nothing)),
         ),
-        difference=_plan_minus_none(openings[PLAN], openings[NO_PLAN]),
+        difference=difference({name: openings[name] for name in (PLAN, NO_PLAN)}),
         steps=tuple(_step_shares(tally)),
         unread_steps=tally.total(("steps unread",)),
     )
@@ -143,18 +142,6 @@ def _step_shares(tally: Tally) -> Iterator[StepShare]:
 def _per_step(place: int, totals: Floats) -> Floats:
     ratio: Floats = totals[:, place] / totals[:, 0]
     return ratio
-
-
-def _plan_minus_none(plan: Estimate, other: Estimate) -> Estimate:
-    """Return the difference of the conflict rates, or say that a group has no or too few runs."""
-    gap = mover(plan, other)
-    if plan.n and not other.n:
-        return replace(gap, reason="every first message is a plan: there is nothing to compare")
-    if other.n and not plan.n:
-        return replace(gap, reason="no first message is a plan: there is nothing to compare")
-    sides = {PLAN: plan, NO_PLAN: other}
-    sizes = {name: (side.n, side.inputs["clusters"]) for name, side in sides.items()}
-    return unless_few(gap, sizes)
 
 
 def _measures(tally: Tally) -> Iterator[Measure]:

@@ -1,6 +1,6 @@
 """From a stream of traces to the statistics; what is kept grows with tasks, not with traces."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from annotator.annotations import value_of
@@ -31,7 +31,8 @@ class StatsCounts:
     runs: pairs.Runs = field(init=False)
     group_runs: dict[str, pairs.Runs] = field(default_factory=dict)
     attributes: set[str] = field(default_factory=set)
-    channel_values: dict[str, set[str]] = field(default_factory=dict)
+    channel_values: set[str] = field(default_factory=set)
+    contradicting: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.runs = pairs.Runs(self.channel)
@@ -48,17 +49,21 @@ class StatsCounts:
             counts.update(communication.counts_of(trace, self.channel))
             counts.update(timing.counts_of(trace))
             counts.update(channel.counts_of(trace, self.channel))
+            self._add_channel_value(trace)
         self.whole.add(task, counts)
         self.runs.add(trace, self.cluster)
         self.attributes.update(trace.attributes)
-        if self.channel:
-            value = value_of(trace.attributes, self.channel.attribute)
-            matches = set(channel.match_value(trace.attributes, self.channel))
-            self.channel_values.setdefault(value, matches)
         if self.by:
             name = value_of(trace.attributes, self.by)
             self.groups.setdefault(name, Tally()).add(task, counts)
             self.group_runs.setdefault(name, pairs.Runs(self.channel)).add(trace, self.cluster)
+
+    def _add_channel_value(self, trace: Trace) -> None:
+        if self.channel and channel.could_speak(trace.attributes, self.channel) is not None:
+            value = value_of(trace.attributes, self.channel.attribute)
+            self.channel_values.add(value)
+            if channel.speaks_anyway(trace, self.channel):
+                self.contradicting.add(value)
 
 
 def statistics(counted: StatsCounts) -> Stats:
@@ -99,16 +104,19 @@ def _check_attribute(option: str, attribute: str | None, attributes: Collection[
         raise AnnotatorError(f"{option} {attribute}: no trace has this attribute, only {names}")
 
 
-def _check_values(named: Channel, values: Mapping[str, set[str]]) -> None:
-    """Refuse a value that no trace has: with a slip of the pen, runs with a channel have none."""
+def _check_values(named: Channel, values: Collection[str]) -> None:
+    """Refuse a value that no run has: with a slip of the pen, runs with a channel have none."""
     for value in named.values:
-        if not any(value in matches for matches in values.values()):
-            shown = sorted(values)[:10]
-            more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
-            names = f"{', '.join(shown)}{more}"
+        if not any(channel.has_value(text, value) for text in values):
             raise AnnotatorError(
-                f"--channel {named.attribute}={value}: no trace has this value, only {names}"
+                f"--channel {named.attribute}={value}: no run of several agents has this value,"
+                f" only {_shorten(values) or 'none at all'}"
             )
+
+
+def _shorten(values: Collection[str]) -> str:
+    more = f" and {len(values) - 10} more" if len(values) > 10 else ""
+    return ", ".join(sorted(values)[:10]) + more
 
 
 def _group(
@@ -125,7 +133,7 @@ def _group(
         communication.communication(tally, runs.channel),
         tuple(timing.timing(tally)),
         talk_groups,
-        channel.compare_groups(talk_groups, runs.channel),
+        channel.compare_groups(talk_groups, runs.channel, tally.total(channel.SPOKE_ANYWAY)),
         tally.total(channel.NO_VALUE),
         tally.total(channel.SPOKE_WITHOUT_VALUE),
         tally.total(channel.SPOKE_ANYWAY),
@@ -158,7 +166,7 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
         yield f"Not known whether they passed, so in no success rate: {traces}."
     if talk.unmerged:
         runs = count(talk.unmerged, "run")
-        yield f"With messages but no word on a merge, so only in the column all: {runs}."
+        yield f"With messages but no merge result, so only in the column all: {runs}."
     if talk.nothing_to_merge:
         yield (
             "Nothing to merge (an agent crashed or a patch is empty), so in no rate of conflicts or"
@@ -167,7 +175,7 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
     if talk.silent:
         runs = count(talk.silent, "run")
         yield f"Without messages, so in no mean of the communication: {runs} of several agents."
-    yield from _channel_notes(whole, counted.channel)
+    yield from _channel_notes(whole, counted)
     if talk.unread_steps:
         runs = count(talk.unread_steps, "run")
         yield f"With steps that cannot be read, so in no share of steps: {runs}."
@@ -177,28 +185,28 @@ def _notes(whole: Group, curves: Difficulty, counted: StatsCounts) -> Iterator[s
     yield from _curve_notes(whole, curves)
 
 
-def _channel_notes(whole: Group, named: Channel | None) -> Iterator[str]:
+def _channel_notes(whole: Group, counted: StatsCounts) -> Iterator[str]:
+    named = counted.channel
     if named is None:
         if whole.communication.silent:
             yield (
-                "Whether agents that did not speak could have is not known: name the runs with a"
-                " channel with --channel ATTRIBUTE=VALUE."
+                "Some agents did not speak. To tell whether they could, name the runs with a"
+                " channel: --channel ATTRIBUTE=VALUE."
             )
         return
     values = " or ".join(named.values)
     yield f"Agents could speak if {named.attribute} is {values}; with another value they could not."
     if whole.no_channel_value:
         yield (
-            f"Without {named.attribute}, so with an unknown channel:"
-            f" {count(whole.no_channel_value, 'run')} of several agents. The"
-            f" {whole.spoke_without_value} of them that spoke are in the group spoke, the others in"
-            " none."
+            f"{count(whole.no_channel_value, 'run')} of several agents without {named.attribute}:"
+            f" whether they could speak is unknown. {whole.spoke_without_value} spoke (group:"
+            " spoke); the rest are in no group."
         )
     if whole.spoke_anyway:
         yield (
-            f"Spoke although {named.attribute} says that they could not:"
-            f" {count(whole.spoke_anyway, 'run')}. The attribute is wrong there; they count as"
-            " runs that could."
+            f"{count(whole.spoke_anyway, 'run')} spoke although {named.attribute} says that they"
+            f" could not ({_shorten(counted.contradicting)}): they are in the group spoke alone,"
+            " and nothing is compared with could not. Name their values too, or correct them."
         )
 
 

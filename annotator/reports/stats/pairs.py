@@ -10,7 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from annotator.clusters import DEFAULT_CLUSTER, cluster_of
-from annotator.reports.stats.channel import groups_of, list_comparisons
+from annotator.reports.stats.channel import (
+    explain_contradiction,
+    groups_of,
+    list_comparisons,
+    speaks_anyway,
+)
 from annotator.reports.stats.communication import openings_of
 from annotator.reports.stats.model import Channel, PairComparison
 from annotator.reports.stats.outcomes import COOP, SOLO, merge_steps, model_of, setting_of
@@ -25,7 +30,8 @@ from annotator.traces.model import CLEAN, CONFLICT
 from validation import Estimate, cluster_mean, paired_difference
 
 _CLEAN, _UNION = "merged without a conflict", "passed, then union"
-_MEASURES = (_CLEAN, "passed, naive", _UNION, "passed, in the end")
+_PASSED = "passed, all runs"  # also those with nothing to merge
+_MEASURES = (_CLEAN, "passed, naive", _UNION, "passed, in the end", _PASSED)
 _MERGED_BY_UNION = ("union", "n")
 
 Counts = Counter[tuple[str, str]]
@@ -44,6 +50,7 @@ class Runs:
     def __init__(self, channel: Channel | None = None) -> None:
         self.channel = channel
         self.unplaced = 0
+        self.spoke_anyway = 0
         self.of: dict[str, dict[RunPair, Counts]] = {}
 
     def add(self, trace: Trace, cluster: Collection[str]) -> None:
@@ -56,10 +63,11 @@ class Runs:
         counts = _outcome(trace, setting)
         if setting == COOP:
             counts.update(_talk(trace, self.channel))
+            self.spoke_anyway += speaks_anyway(trace, self.channel)
         has_task = trace.attributes.get("task") is not None
         names = DEFAULT_CLUSTER if has_task else (*DEFAULT_CLUSTER, *cluster)
         task, resampled = (cluster_of(trace.attributes, of) for of in (names, cluster))
-        if task is None:
+        if task is None or not (has_task or {*cluster} - {*DEFAULT_CLUSTER}):
             self.unplaced += counts[setting, "n"]
         elif counts:
             name = (task, tuple(sorted(feature.name for feature in trace.outcome.features)))
@@ -83,8 +91,10 @@ def _talk(trace: Trace, channel: Channel | None) -> Counts:
         counts.update(_of_n(*((opening, conflict) for opening in openings_of(trace, channel))))
         results.append((_CLEAN, not conflict))
     if steps := merge_steps(trace):
-        results += zip(_MEASURES[1:], steps, strict=True)
+        results += zip(_MEASURES[1:4], steps, strict=True)
         counts[_MERGED_BY_UNION] = int(trace.outcome.strategy == "union")
+    if trace.outcome.passed is not None:
+        results.append((_PASSED, trace.outcome.passed))
     for group in groups_of(trace, channel):
         counts.update(_of_n(*((f"{measure}, {group}", result) for measure, result in results)))
     return counts
@@ -115,6 +125,8 @@ def compare_pairs(runs: Runs) -> Iterator[PairComparison]:
                 shares = row.first, row.second, row.difference
                 none = [make_undefined(share, NO_UNION) for share in shares]
                 row = PairComparison(measure, groups, *none)
+            elif row.difference.n and (why := explain_contradiction(runs.spoke_anyway)):
+                row = replace(row, difference=make_undefined(row.difference, why))
             yield row
 
 
@@ -134,7 +146,7 @@ def _compare(
         gaps = [a - b for a, b in zip(*shares, strict=True)]
         gap = cluster_mean("difference", gaps, clusters=clusters)
     if not compared:
-        why = f"no pair has runs of both: {', '.join(groups)}"
+        why = f"no pair has runs in both groups ({', '.join(groups)})"
         first, second, gap = (replace(estimate, reason=why) for estimate in (first, second, gap))
     else:
         has_tasks = any(pair.cluster != pair.name for pair, _ in compared)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from annotator.text import count
-from validation import Estimate, clustered_share
+from validation import Estimate, clustered_share, mover
 from validation.resampling import Floats
 
 Key = tuple[str, ...]
@@ -30,6 +30,16 @@ def unless_few(gap: Estimate, sizes: Mapping[str, tuple[int, int | None]]) -> Es
         if why := explain_few(runs, tasks, "run", LEAST_RUNS):
             return make_undefined(gap, f"{name}: {why}")
     return gap
+
+
+def difference(sides: Mapping[str, Estimate]) -> Estimate:
+    """Return Newcombe's difference of two groups' shares; undefined if one has no or few runs."""
+    gap = mover(*sides.values())
+    if empty := [name for name, share in sides.items() if not share.n]:
+        return replace(gap, reason=f"no such runs: {', '.join(empty)}")
+    return unless_few(
+        gap, {name: (share.n, share.inputs["clusters"]) for name, share in sides.items()}
+    )
 
 
 def explain_few(number: int, tasks: int | None, unit: str, minimum: int) -> str | None:

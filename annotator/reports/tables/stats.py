@@ -238,11 +238,15 @@ def _same_pairs(groups: Sequence[Group]) -> Iterator[Table]:
         for group, pair in zip(ordered, compared, strict=True):
             name = f"{pair.of}, {_value(group)}" if by else pair.of
             by_sides.setdefault(pair.groups, []).append((name, pair))
+    seen: list[list[Line]] = []
     for (first, second), pairs in by_sides.items():
-        rows = []
+        rows: list[Line] = []
         for name, pair in pairs:
             shares = percent(pair.first), percent(pair.second), str(pair.difference.n)
             rows.append((name, *shares, *points(pair.difference)))
+        if rows in seen:  # nobody could speak and did not
+            continue
+        seen.append(rows)
         header = ("coop runs", f"{first} %", f"{second} %", "pairs", "difference", _INTERVAL)
         why = _why([(name, pair.difference) for name, pair in pairs])
         yield _table(f"the same pairs, {first} against {second}{by}", header, rows, why)
@@ -402,12 +406,12 @@ def _numbers_of(group: Group) -> Iterator[tuple[str, str, str, Estimate]]:
     yield "conflicts", "plan minus no plan", "difference", talk.difference
     for timing in group.timing:
         yield "times", timing.of, "share", timing.share
-    for side in group.talk_groups:
-        for name, share in side.shares.items():
-            yield "with and without messages", side.of, name, share
-    for gap in group.talk_differences:
-        for name, share in gap.shares.items():
-            yield "with and without messages", " minus ".join(gap.groups), name, share
+    for title, names in _TALK_TABLES.items():
+        for side in group.talk_groups:
+            yield from ((title, side.of, name, side.shares[name]) for name in names)
+        for gap in group.talk_differences:
+            row = " minus ".join(gap.groups)
+            yield from ((title, row, name, gap.shares[name]) for name in names)
     for merge in group.merges:
         row = f"{merge.setting}, {merge.merge}, {merge.strategy}"
         yield "merges", row, "share", merge.share
