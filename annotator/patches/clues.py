@@ -20,8 +20,9 @@ MOST_CLUES = 20  # clues of a thing that are handed on to another
 
 Key = tuple[str, str, str]  # path, scope, name
 # The first of a thing is "shape", "result", "class" or "local", then ".element" or ".value" for
-# what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple. Of
-# attributes there are also "names" (a role), "begins", "reads", "fills" and "moves".
+# what it holds, and ".keys" of a record, ".sets" (keys it gets later), ".order" of a tuple,
+# ".class" of an object. Of attributes there are also "names" (a role), "begins", "reads",
+# "fills" and "moves", of classes "frozen".
 Thing = tuple[str, Key]
 Some = Thing | None
 Lines = tuple[Line, ...]
@@ -72,39 +73,50 @@ _LEAVES = frozenset(["heappop", "join", "copy", "deepcopy", "Counter", "deque", 
 _LEAVES |= frozenset(dir(builtins))  # do not put anything into what they are passed
 _HEAP = frozenset(["heappush", "heappop", "heapify", "insort"])
 _PLAIN = frozenset(["staticmethod", "classmethod", "abstractmethod", "override"])
+_BARE = frozenset(["dataclass", "NamedTuple", "object", "total_ordering"])
 _KINDS = ("dataclass", "NamedTuple", "TypedDict", "BaseModel", "Enum")  # of classes
 _SAYS = {"shape": "{}", "local": "{}", "result": "returns {}", "result.element": "returns {} each"}
 _EMPTY = re.compile(
-    r"\[\]|\{\}|0|0\.0|(?:\w+\.)?(?:[a-zO]\w+|Counter)\((?:maxlen=\w+)?\)|default\w+\(\w*\)"
+    r"None|\[\]|\{\}|0|0\.0|(?:\w+\.)?(?:[a-zO]\w+|Counter)\((?:maxlen=\w+)?\)|(?:field\(default_factory=|default\w+\()\w*\)"
 )
+_NO_FIELD = re.compile("ClassVar|KW_ONLY")
+_RETURN = re.compile(r"\s+return \S")
 _LEAF = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.arguments, ast.alias)
-_Returns = ast.Return | ast.Yield | ast.FunctionDef | ast.AsyncFunctionDef
+_Yields = ast.Yield | ast.YieldFrom
+_Returns = ast.Return | _Yields | ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class Clues(ast.NodeVisitor):
     """All evidence in those hunks of a patch (at most 200) that add one of some names."""
 
-    def __init__(self, words: Words, other: Words, names: set[str]) -> None:
+    def __init__(self, words: Words, other: Words, names: set[str], homes: dict[str, str]) -> None:
         self.words = words
         self.evidence: dict[Thing, list[Clue]] = defaultdict(list)
         self.defined: dict[Key, Defined | None] = {}  # None: twice
         self.calls: dict[tuple[str, str], list[tuple[str, Call]]] = defaultdict(list)
-        self.whole: set[tuple[str, str]] = set()  # classes that get all their attributes here
+        self.bases: dict[str, set[str]] = {}  # of classes, by name
+        self.members: dict[str, frozenset[str]] = {}  # attributes of classes that are all here
+        self._parameters: dict[Key, list[tuple[str, Some]]] = {}
+        self._passes: list[tuple[Key, int | str | None, Thing, Lines]] = []
         self._open: set[tuple[Some, bool]] = set()  # made, or used, in several forms
         self._aliases: list[tuple[Thing, Thing, Lines]] = []
         self._object_forms = {**other.object_forms(), **words.object_forms()}
-        self._count = 0  # of local names
-        self._derived = False  # the class has a base
+        self._homes, self._count = homes, 0  # paths of functions; local names
         self._classes: dict[str, str | None] = {}  # of what a local name or "scope.attribute" holds
         telling = (
             (file.path, hunk) for file in words.files for hunk in file.hunks
-            if names & words.stubs.get(hunk.start, set())
-            or names & {*re.findall(r"\w+", "\n".join(x.text for x in hunk.lines if x.sign == "+"))}
+            if names & words.stubs.get(hunk.start, set()) or names & {*re.findall(r"\w+", "\n".join(
+                x.text for x in hunk.lines if x.sign == "+" or x.text[:4] == "def "))}
         )  # fmt: skip
         for self._path, hunk in islice(telling, MOST_HUNKS):
             tree, self._lines = tree_of(hunk, words.heads.get(hunk.start, ""))
             self._stubs = words.stubs.get(hunk.start, set())
+            self._returns = [x.start for x in hunk.lines if x.sign == "-" and _RETURN.match(x.text)]
+            self._imports = words.imports(self._path) | other.imports(self._path)
+            self._variables = words.variables(self._path) | other.variables(self._path)
+            self._picked: set[str] = set()
+            self._column, self._declared = 0, False
             self._scope = self._method = ""
             self._new = self._serves = False  # the method is; takes or gives something
             self._local_forms: dict[str, Forms] = dict(self._object_forms)  # of local names
@@ -126,30 +138,31 @@ class Clues(ast.NodeVisitor):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._new = self._new and isinstance(node, ast.Lambda)  # returns for itself
                 for argument in node.args.args:
+                    self._picked |= {argument.arg} if isinstance(node, ast.Lambda) else set()
                     self._things[argument.arg] = self._arguments.get(id(node))
                     self._local_forms[argument.arg] = UNKNOWN
             case ast.Assign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._assign(node, target, node.value)
-            case ast.AugAssign(target=target, value=value, op=by):
+            case ast.AugAssign(target=target, value=value):
                 self._fill(target, node)
                 self._mark("moves", target, node)
-                forms = form.forms_of(value, self._local_forms) & {"number", "string", "list"}
-                if isinstance(by, ast.Add) and forms:
-                    self._see(self._thing(target), forms | form.OBJECT, "gets +=", node)
-                if isinstance(value, ast.List):
+                if isinstance(value, ast.List | ast.ListComp):
                     self._fill_from(self._thing(target), value, node)
             case ast.Return(value=ast.expr() as value) if self._new:
                 self._serves = True
                 plain = self._give(self._result, value, node) or isinstance(value, ast.Constant)
-                if not (plain or self._thing(value)):
+                if not (plain or self._thing(value) or self._declared):
                     self._open.add((self._result, True))  # may return anything
-            case ast.Yield(value=value) if self._new:
-                self._give(self._inside(self._result, "element"), value, node)
+            case ast.Yield(value=value) | ast.YieldFrom(value=value) if self._new:
+                self._see(self._result, form.look_up("Iterator"), "", node)
+                part = self._inside(self._result, "element")
+                self._give(part if isinstance(node, ast.Yield) else None, value, node)
             case ast.Call():
                 self._call(node)
             case ast.Attribute(value=of, attr=name):
-                self._see(self._thing(of), form.having(name), f"has .{name}", node)
+                verb = "sets" if isinstance(node.ctx, ast.Store) else "has"
+                self._see(self._thing(of), form.having(name), f"{verb} .{name}", node)
                 if isinstance(node.ctx, ast.Load) and id(node) not in self._filled:
                     self._mark("reads", node, node)
                 if isinstance(node.ctx, ast.Load) and self._new and self._serves:
@@ -158,10 +171,10 @@ class Clues(ast.NodeVisitor):
                 self._subscript(node, of, index)
             case ast.Compare(left=ast.Constant(value=str(key)), comparators=[of]):
                 self._see(_with(self._thing(of), "sets"), frozenset([key]), "asks for", node)
-            case ast.Compare(left=of, ops=[by], comparators=[ast.Constant() as part]):
-                forms = form.forms_of(part, {}) & form.SCALAR
-                if forms and not isinstance(by, ast.In | ast.NotIn):
-                    self._see(self._thing(of), forms | form.INSTANCE, "is compared", node)
+            case ast.Compare(left=ast.Tuple() as part, ops=[ast.In() | ast.NotIn()]):
+                forms = form.forms_of(part, {}) | form.OBJECT | {"named tuple"}
+                element = self._inside(self._thing(node.comparators[0]), "element")
+                self._see(element, forms, "is asked for", node)
             case ast.For(target=part, iter=of) | ast.AsyncFor(target=part, iter=of):
                 self._loop(part, of)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -203,21 +216,22 @@ class Clues(ast.NodeVisitor):
     def _thing(self, node: ast.AST | None) -> Some:
         """Return what an expression names: an attribute, a value in it, what a function returns."""
         match node:
+            case ast.Name(x) if self._method and x in self._variables and x not in self._things:
+                return "shape", (self._path, "", x)
             case ast.Name(id=name):
                 local = self._method or name in self._things
                 return self._things.get(name) if local else ("shape", self._key(name))
             case ast.Attribute(value=of, attr=name) if (scope := self._class_of(of)) is not None:
                 return "shape", (self._path, scope, name)
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[of, *more]) if (
-                name in _PICKS and (not more or name in ("next", "nlargest", "nsmallest"))
-            ):
+            case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [of]) if name in _PICKS:
                 return self._elements(of)
             case ast.Call(func=ast.Name(id=name)) if name.islower() and not hasattr(builtins, name):
-                return "result", (self._path, "", name)
-            case ast.Call(func=ast.Attribute() as of) if (thing := self._thing(of)) and (
-                self._class_of(of.value) is not None
-            ):
-                return "result", thing[1]
+                path = self._homes.get(name) if name in self._imports else None
+                return "result", (path or self._path, "", name)
+            case ast.Call(func=ast.Attribute(of, name)) if (
+                scope := self._class_of(of)
+            ) is not None:
+                return "result", (self._path, scope, name)
             case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=str()), *_]):
                 return None  # records hold what they like
             case ast.Call(func=ast.Attribute(value=of, attr="get" | "setdefault")):
@@ -228,16 +242,12 @@ class Clues(ast.NodeVisitor):
             case ast.Subscript(value=of, slice=index) if not isinstance(
                 index, ast.Slice
             ) and not isinstance(getattr(index, "value", 0), str):
-                thing, key = self._thing(of), form.key_forms(index, self._local_forms)
-                clues = self.evidence.get(thing, ()) if thing else ()
-                made = {x for clue in clues if clue.made for x in clue.forms}
-                fixed = isinstance(index, ast.Constant | ast.UnaryOp) and "dict" not in made
-                listed = "number" in key and "list" in made
-                return self._inside(thing, "element" if fixed or listed else "value")
-            case (
-                ast.Await(value=of) | ast.NamedExpr(value=of)
-                | ast.BoolOp(op=ast.Or(), values=[of, *_])
-            ):  # fmt: skip
+                thing = self._thing(of)
+                made = [x.forms for x in self.evidence.get(thing, ()) if x.made] if thing else []
+                fixed = isinstance(index, ast.Constant | ast.UnaryOp)
+                listed = "list" in forms if (forms := frozenset().union(*made)) else fixed
+                return self._inside(thing, "element" if listed else "value")
+            case ast.Await(of) | ast.NamedExpr(value=of) | ast.BoolOp(ast.Or(), [of, *_]):
                 return self._thing(of)
         return None
 
@@ -251,19 +261,8 @@ class Clues(ast.NodeVisitor):
                 return self._elements(of)
             case ast.Call(func=ast.Attribute(value=of, attr="values")):
                 return self._inside(self._thing(of), "value")
-            case ast.Call(func=ast.Attribute(attr="items" | "most_common")):
-                return None
-            case (
-                ast.Call(func=ast.Attribute(value=of, attr="keys" | "copy"))
-                | ast.Subscript(value=of, slice=ast.Slice()) | ast.BoolOp(values=[of, *_])
-            ):  # fmt: skip
+            case ast.Call(ast.Attribute(of, "keys" | "copy")) | ast.Subscript(of, ast.Slice()):
                 return self._elements(of)
-
-            case ast.GeneratorExp(elt=part, generators=loops) | ast.ListComp(part, loops):
-                before = self._enter(loops)
-                thing = self._thing(part)
-                self._things, self._local_forms = before
-                return thing
         return self._inside(self._thing(node), "element")
 
     def _shows(self, node: Any) -> Lines:
@@ -289,7 +288,9 @@ class Clues(ast.NodeVisitor):
     def _annotate(self, thing: Some, annotation: ast.AST | None, node: Any) -> Forms:
         """Note what an annotation says of a thing, and return the forms that it allows."""
         forms, parts = form.read_annotation(annotation, self._local_forms)
+        forms |= form.DICT if "dict" in forms else form.UNKNOWN
         self._see(thing, forms, "", node)
+        self._see_class(thing, name_of(annotation), node)
         for step, part in parts if thing else ():
             self._annotate(self._inside(thing, step), part, node)
         return forms
@@ -297,9 +298,12 @@ class Clues(ast.NodeVisitor):
     def _give(self, thing: Some, value: ast.AST | None, node: Any, annotation: Any = None) -> Forms:
         """Note that a thing gets the form of a value, and of what that holds; return the form."""
         forms = self._annotate(thing, annotation, node)
-        if not forms and not isinstance(annotation, ast.BinOp):
-            forms = form.forms_of(value, self._local_forms)
-            self._see(thing, forms, "", node)
+        if "dict" in forms or not (forms or isinstance(annotation, ast.BinOp)):
+            written = form.forms_of(value, self._local_forms)
+            self._see(thing, written, "", node)
+            forms = written or forms
+        if isinstance(value, ast.Call):
+            self._see_class(thing, name_of(value.func), node)
         if thing:
             self._give_parts(thing, value, node)
         return forms
@@ -340,6 +344,10 @@ class Clues(ast.NodeVisitor):
             case _ if source := self._thing(value):
                 self._aliases.append((thing, source, self._shows(node)))
 
+    def _see_class(self, thing: Some, name: str, node: Any) -> None:
+        if thing and f"{name}()" in self._object_forms:
+            self._see(_with(thing, "class"), frozenset([name]), f"a {name}", node, made=True)
+
     def _fill_from(self, thing: Some, of: ast.AST, node: Any) -> None:
         """Note that what a thing holds comes from another container."""
         if thing and isinstance(of, ast.List | ast.Set | ast.Dict | _Comprehension):
@@ -368,8 +376,10 @@ class Clues(ast.NodeVisitor):
 
     def _mark(self, what: str, node: ast.AST, at: Any, forms: Forms = form.OBJECT) -> None:
         """Note what is done to an attribute."""
-        if isinstance(node, ast.Attribute) and name_of(node.value) == "self" and self._method:
-            self._see((what, self._key(node.attr)), forms, f"{what} {node.attr}", at, made=True)
+        thing = self._thing(node)
+        kept = name_of(getattr(node, "value", None)) == "self" and self._method
+        if thing and thing[0] == "shape" and (kept or isinstance(node, ast.Name)):
+            self._see((what, thing[1]), forms, f"{what} {thing[1][2]}", at, made=True)
 
     def _role(self, node: ast.expr, verb: str) -> None:
         """Note the part that an attribute has in a method."""
@@ -381,26 +391,46 @@ class Clues(ast.NodeVisitor):
     def _fill(self, node: ast.AST, at: Any) -> None:
         """Note that something is put into an attribute, or into what it holds."""
         while isinstance(node, ast.Subscript | ast.Call):
-            node = (
-                node.value
-                if isinstance(node, ast.Subscript)
-                else getattr(node.func, "value", node.func)
-            )
+            part = node if isinstance(node, ast.Subscript) else node.func
+            node = getattr(part, "value", part)
         self._mark("fills", node, at)
         self._filled.add(id(node))
 
     def _class(self, node: ast.ClassDef) -> None:
-        if self._is_new(node):
-            marks = [getattr(x, "func", x) for x in node.decorator_list] + node.bases
-            says = next((x for x in _KINDS for mark in marks if x in name_of(mark)), "plain class")
-            fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and not x.value]
-            if fields and says in _KINDS:
-                says += f" of {', '.join(name_of(x.target) for x in fields)}"
-            self._see(
-                ("class", self._key(node.name)), frozenset([says]), f"a {says}", node, made=True
-            )
+        """Note the kind of a class, its attributes, and which it lets nobody set."""
+        marks = [getattr(x, "func", x) for x in node.decorator_list] + node.bases
+        kind = next((x for x in _KINDS for mark in marks if x in name_of(mark)), "plain class")
+        fields = [x for x in node.body if isinstance(x, ast.AnnAssign) and kind in _KINDS]
+        names = [name_of(x.target) for x in fields if not _NO_FIELD.search(ast.dump(x.annotation))]
+        free = {name_of(x.target) for x in fields if x.value}
+        line, key = self._lines[node.lineno], self._key(node.name)
         self._scope = f"{self._scope}.{node.name}".lstrip(".")
-        self._derived = any(name_of(base) != "object" for base in node.bases)
+        self.bases[self._scope] = {name_of(base) for base in node.bases} - {"object"}
+        ends = any(x.text[:1].strip() for x in self._lines[(node.end_lineno or 0) + 1 :])
+        filled = line.start and {self._lines[x.lineno].sign for x in fields} == {"+"}
+        if filled or self._is_new(node):
+            needs = ", ".join(x for x in names if x not in free)
+            says = f"{kind} of {needs}" if needs else kind
+            self._see(("class", key), frozenset([says]), f"a {says}", node, made=True)
+            inner = [x for x in ast.walk(node) if not isinstance(getattr(x, "ctx", 0), ast.Load)]
+            every = {getattr(x, at, "") for x in inner for at in ("attr", "id", "name")}
+            if {*map(name_of, marks)} <= _BARE and "__getattr__" not in every:
+                if ends or self._is_new(node):
+                    self.members[node.name] = frozenset([*every, *dir(tuple)])
+                if names and "__init__" not in every and kind in _KINDS[:2]:
+                    self._define(self._key("__init__"), node, names, free, new=True)
+        heads: list[Any] = [] if self._is_new(node) else [node, *node.decorator_list]
+        lines = [self._lines[x.lineno] for x in heads]
+        frozen = kind == "NamedTuple" or any("frozen=True" in x.text for x in lines)
+        if frozen and any(x.sign == "+" for x in lines):
+            self._see(("frozen", key), frozenset(names), f"a frozen {kind}", node, made=True)
+
+    def _define(self, key: Key, node: Any, names: list[str], free: set[str], new: bool) -> None:
+        """Note the parameters of a function, or the fields of a class."""
+        shown = ", ".join(f"{x}=" if x in free else x for x in names)
+        needs = [x for x in names if x not in free]
+        least = Call(f"{node.name}({shown})"[:100], self._shows(node), needs, [])
+        self.defined[key] = None if key in self.defined else Defined(least, new, names)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args, lines, key = node.args, self._shows(node), self._key(node.name)
@@ -416,9 +446,9 @@ class Clues(ast.NodeVisitor):
                 self._local_forms[x.arg] = self._annotate(thing, x.annotation, node)
                 self._classes[x.arg] = name_of(x.annotation)
         filled = node.name in self._stubs and self._lines[node.body[-1].end_lineno or 0].sign == "+"
-        self._new = self._is_new(node) or (filled and not is_stub(node))
-        if self._new and node.name == "__init__" and not self._derived:
-            self.whole.add((self._path, self._scope))
+        self._new = self._is_new(node) or (filled and not is_stub(node)) or self._rewritten(node)
+        self._parameters[key] = [*self._things.items()]
+        self._column = node.body[0].col_offset
         marks = {name_of(getattr(x, "func", x)) for x in node.decorator_list}
         if lines and marks <= _PLAIN and not (args.vararg or args.kwarg):
             names = [x.arg for x in every]
@@ -426,14 +456,22 @@ class Clues(ast.NodeVisitor):
             free = {*names[places - len(args.defaults) : places]}
             free |= {x for x, y in zip(names[places:], args.kw_defaults, strict=True) if y}
             names = names[bool(self._scope) and "staticmethod" not in marks :]
-            shown = ", ".join(f"{x}=" if x in free else x for x in names)
-            needs = [x for x in names if x not in free]
-            least = Call(f"{node.name}({shown})"[:100], lines, needs, [])
-            twice = key in self.defined
-            self.defined[key] = None if twice else Defined(least, self._is_new(node), names)
+            self._define(key, node, names, free, self._is_new(node))
+        self._new = self._new and marks <= _PLAIN | {"property"}  # others may return anything
         self._result: Thing = "shape" if "property" in marks else "result", key
-        if self._new:
-            self._annotate(self._result, node.returns, node)
+        self._declared = bool(
+            self._annotate(self._result if self._new else None, node.returns, node)
+        )
+
+    def _rewritten(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a patch takes away what a function returned, and gives all that it returns."""
+        start, end = (self._lines[n].start for n in (node.lineno, node.end_lineno or 0))
+        if not (start and any(start < at < end for at in self._returns)):
+            return False
+        every = [x for x in ast.walk(node) if isinstance(x, ast.Return | _Yields)]
+        given = [x for x in every if x.value and getattr(x.value, "value", 0) is not None]
+        ends = isinstance(node.body[-1], ast.Return) or any(isinstance(x, _Yields) for x in given)
+        return ends and {self._lines[x.lineno].sign for x in given} == {"+"}
 
     def _local(self, name: str) -> Thing:
         """Return a new thing for a local name."""
@@ -444,8 +482,6 @@ class Clues(ast.NodeVisitor):
         """Note what a target becomes."""
         annotation = getattr(node, "annotation", None)
         match target, value:
-            case _, ast.Tuple(elts=[part], col_offset=column) if part.col_offset == column:
-                return  # an argument, in a hunk that begins after its bracket
             case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
                 for pair in zip(targets, values, strict=True):
                     self._assign(node, *pair)
@@ -454,6 +490,8 @@ class Clues(ast.NodeVisitor):
             case ast.Name(id=name), _ if self._method:
                 source, local = self._thing(value), self._local(name)
                 forms = self._give(None if source else local, value, node, annotation)
+                if node.col_offset == self._column:
+                    self._local_forms.pop(name, None)  # in no branch: it is this from here on
                 self._bind(target, source or local, forms, node)
                 self._classes[name] = self._class_of(value) if value else name_of(annotation)
             case ast.Subscript(value=of, slice=index), _:
@@ -473,8 +511,8 @@ class Clues(ast.NodeVisitor):
         """Note how an attribute begins, and the name of what it keeps."""
         short = isinstance(value, ast.List | ast.Dict | ast.Call | ast.Constant)
         text = ast.unparse(value) if value and short and value.lineno == value.end_lineno else ""
-        if self._method in ("__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
-            self._mark("begins", target, node, form.forms_of(value, {}))
+        if self._method in ("", "__init__", ELSEWHERE) and _EMPTY.fullmatch(text):
+            self._mark("begins", target, node, form.forms_of(value, {}) or form.OBJECT)
         elif value and text != "None":
             self._fill(target, node)
         if isinstance(value, ast.BinOp):
@@ -491,14 +529,14 @@ class Clues(ast.NodeVisitor):
         looped = self._things.get(name_of(index), "") == self._inside(thing, "element")
         forms = form.BY_KEY if looped else form.allowing(index, key, reads=True)
         if isinstance(index, ast.Slice):
-            forms = form.PARTS - {"dict", "deque"}
+            forms = form.PARTS - form.DICT - {"deque"}
         text = getattr(index, "value", None)
-        if isinstance(text, str) and (not thing or thing[0] == "shape"):
-            pass  # records hold what they like
-        elif thing and isinstance(text, str):
+        if name_of(of) in self._picked and isinstance(text, int) and text > 0:
+            forms -= {"string"}  # which nobody sorts by its second character
+        if thing and thing[0] != "shape" and isinstance(text, str):
             forms = form.look_up("dict") if "." in thing[0] else forms
             self._see(_with(thing, "keys"), frozenset([text]), f'is read by "{text}"', node)
-        elif key == {"string"}:
+        elif key == {"string"} and not isinstance(text, str):  # records hold what they like
             self._see(self._inside(thing, "element"), key, "has a string as a key", node, made=True)
         self._see(thing, forms, "is read by key", node)
 
@@ -509,21 +547,32 @@ class Clues(ast.NodeVisitor):
         keywords = [argument.arg or "*" for argument in node.keywords]
         parts = ["*" if isinstance(argument, ast.Starred) else "" for argument in args]
         scope = self._class_of(of) if of else ""
+        match node.func:
+            case ast.Call(ast.Name("type"), [ast.Name("self")]) | ast.Name("cls"):
+                scope, name = "", self._scope.rpartition(".")[2]
+            case ast.Attribute(ast.Call(ast.Name("super"), [])):
+                bases = self.bases.get(self._scope, set())
+                scope = min(bases) if len(bases) == 1 else None
         if lines and "*" not in parts + keywords and scope is not None:
             shown = ", ".join(["..."] * len(args) + [f"{argument}=" for argument in keywords])
             call = Call(f"calls {name}({shown})"[:100], lines, parts, keywords)
             self.calls[scope, name].append((self._path, call))
+        called = self._thing(node)
+        passed = [*enumerate(args), *((x.arg, x.value) for x in node.keywords)]
+        for place, value in passed if called and called[0] == "result" else ():
+            if called and (held := self._thing(value)):
+                self._passes.append((called[1], place, held, lines))
         first, thing = args[0] if args else node, self._thing(of or (args[0] if args else None))
         for part in [x.value for x in node.keywords] + args[:1]:
             if isinstance(part, ast.Lambda):
-                container = (
-                    args[1] if part is first and args[1:] else of if name == "sort" else first
-                )
-                self._arguments[id(part)] = self._elements(container or first)
-        if not of and name == "isinstance":
+                container = args[1] if part is first and args[1:] else first
+                container = of if of and name == "sort" else container
+                self._arguments[id(part)] = self._elements(container)
+        if not of and name in ("isinstance", "hasattr"):
             self._open.add((thing, False))
         elif not of and name in _SAME | {"len", "sum", "any", "all", "min", "max"} and not args[1:]:
-            self._see(thing, form.ITERABLE, f"goes to {name}", node)
+            fits = form.SIZED if name == "len" else form.ITERABLE
+            self._see(thing, fits, f"goes to {name}", node)
             if name == "sum":
                 self._see(self._elements(first), form.NUMBER, "is summed", node)
         elif name in _HEAP and args:
@@ -538,9 +587,8 @@ class Clues(ast.NodeVisitor):
                 self._set(thing, first, args[-1], node)
             elif name == "update":
                 self._see(_with(thing, "sets"), frozenset("*"), "is updated", node)
-            if name == "extend" or (
-                name == "update" and isinstance(first, ast.Dict | ast.DictComp)
-            ):
+            filled = name == "update" and isinstance(first, ast.Dict | ast.DictComp)
+            if filled or name == "extend":
                 self._fill_from(thing, first, node)
         for argument in args if name not in _LEAVES else ():
             if isinstance(argument, ast.Attribute):  # may be filled there
@@ -557,9 +605,6 @@ class Clues(ast.NodeVisitor):
                 self._bind(part, self._inside(self._thing(inner), "value"), UNKNOWN, target)
             case ast.Tuple(), ast.Call(ast.Name("sorted" | "list" | "reversed"), [inner, *_]):
                 self._loop(target, inner)
-            case ast.Tuple(elts=parts), ast.Call(ast.Name("zip"), inners):
-                for part, inner in zip(parts, inners, strict=False):
-                    self._loop(part, inner)
             case ast.Name(), ast.Call(ast.Name("range")):
                 self._bind(target, None, form.look_up("int"), target)
             case _:
@@ -571,7 +616,8 @@ class Clues(ast.NodeVisitor):
         if isinstance(target, ast.Tuple):
             if not any(isinstance(part, ast.Starred) for part in target.elts):
                 size = len(target.elts)
-                fits = form.look_up(f"tuple of {size}") | form.OBJECT | {"list", "named tuple"}
+                fits = form.look_up(f"tuple of {size}") | form.OBJECT
+                fits |= {"list", "named tuple", "iterator"}
                 self._see(thing, fits, f"is unpacked as {size} values", node)
                 self._order(thing, target.elts, node, made=False)
             for part in target.elts:
@@ -586,6 +632,10 @@ class Clues(ast.NodeVisitor):
         whats: dict[Key, set[str]] = defaultdict(set)
         for what, key in self.evidence:
             whats[key].add(what)
+        for key, place, part, lines in self._passes:
+            for n, (name, thing) in enumerate(self._parameters.get(key, ())):
+                if place in (n, name) and thing and (thing, False) not in self._open:
+                    self._aliases.append((thing, part, lines))
         for _ in range(2):  # through a local name
             for thing, source, lines in self._aliases:
                 self._copy(whats, source, thing, lines, made=True)
@@ -593,8 +643,7 @@ class Clues(ast.NodeVisitor):
                     self._copy(whats, thing, source, (), made=False)
         for several, made in self._open:
             if several in self.evidence:
-                clues = self.evidence[several]
-                self.evidence[several] = [clue for clue in clues if clue.made != made]
+                self.evidence[several] = [x for x in self.evidence[several] if x.made != made]
 
     def _copy(
         self, whats: dict[Key, set[str]], source: Thing, to: Thing, lines: Lines, made: bool
@@ -604,14 +653,13 @@ class Clues(ast.NodeVisitor):
                 to[0] + what.removeprefix(source[0]),
                 what.count(".") - source[0].count("."),
             )
-            closed = (
-                what == source[0] and made and (what == "local" or (source, True) in self._open)
-            )
+            closed = what == "local" or (source, True) in self._open
+            closed = closed and made and what == source[0]  # a local name is what it is given there
             if closed or not f"{what}.".startswith(f"{source[0]}.") or steps > MOST_STEPS:
-                continue  # what a local name is, it is by what it is given at that line
+                continue
             whats[to[1]].add(new)
             clues = self.evidence[new, to[1]]
-            listed = new.endswith(("keys", "sets", "order"))  # their forms are names
+            listed = new.endswith(("keys", "sets", "order", "class"))  # their forms are names
             for clue in self.evidence[what, source[1]][:MOST_CLUES]:
                 says = _describe(new, clue.forms) if made and not listed else clue.says
                 copied = Clue(clue.forms, says, lines or clue.lines, made)

@@ -21,9 +21,12 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$|[^/]*_test\.py$)")
 _DULL = re.compile(r"[\s)\]}(,:]*$|\s*(?:async )?def __init__\([\s(]*(?:self)?\W*$|\s*#")
 _FIELD = r"\b(?:self|cls)\.|^(?: {4}|\t)?(?=\w+ ?(?:: ?\w|= ))"
 _FIELDS = re.compile(rf"(?m)(?:{_FIELD})(\w+)")
-_NAMED = re.compile(rf"(?m)(?:{_FIELD}|= (?!\w+[.(]))(\w+)")  # or what is given to one
-_DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+_SET = r"(?<=\w\.)(?=\w+ [-+*/|]?= )"
+_NAMED = re.compile(rf"(?m)(?:{_FIELD}|{_SET}|= (?!\w+[.(]))(\w+)")  # or what is given to one
+DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+_RETURN = re.compile(r"(?m)^\s+return \S")
 _CALLED = re.compile(r"\b(\w+)\(")
+_VARIABLE = re.compile(r"(?m)^([A-Za-z]\w+|_\w+)(?:: [^=\n]+)? = ")
 _CLASS = re.compile(  # its mark, name and bases, or the name of a named tuple
     r"(?m)^(?:[ \t]*@(?:\w+\.)?(dataclass)\b.*\n)?[ \t]*"
     r"(?:class (\w+)(?:\((.*)\))?:|(\w+) = (?:\w+\.)?[nN]amed_?[tT]uple\()"
@@ -36,7 +39,7 @@ _SECTION = re.compile(r"(class \w+(?:\([\w., ]*\))?)|(?:async )?def (\w+)\(self\
 _FILLS = re.compile(
     r"(?m)^-(?:.*:)?\s*(?:pass|\.\.\.|raise NotImplementedError\b.*)\s*(?:#.*)?$|^ .*\"\"\"\n\+"
 )
-_IMPORT = re.compile(r"^\s*(?:from .*)?import (.*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from .*)?import (.*)", re.MULTILINE)
 
 
 def _python_files(patch: Patch) -> list[File]:
@@ -63,25 +66,21 @@ class Words:
             texts[line.sign, path].append(line.text)
             if line.sign == "+" and not (line.text.strip() in common or _DULL.match(line.text)):
                 self.own_lines.add(line.start)
-                texts["own", path].append(line.text)
+                texts["o", path].append(line.text)
+        for file in self.files:
+            texts["@", file.path] += [hunk.section for hunk in file.hunks]
         self.texts = {key: "\n".join(lines) for key, lines in texts.items()}
         self._cache: dict[tuple[str, str, str], frozenset[str]] = {}
         self.paths = {path for _, path in texts}
-        self.removed = {(path, x) for path in self.paths for x in self.find(_DEFINED, "-", path)}
+        self.removed = {(path, x) for path in self.paths for x in self.find(DEFINED, "-", path)}
         self.stubs: dict[int, set[str]] = {}  # functions without a body in a hunk of the base
         self.heads: dict[int, str] = {}  # of the method that such a hunk begins in
         for file in self.files:
-            filling = [
-                x
-                for x in file.hunks
-                if x.lines and _FILLS.search(patch.text, x.end, x.lines[-1].end)
-            ]
-            lines = [*_lines(self.files), *theirs] if filling else []
-            base = {
-                line.old: line.text
-                for path, line in lines
-                if path == file.path and line.sign != "+"
-            }
+            hunks = [x for x in file.hunks if x.lines]
+            filling = [x for x in hunks if _FILLS.search(patch.text, x.end, x.lines[-1].end)]
+            both = [*_lines(self.files), *theirs] if filling else []
+            lines = [line for path, line in both if path == file.path and line.sign != "+"]
+            base = {line.old: line.text for line in lines}
             for hunk in filling:
                 above = range(hunk.old_start - 1, hunk.old_start - MOST_ABOVE, -1)
                 heads = (n for n in above if _HEAD.match(base.get(n, "")))
@@ -91,21 +90,31 @@ class Words:
                 self.heads[hunk.start] = method[0].strip() if method else ""
                 self.stubs[hunk.start] = _stubs_of(hunk, self.heads[hunk.start])
 
-    def find(self, pattern: re.Pattern[str], sign: str, path: str) -> frozenset[str]:
-        """Return the words that a pattern finds in a text of a file."""
-        key = pattern.pattern, sign, path
+    def find(self, pattern: re.Pattern[str], signs: str, path: str) -> frozenset[str]:
+        """Return the words that a pattern finds in texts of a file; "o" is that of own lines."""
+        key = pattern.pattern, signs, path
         if key not in self._cache:
-            self._cache[key] = frozenset(pattern.findall(self.texts.get((sign, path), "")))
+            texts = (self.texts.get((sign, path), "") for sign in signs)
+            self._cache[key] = frozenset(x for text in texts for x in pattern.findall(text))
         return self._cache[key]
 
     def imports(self, path: str) -> set[str]:
         """Return the names in a file's imports on one line."""
-        lines = self.find(_IMPORT, " ", path) | self.find(_IMPORT, "+", path)
-        return set(re.findall(r"\w+", " ".join(lines)))
+        return {x for line in self.find(_IMPORT, " +@", path) for x in re.findall(r"\w+", line)}
+
+    def variables(self, path: str) -> frozenset[str]:
+        """Return the names to which a file gives a value outside functions and classes."""
+        return self.find(_VARIABLE, " -+", path)
 
     def defines(self, path: str, name: str) -> bool:
         """Whether the diff shows that a name of a file is a function or a class."""
-        return any(name in self.find(_DEFINED, sign, path) for sign in " -+")
+        return name in self.find(DEFINED, " -+", path)
+
+    def rewritten(self, path: str) -> frozenset[str]:
+        """Return the functions in a file whose returns, or constructor, the patch may change."""
+        init = "__init__" in self.find(DEFINED, "-", path)
+        names = self.find(DEFINED, " @" if init or self.find(_RETURN, "-", path) else "", path)
+        return names | {"cls", "super"} if init else names
 
     def filled(self, path: str) -> set[str]:
         """Return the functions in a file that the patch may give a body."""
@@ -126,8 +135,7 @@ class Words:
 
     def new(self, path: str, name: str, other: "Words") -> bool:
         """Whether an attribute or field of a file is there by this patch alone."""
-        texts = [(self, " "), (self, "-"), (other, " "), (other, "-"), (other, "+")]
-        return not any(name in words.find(_FIELDS, sign, path) for words, sign in texts)
+        return name not in self.find(_FIELDS, " -", path) | other.find(_FIELDS, " -+", path)
 
 
 def find_common_names(ours: Words, theirs: Words) -> set[str]:
@@ -136,24 +144,30 @@ def find_common_names(ours: Words, theirs: Words) -> set[str]:
     Both name them as attributes or define them in one file, or one calls what the other defines.
     """
     definitions = [
-        {path: x.find(_DEFINED, "+", path) | x.filled(path) for path in x.paths}
+        {path: x.find(DEFINED, "+", path) | x.rewritten(path) | x.filled(path) for path in x.paths}
         for x in (ours, theirs)
     ]
     names: set[str] = set()
     for path in ours.paths & theirs.paths:
         common = definitions[0][path] & definitions[1][path]
-        named = [x.find(_NAMED, "own", path) for x in (ours, theirs)]
-        bare = [{name.replace("_", "") for name in side} for side in named]
-        names |= common | (named[0] & named[1])
-        names |= {x for side in named for x in side if x.replace("_", "") in bare[0] & bare[1]}
+        named = [x.find(_NAMED, "o", path) for x in (ours, theirs)]
+        bare = [{x.replace("_", "").lower() for x in side} for side in named]
+        names |= (common | (named[0] & named[1])) - {"__init__"}
+        names |= {
+            x for side in named for x in side if x.replace("_", "").lower() in bare[0] & bare[1]
+        }
+        texts = [x.texts.get(("o", path), "") for x in (ours, theirs)]
+        variables = ours.variables(path) | theirs.variables(path)
+        names |= {x for x in variables if x in texts[0] and x in texts[1]}
         if "__init__" in common or (ours.filled(path) and theirs.filled(path)):  # of one class
             names |= named[0] | named[1]
     for defined, user in ((definitions[0], theirs), (definitions[1], ours)):
         every = set().union(*defined.values())
         for path in user.paths:
-            called = user.find(_CALLED, "own", path) & every
-            names |= called and called & (defined.get(path, set()) | user.imports(path))
-    return names - {"None", "True", "False", "self", "__init__"}
+            called = user.find(_CALLED, "o ", path) & every
+            near = called and defined.get(path, set()) | ours.imports(path) | theirs.imports(path)
+            names |= called & near and {*called & near, "__init__"}
+    return names - {"None", "True", "False", "self"}
 
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -7,16 +7,17 @@ conflict where no reading of one's evidence fits the other's.
 """
 
 import itertools
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues
+from annotator.patches.clues import MOST_CLUES, Call, Clue, Clues, Thing
 from annotator.patches.diff import Line, Patch
-from annotator.patches.fragments import Words, find_common_names
-from annotator.patches.value_forms import Forms
+from annotator.patches.fragments import DEFINED, Words, find_common_names
+from annotator.patches.value_forms import OBJECT, Forms
 
 MOST_SHOWN = 4  # lines that show one use
 
@@ -60,10 +61,14 @@ def representation_conflicts(ours: Patch, theirs: Patch) -> list[Conflict]:
     names = find_common_names(*words)
     if not names:
         return []
+    paths = sorted(words[0].paths | words[1].paths)
+    homes = {name: path for path in paths for x in words for name in x.find(DEFINED, " -+", path)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a string with an invalid escape
-        clues = [Clues(*sides, names) for sides in (words, words[::-1])]
+        clues = [Clues(*sides, names, homes) for sides in (words, words[::-1])]
     conflicts = [*_misfits(*clues), *_signatures(*clues), *_names(*clues)]
+    conflicts += _frozen(*clues)
+    conflicts += (replace(x, ours=x.theirs, theirs=x.ours) for x in _frozen(*clues[::-1]))
     classes = {(x.path, x.name) for x in conflicts if x.kind == "class"}
     shapes = {(x.path, x.scope, x.name) for x in conflicts if x.kind == "shape"}
     conflicts.sort(key=lambda x: sorted((x.ours.says, x.theirs.says)))  # alike if swapped
@@ -87,13 +92,17 @@ def _misfits(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
         later = what.removesuffix("keys") + "sets", key
         match what.partition("."):
             case "shape" | "result" | "class" as root, _, step if not step.endswith("sets"):
-                if step.endswith("keys"):
+                if step.endswith("class"):
+                    of = what.removesuffix(".class"), key
+                    sides = _find_strangers(ours, theirs, of)
+                    sides = sides or _find_strangers(theirs, ours, of)[::-1]
+                elif step.endswith("keys"):
                     sets = [clue for x in (ours, theirs) for clue in x.evidence.get(later, ())]
                     sides = _find_lacks(sides, sets) or _find_lacks(sides[::-1], sets)[::-1]
                 else:
                     sides = (_find_moves if step.endswith("order") else _find_misfits)(*sides)
                 if sides:
-                    kind: Kind = "element" if root == "shape" and step else root
+                    kind: Kind = root if root != "shape" or step in ("", "class") else "element"
                     uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in sides]
                     yield Conflict(kind, *key, *uses)
 
@@ -113,15 +122,28 @@ def _find_lacks(sides: list[list[Clue]], sets: list[Clue]) -> list[list[Clue]]:
     return [given, reads] if given and reads and "*" not in keys else []
 
 
+def _find_strangers(mine: Clues, other: Clues, thing: Thing) -> list[list[Clue]]:
+    """Return the objects of one patch, and where the other uses attributes that they lack."""
+    given = [x for x in mine.evidence.get((f"{thing[0]}.class", thing[1]), ()) if x.made]
+    names = frozenset().union(*(x.forms for x in given))
+    uses = other.evidence.get(thing, [])
+    members = {x.says[6:] for x in uses if x.says.startswith("sets .")}
+    members = members.union(*(mine.members.get(name, ()) for name in names))
+    lacks = [x for x in uses if re.match(r"has \.[^_]", x.says) and x.says[5:] not in members]
+    lacks = [x for x in lacks if not other.words.defines(thing[1][0], x.says[5:])]
+    return [given, lacks] if given and lacks and names <= mine.members.keys() else []
+
+
 def _find_moves(ours: list[Clue], theirs: list[Clue]) -> list[list[Clue]]:
     """Return a tuple of each patch in which two names have changed places."""
     moves = []
     for mine, other in itertools.product(ours, theirs):
-        names = [next(iter(clue.forms)).split() for clue in (mine, other)]
-        orders = [[x for x in names[n] if x != "-" and x in names[1 - n]] for n in (0, 1)]
-        if orders[0] and orders[0] == orders[1]:
+        names, others = (next(iter(clue.forms)).split() for clue in (mine, other))
+        common = [x for x in names if x != "-" and x in others and len(names) == len(others)]
+        moved = [x for x in common if names.index(x) != others.index(x)]
+        if common and not moved:
             return []
-        if (mine.made or other.made) and orders[0] and sorted(orders[0]) == sorted(orders[1]):
+        if (mine.made or other.made) and len(moved) > 1:
             moves = [[mine], [other]]
     return moves
 
@@ -144,21 +166,25 @@ def _signatures(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
                 refused = not (defined.takes_names(least[1]) or rival.takes_names(least[0]))
                 calls = [rival.least] if refused and mine is ours else []
             else:
-                calls = [*([rival.least] if rival else []), *_calls(other, *key)]
+                calls = [*([rival.least] if rival else []), *_calls(other, mine, *key)]
                 calls = [call for call in calls if not defined.takes(call)]
             for call in calls[:1]:
                 uses = [_use(x.says, x.lines) for x in (defined.least, call)]
                 yield Conflict("signature", *key, *(uses if mine is ours else uses[::-1]))
 
 
-def _calls(user: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
-    """Yield the calls of a function: of ``self``, or of a name that is known there."""
-    if scope and name == "__init__":
-        scope, name = "", scope.rpartition(".")[2]
-    calls = user.calls.get((scope, name), [])
-    elsewhere = {file for file, _ in calls if not scope} - {path}
-    importing = {path, *(file for file in elsewhere if name in user.words.imports(file))}
-    yield from (call for file, call in calls if file in importing)
+def _calls(user: Clues, mine: Clues, path: str, scope: str, name: str) -> Iterator[Call]:
+    """Yield the calls of a function: of ``self`` in its class or near ones, or by its name."""
+    top, scopes = scope.rpartition(".")[2] or name, {scope}
+    if scope and name != "__init__":
+        heirs = {x for x, bases in user.bases.items() if scope in bases}
+        heirs = {x for x in heirs if ("class", (path, "", x)) in user.evidence}  # new ones
+        scopes |= {x for x in heirs if (path, x, name) not in user.defined}
+        scopes |= mine.bases.get(scope, set())
+    keys = [(x, name) for x in sorted(scopes)] + ([("", top)] if name == "__init__" else [])
+    for file, call in (x for key in keys for x in user.calls.get(key, ())):
+        if file == path or top in user.words.imports(file):
+            yield call
 
 
 def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
@@ -179,14 +205,25 @@ def _names(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
     classes = _attributes(ours, theirs), _attributes(theirs, ours)
     for path, scope in sorted(classes[0].keys() & classes[1].keys()):
         both = [side[path, scope] for side in classes]
-        twins = _twins(both[0], both[1], (path, scope) in ours.whole | theirs.whole)
         orphans = [*_orphans(*both), *(pair[::-1] for pair in _orphans(*both[::-1]))]
-        for pair in [*twins, *orphans]:
-            parts = [
-                [y for x in side[n].values() for y in x] for side, n in zip(both, pair, strict=True)
-            ]
+        for pair in [*_twins(*both), *orphans]:
+            named = [side[name].values() for side, name in zip(both, pair, strict=True)]
+            parts = [[y for x in clues for y in x] for clues in named]
             uses = [_use(x[0].says, (line for y in x for line in y.lines)) for x in parts]
             yield Conflict("names", path, scope, " / ".join(sorted(pair)), *uses)
+
+
+def _frozen(ours: Clues, theirs: Clues) -> Iterator[Conflict]:
+    """Yield the classes of the base that one patch freezes while the other sets their fields."""
+    frozen = [(key, clues) for (what, key), clues in ours.evidence.items() if what == "frozen"]
+    for (what, key), clues in theirs.evidence.items() if frozen else ():
+        sets = [clue for clue in clues if clue.says.startswith("sets .") and clue.lines]
+        names = {clue.says[6:] for clue in sets}
+        for (path, scope, name), fields in frozen:
+            other = (f"{what}.class", key) in theirs.evidence  # an object of another class
+            if names and key[0] == path and names <= fields[0].forms and not other:
+                uses = [_use(x[0].says, [y for z in x for y in z.lines]) for x in (fields, sets)]
+                yield Conflict("class", path, scope, name, *uses)
 
 
 def _words(name: str) -> set[str]:
@@ -201,25 +238,18 @@ def _attributes(mine: Clues, other: Clues) -> dict[tuple[str, str], Attributes]:
         if what not in ("begins", "fills", "reads") or name[:2] == "__":
             continue
         method = any(x.words.defines(path, name) for x in (mine, other))
-        if (
-            not method
-            and (scope, name) not in mine.calls
-            and mine.words.new(path, name, other.words)
-        ):
-            uses = mine.evidence.get(("shape", key))
-            attribute = classes[path, scope].setdefault(name, {})
-            attribute[what] = clues
-            if uses and (path, scope) in mine.whole | other.whole:
-                attribute.setdefault("begins", [uses[0]._replace(forms=_forms(uses), made=False)])
+        method = method or (scope, name) in mine.calls
+        if not method and mine.words.new(path, name, other.words):
+            classes[path, scope].setdefault(name, {})[what] = clues
     return classes
 
 
-def _twins(ours: Attributes, theirs: Attributes, whole: bool) -> Iterator[list[str]]:
-    """Yield the pairs of names that differ only in underscores."""
-    names = {name.replace("_", ""): name for name in theirs}
+def _twins(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
+    """Yield the pairs of names that differ only in underscores or case."""
+    names = {name.replace("_", "").lower(): name for name in theirs}
     for name, clues in ours.items():
-        other = names.get(name.replace("_", ""))
-        if other and (whole or ("begins" in clues and "begins" in theirs[other])):
+        other = names.get(name.replace("_", "").lower())
+        if other and "begins" in clues and "begins" in theirs[other]:
             yield [name, other]
 
 
@@ -231,7 +261,7 @@ def _orphans(ours: Attributes, theirs: Attributes) -> Iterator[list[str]]:
         filled = [
             (other, x["begins"][0].forms) for other, x in theirs.items()
             if {*x} >= {"begins", "fills"} and x["begins"][0].made
-            and x["begins"][0].forms <= begins.forms
+            and OBJECT != x["begins"][0].forms <= begins.forms
         ]  # fmt: skip
         sure = begins.made and name.startswith("_")  # other numbers may come from elsewhere
         if len(filled) == 1 and (sure or filled[0][1] != {"number"}):

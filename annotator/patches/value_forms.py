@@ -5,15 +5,19 @@ import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from functools import lru_cache
+from types import GeneratorType
 from typing import Literal
 
 Forms = frozenset[str]  # one of which a value has; none: nothing is known
 Step = Literal["element", "value"]  # an element of a list, a key of a dict; a value by a key
 
-_TYPES = (list, dict, Counter, OrderedDict, set, deque, str, bytes, bytearray, int, float, tuple)
+_TYPES: tuple[type, ...] = (list, dict, Counter, OrderedDict, set, deque, tuple, GeneratorType)
+_TYPES += (str, bytes, bytearray, int, float)
 _WORDS = {  # of types, of what typing calls them, and of nodes of the tree
     "list": "list List ListComp sorted", "set": "set frozenset Set FrozenSet SetComp",
-    "dict": "dict Dict DictComp defaultdict DefaultDict OrderedDict Counter TypedDict",
+    "dict": "dict Dict DictComp defaultdict DefaultDict TypedDict", "dict that counts": "Counter",
+    "ordered dict": "OrderedDict",
+    "iterator": "generator GeneratorExp Iterator Generator AsyncIterator map filter zip iter",
     "deque": "deque Deque", "number": "int float complex bool Compare len",
     "string": "str JoinedStr", "bytes": "bytes bytearray", "tuple": "tuple Tuple",
     "object": "Lambda", "named tuple": "NamedTuple namedtuple",
@@ -26,10 +30,12 @@ UNKNOWN: Forms = frozenset()
 OBJECT: Forms = frozenset(["object"])  # of a class of which nothing is known
 PLAIN: Forms = frozenset(["plain object"])  # of a class without ``[]`` and iteration
 INSTANCE = OBJECT | PLAIN | {"named tuple"}
-BY_KEY = OBJECT | {"dict"}
+DICT: Forms = frozenset(["dict", "ordered dict", "dict that counts"])
+BY_KEY = OBJECT | DICT
 BY_PLACE = BY_KEY | {"list", "deque"}
 PARTS = BY_PLACE | _TUPLES | {"string", "bytes", "named tuple"}
-ITERABLE = PARTS | {"set"}
+SIZED = PARTS | {"set"}
+ITERABLE = SIZED | {"iterator"}
 NUMBER = INSTANCE | {"number"}
 SCALAR: Forms = frozenset(["string", "number"])
 
@@ -42,14 +48,16 @@ _PLACE = re.compile(r"[a-z]|\w*(?:idx|index|pos|num|number|prev|next|axis|row|co
 def look_up(name: str) -> Forms:
     """Return what a name stands for: of a type, of a node in the tree, or "tuple of 3"."""
     form = _NAMES.get(name, "")
-    return _TUPLES if form == "tuple" else frozenset([form] if form else [])
+    forms = frozenset([form] if form else [])
+    return _TUPLES if form == "tuple" else forms | {"dict"} if forms & DICT else forms
 
 
 @lru_cache(maxsize=512)
 def having(attribute: str) -> Forms:
     """Return the forms that have an attribute; an object may have any."""
     forms = (look_up(type_.__name__) for type_ in _TYPES if hasattr(type_, attribute))
-    return INSTANCE.union(*forms)
+    every = INSTANCE.union(*forms)
+    return every if hasattr(dict, attribute) else every - {"dict"}
 
 
 def name_of(node: ast.AST | None) -> str:

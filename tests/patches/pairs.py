@@ -8,7 +8,8 @@ Each text shows both patches over one base, a line's first character telling who
 A line ``+++ name`` begins another file, ``# title`` a pair, and ``! kind scope name`` names a
 conflict in it (no scope as ``-``). ``HELD_OUT`` was written with ``PAIRS``, before there was a
 detector, and was scored once when that was done; what is changed since is tested on both.
-``STUBS`` and ``STUBS_HELD_OUT`` came the same way before the detector read stubs.
+``STUBS`` and ``STUBS_HELD_OUT`` came the same way before the detector read stubs. ``FAMILIES`` came
+with the rules that they show.
 """
 
 import difflib
@@ -1498,3 +1499,244 @@ STUBS_HELD_OUT = _pairs('''
 )        pass
 >        return [plugin.run() for plugin in self.plugins]
 ''')
+FAMILIES = _pairs("""
+# a plain dict, moved to its end like an ordered one
+! shape Recent pages
+ class Recent:
+     def __init__(self):
+(        pass
+<        self.pages = {}
+
+     def visit(self, page):
+)        pass
+>        self.pages[page] = True
+>        self.pages.move_to_end(page)
+# an ordered dict, used like any dict
+ class Recent:
+     def __init__(self):
+(        pass
+<        self.pages = OrderedDict()
+
+     def visit(self, page):
+)        pass
+>        self.pages[page] = self.pages.get(page, 0) + 1
+>        return list(self.pages.items())[-1]
+# a function of the base yields now, and is measured
+! result - read_rows
+ def read_rows(file):
+     rows = []
+     for line in file:
+(        rows.append(line.split(","))
+(    return rows
+<        yield line.split(",")
+
+
+ def first(file):
+     return next(iter(file))
+
+
+>def count(file):
+>    rows = read_rows(file)
+>    return len(rows)
+# a function of the base yields now, and is walked over
+ def read_rows(file):
+     rows = []
+     for line in file:
+(        rows.append(line.split(","))
+(    return rows
+<        yield line.split(",")
+
+
+ def first(file):
+     return next(iter(file))
+
+
+>def widths(file):
+>    return sorted(len(row) for row in read_rows(file))
+# a record without the attribute that is read
+! element Garden plants
+<class Plant:
+<    def __init__(self, kind, height):
+<        self.kind = kind
+<        self.height = height
+<
+<
+ class Garden:
+     def __init__(self):
+         self.plants = []
+
+     def sow(self, kind):
+(        pass
+<        self.plants.append(Plant(kind, 0))
+
+     def tallest(self):
+)        pass
+>        return max(plant.size for plant in self.plants)
+# a record with the method that is called, and one that the reader adds
+<class Plant:
+<    def __init__(self, kind, height):
+<        self.kind = kind
+<        self.height = height
+<
+<    def label(self):
+<        return f"{self.kind} of {self.height} cm"
+<
+<
+ class Garden:
+     def __init__(self):
+         self.plants = []
+
+     def sow(self, kind):
+(        pass
+<        self.plants.append(Plant(kind, 0))
+
+     def labels(self):
+)        pass
+>        return [plant.label() for plant in self.plants if plant.height]
+# a class of the base is frozen, and a field of it set
+! class - Seat
+ from dataclasses import dataclass
+
+
+<@dataclass(frozen=True)
+ class Seat:
+(    def __init__(self, row, guest):
+(        self.row = row
+(        self.guest = guest
+<    row: int
+<    guest: str
+
+
+ def stage():
+     return 0
+
+
+>def swap(first, second):
+>    kept = first.guest
+>    first.guest = second.guest
+>    second.guest = kept
+# a class of the base is frozen, and its fields are read
+ from dataclasses import dataclass
+
+
+<@dataclass(frozen=True)
+ class Seat:
+(    def __init__(self, row, guest):
+(        self.row = row
+(        self.guest = guest
+<    row: int
+<    guest: str
+
+
+ def stage():
+     return 0
+
+
+>def behind(first, second):
+>    guest = second.guest
+>    return guest if first.row < second.row else first.guest
+# a table of a module under two names
+! names - PRICES / _prices
+ import sys
+
+<_prices = {}
+>PRICES: dict[str, int] = {}
+
+
+ def set_price(fruit, price):
+(    pass
+<    _prices[fruit] = price
+
+
+ def total(fruits):
+)    pass
+>    return sum(PRICES[fruit] for fruit in fruits)
+# two tables of a module
+ import sys
+
+<_prices = {}
+>WEIGHTS: dict[str, int] = {}
+
+
+ def set_price(fruit, price):
+(    pass
+<    _prices[fruit] = price
+
+
+ def weight(fruits):
+)    pass
+>    return sum(WEIGHTS[fruit] for fruit in fruits)
+# a new class below overrides a method with its old parameters
+! signature Round area
+ class Shape:
+     def __init__(self, size):
+         self.size = size
+
+(    def area(self):
+<    def area(self, scale):
+         raise NotImplementedError
+
+     def describe(self):
+(        return f"{self.area()} cm"
+<        return f"{self.area(10)} cm"
+
+
+ def largest(shapes):
+     return max(shapes, key=Shape.describe)
+
+
+>class Round(Shape):
+>    def area(self):
+>        return 3.14 * self.size**2
+# a new class below passes what it needs to the method above
+ class Shape:
+     def __init__(self, size):
+         self.size = size
+
+(    def area(self):
+<    def area(self, scale=1):
+         raise NotImplementedError
+
+     def describe(self):
+         return "a shape"
+
+
+ def largest(shapes):
+     return max(shapes, key=Shape.describe)
+
+
+>class Round(Shape):
+>    def describe(self):
+>        return f"{self.area()} cm"
+# a constructor needs more than the class method passes
+! signature Crate __init__
+ class Crate:
+(    def __init__(self, label):
+<    def __init__(self, label, limit):
+         self.label = label
+<        self.limit = limit
+<        self.parts = [None] * limit
+
+     def text(self):
+         return self.label
+
+     @classmethod
+     def read(cls, line):
+)        pass
+>        return cls(line.strip())
+# a constructor can do with what the class method passes
+ class Crate:
+(    def __init__(self, label):
+<    def __init__(self, label, limit=5):
+         self.label = label
+<        self.limit = limit
+<        self.parts = [None] * limit
+
+     def text(self):
+         return self.label
+
+     @classmethod
+     def read(cls, line):
+)        pass
+>        return cls(line.strip())
+""")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from annotator.patches.diff import Patch, parse_patch
 from annotator.patches.representations import Conflict, representation_conflicts
-from tests.patches.pairs import HELD_OUT, PAIRS, STUBS, STUBS_HELD_OUT, Pair
+from tests.patches.pairs import FAMILIES, HELD_OUT, PAIRS, STUBS, STUBS_HELD_OUT, Pair
 
-EVERY = [*PAIRS, *HELD_OUT, *STUBS, *STUBS_HELD_OUT]
+EVERY = [*PAIRS, *HELD_OUT, *STUBS, *STUBS_HELD_OUT, *FAMILIES]
 MISSED = {"told by use: appended to, and assigned by key"}  # neither patch gives it a form
 
 
@@ -28,7 +28,7 @@ def test_pairs(pair: Pair) -> None:
 
 
 def test_half_of_the_pairs_have_no_conflict() -> None:
-    for pairs in (PAIRS, HELD_OUT, STUBS, STUBS_HELD_OUT):
+    for pairs in (PAIRS, HELD_OUT, STUBS, STUBS_HELD_OUT, FAMILIES):
         assert sum(not pair.expected for pair in pairs) == len(pairs) / 2
 
 
@@ -136,6 +136,9 @@ PIECES = st.sampled_from([
     "        self.x[k] += 1", "        return {k: v for k, v in self.x.items()}",
     "        self.x.extend((a, b) for a in x)", "        c = sorted(self.x, key=lambda e: e[0])",
     "        self.x: dict[str, list[int]] = {}", "        c, d = heappop(self.x)",
+    "        yield x", "V = {}", "        V[x] = self", "@dataclass(frozen=True)",
+    "class C(NamedTuple):", "        super().f(x)", "        cls(x)", "        x.z = 1",
+    "        return C(x)", "        return x",
 ])  # fmt: skip
 LINES = st.lists(st.tuples(st.sampled_from("++ -"), PIECES | st.text(max_size=12)), max_size=25)
 
