@@ -4,7 +4,6 @@ import errno
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
