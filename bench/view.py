@@ -19,14 +19,15 @@ from pathlib import Path
 
 from annotator.runs.run import open_run
 from annotator.traces.library import Library
-from annotator.web.index import Filter, Index
+from annotator.web.columns import Filter
+from annotator.web.index import Index
 from annotator.web.search import search
 
 ROOT = Path(__file__).parent.parent
 TRACES = ROOT / "examples" / "traces"
 ANNOTATIONS = 100_000
 FIRST_PAGE, FACETS, PAGE, INDEXED = 1.0, 0.5, 0.5, 60.0  # seconds
-GROWTH_MB = 60.0
+GROWTH_MB = 80.0
 FILTERS = {
     "no filter": Filter(),
     "one code": Filter(code="work_overlap"),

@@ -10,7 +10,8 @@ from urllib.parse import quote
 from annotator.annotations import value_of
 from annotator.text import storable
 from annotator.web.assets import SCRIPTS, asset, render
-from annotator.web.index import Filter, IndexRow
+from annotator.web.columns import Filter
+from annotator.web.index import IndexRow
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import dump
 from annotator.web.reading import Reading, Shown
@@ -76,7 +77,7 @@ def _json(name: str, value: Any) -> str:
 def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     """Write every trace once, then the rows of the list."""
     unread = 0
-    for n, trace_id in enumerate(_all_traces(reading)):
+    for n, (_, trace_id) in enumerate(reading.index.traces(1)):
         value = reading.page(trace_id)
         unread += value["trace"]["format"] == "unreadable"
         page = zlib.compress(dump(value).encode(), 6)
@@ -100,13 +101,6 @@ def _write_traces(out: TextIO, reading: Reading) -> tuple[int, int]:
     data = base64.b64encode(b"".join(rows)).decode()
     out.write(f'<script type="text/plain" id="rows">{data}</script>\n')
     return total, unread
-
-
-def _all_traces(reading: Reading) -> Iterator[str]:
-    first = 1
-    while rows := reading.index.traces(first, _ROWS):
-        yield from (trace_id for _, trace_id in rows)
-        first = rows[-1][0] + 1
 
 
 def _all_rows(reading: Reading) -> Iterator[IndexRow]:

@@ -13,7 +13,6 @@ from annotator.traces import Trace, Unreadable
 from annotator.web.index import Index
 
 _BEFORE, _AFTER = 80, 120  # characters shown around a hit
-_AT_ONCE = 100  # traces asked of the index
 
 
 class Cursor(NamedTuple):
@@ -83,27 +82,24 @@ def search(
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     hits: list[Hit] = []
     looked = False
-    while True:
-        complete = index.progress.done
-        traces = index.traces(row, _AT_ONCE)
-        for number, trace_id in traces:
-            if len(hits) == limit or (looked and time.monotonic() > until):
-                return Found(tuple(hits), Cursor(number, skip, searched, unread), searched, unread)
-            trace, looked = find(trace_id), True
-            if isinstance(trace, Trace):
-                wanted = limit - len(hits)
-                new = list(islice(_hits(trace, pattern), skip, skip + wanted + 1))
-                hits += new[:wanted]
-                if len(new) > wanted:
-                    rest = Cursor(number, skip + wanted, searched, unread)
-                    return Found(tuple(hits), rest, searched, unread)
-                searched += 1
-            else:
-                unread += 1
-            row, skip = number + 1, 0
-        if len(traces) < _AT_ONCE:
-            end = None if complete else Cursor(row, 0, searched, unread)
-            return Found(tuple(hits), end, searched, unread)
+    complete = index.progress.done
+    for number, trace_id in index.traces(row):
+        if len(hits) == limit or (looked and time.monotonic() > until):
+            return Found(tuple(hits), Cursor(number, skip, searched, unread), searched, unread)
+        trace, looked = find(trace_id), True
+        if isinstance(trace, Trace):
+            wanted = limit - len(hits)
+            new = list(islice(_hits(trace, pattern), skip, skip + wanted + 1))
+            hits += new[:wanted]
+            if len(new) > wanted:
+                rest = Cursor(number, skip + wanted, searched, unread)
+                return Found(tuple(hits), rest, searched, unread)
+            searched += 1
+        else:
+            unread += 1
+        row, skip = number + 1, 0
+    end = None if complete else Cursor(row, 0, searched, unread)
+    return Found(tuple(hits), end, searched, unread)
 
 
 def _check_cursor(cursor: Sequence[int] | None) -> Cursor:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.text import one_line
@@ -21,15 +19,11 @@ from annotator.web.assets import STATIC
 from annotator.web.payload import dump
 
 if TYPE_CHECKING:
-    import asyncio
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
 _LARGEST = 8 << 20  # bytes of a request: a label with megabytes of quotes
 _LONGEST = 4 << 20  # bytes of its head: the id of a trace is in it, and may be of any length
-_MOST, _WAITING = 100, 50  # connections at once, and before they are looked at
-_IDLE = 60  # seconds in which a connection has to ask something
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -132,30 +126,6 @@ def _turn_away(status: int, reason: str) -> Response:
     return Response(reason, status, {"Connection": "close"}, media_type="text/plain")
 
 
-class _Connection(H11Protocol):
-    """One of a few: others on this machine could fill memory and descriptors by what they begin."""
-
-    def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._end = self.loop.call_later(_IDLE, self._end_idle)
-        if len(self.connections) > _MOST:
-            transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end.cancel()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        try:
-            super().send_400_response(msg)
-        except LocalProtocolError:  # another answer has begun, or this one has no body
-            self.transport.close()
-
-    def _end_idle(self) -> None:
-        if self.cycle is None:
-            self.transport.abort()
-
-
 def application(routes: Sequence[BaseRoute], token: str, port: int) -> "ASGIApp":
     """Return the guarded application: the routes, and the files of the pages, below the token."""
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in _TYPES}
@@ -206,7 +176,7 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
         except OSError as error:
             reason = error.strerror or error
             raise AnnotatorError(f"port {port}: {reason}; choose another with --port") from error
-        listening.listen(_WAITING)
+        listening.listen()
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         config = uvicorn.Config(
@@ -214,8 +184,7 @@ def serve(routes: Sequence[BaseRoute], port: int, ready: Callable[[str], None]) 
             log_level="critical",
             access_log=False,
             lifespan="off",
-            http=_Connection,
-            backlog=_WAITING,
+            http="h11",
             h11_max_incomplete_event_size=_LONGEST,
             ws="none",
             server_header=False,

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from annotator.errors import AnnotatorError
 from annotator.traces import Unreadable
 from annotator.web.assets import SCRIPTS, render
-from annotator.web.index import Filter
+from annotator.web.columns import Filter
 from annotator.web.overview import frame_value, tables_value
 from annotator.web.payload import steps_value
 from annotator.web.reading import Reading, Shown

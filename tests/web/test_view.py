@@ -8,7 +8,6 @@ import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -180,40 +179,6 @@ def test_requests_that_no_browser_makes(view: View) -> None:
         assert str(status).encode() in said(address, request), request[:100]
 
 
-def test_connections_that_ask_nothing_are_few_and_end(
-    view: View, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("annotator.web.server._IDLE", 0.2)
-    address = view()
-    port = int(address.split(":")[2].split("/")[0])
-
-    def ended(own: socket.socket) -> bool:
-        with suppress(ConnectionResetError):
-            return own.recv(1) == b""
-        return True
-
-    with ExitStack() as opened:
-        many = [
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=NET))
-            for _ in range(20)
-        ]
-        for own in many:
-            own.send(b"GET /")
-        assert all(map(ended, many))
-    monkeypatch.setattr("annotator.web.server._IDLE", NET)
-    monkeypatch.setattr("annotator.web.server._MOST", 2)
-    with ExitStack() as opened:
-        kept, also_kept, third = (
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=NET))
-            for _ in range(3)
-        )
-        assert ended(third)
-        kept.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert b" 400 " in kept.makefile("rb").readline()
-        also_kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert b"connection: close" in also_kept.makefile("rb").read().lower()  # it was refused
-
-
 def test_a_late_answer_does_not_touch_the_page_after_it(view: View, visit: Visit) -> None:
     page = visit(f"{view()}#/traces?rubric=comm_errors&status=labelled")
     held = Held(page, "trace?*")
@@ -352,16 +317,6 @@ def test_a_request_of_millions_of_mistakes_takes_no_gigabytes(
     status = Path(f"/proc/{served.process.pid}/status").read_text()
     [most] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
     assert int(most) < 600_000  # kilobytes
-
-
-def test_a_body_that_no_answer_can_refuse_is_no_traceback(
-    judged: Path, launch: Callable[..., Launched]
-) -> None:
-    served = launch("view", judged)
-    for verb in ("HEAD", "POST"):
-        request = f"{verb} / HTTP/1.1\r\nTransfer-Encoding: chunked"
-        assert b" 400 " in said(served.address, request, "no chunk\r\n")
-    assert served.interrupt() == (0, "served on this machine only; Ctrl-C ends it\n")
 
 
 @pytest.fixture
