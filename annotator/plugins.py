@@ -6,13 +6,12 @@ nothing but itself. A new kind of plug-in is one more group.
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from annotator.errors import AnnotatorError
-from annotator.text import one_line, storable
+from annotator.text import one_line
 
 if TYPE_CHECKING:  # 20 ms, for those who name a plug-in
     from importlib.metadata import EntryPoint
@@ -36,15 +35,12 @@ class Plugin:
         without arguments: a class, or a factory.
 
         Raises:
-            AnnotatorError: it raises, or what there is lacks a member.
+            AnnotatorError: what there is lacks a member.
         """
         made = self.value
-        try:
-            if isinstance(made, type) or (callable(made) and not _has_all(made, members)):
-                made = made()
-            lacks = [member for member in members if not hasattr(made, member)]
-        except (Exception, SystemExit) as error:  # what strangers raise
-            raise AnnotatorError(f"{self}: it cannot be made: {describe(error)}") from error
+        if isinstance(made, type) or (callable(made) and not _has_all(made, members)):
+            made = made()
+        lacks = [member for member in members if not hasattr(made, member)]
         if lacks:
             raise AnnotatorError(
                 f"{self}: expected an object with {', '.join(members)}, or what returns one;"
@@ -94,30 +90,6 @@ def load_plugin(kind: Kind, name: str) -> Plugin:
     return Plugin(name, value, origin_of(name.partition(":")[0]))
 
 
-def load_writer(name: str) -> Callable[[Sequence[Any]], str]:
-    """Return the function of a plug-in among the report formats: tables in, their text out.
-
-    It raises :class:`AnnotatorError` in place of whatever the plug-in raises.
-
-    Raises:
-        AnnotatorError: as :func:`load_plugin`; or it is no function.
-    """
-    plugin = load_plugin("formats", name)
-    if not callable(plugin.value):
-        raise AnnotatorError(f"{plugin}: expected a function of tables that returns text")
-
-    def write(tables: Sequence[Any]) -> str:
-        try:
-            text = plugin.value(tables)
-        except (Exception, SystemExit) as error:
-            raise AnnotatorError(f"{plugin} raised {describe(error)}") from error
-        if not isinstance(text, str):
-            raise AnnotatorError(f"{plugin} returned {type(text).__name__}, expected text")
-        return storable(text)
-
-    return write
-
-
 def origin_of(module: str) -> str:
     """Return whose an imported module is, as in :class:`Plugin`; of one without a file its name
     alone.
@@ -136,11 +108,7 @@ def origin_of(module: str) -> str:
             str(owner.locate_file(listed)) == file for listed in owner.files or ()
         ):
             return f"{owner.name} {owner.version}"
-    try:
-        content = Path(file).read_bytes()
-    except OSError:  # in an archive, say
-        return module
-    return f"{module} {hashlib.sha256(content).hexdigest()[:12]}"
+    return f"{module} {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]}"
 
 
 def describe(error: BaseException) -> str:
@@ -172,7 +140,7 @@ def _load(entry: "EntryPoint", owner: str) -> Any:
     whose = f" ({owner})" if owner else ""
     try:
         return entry.load()
-    except (Exception, SystemExit) as error:  # a module of strangers may raise anything
+    except Exception as error:
         raise AnnotatorError(
             f"the plug-in {entry.name!r}{whose} cannot be imported: {describe(error)}"
         ) from error

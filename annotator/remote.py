@@ -1,25 +1,22 @@
-"""What lies at URLs (``s3://``, ``gs://``, ``hf://datasets/...``, all that fsspec reads): objects
-are fetched into a copy on this machine, which is read in their place; whole files are put.
+"""Files at URLs (``s3://``, ``gs://``, ``hf://datasets/...``, all that fsspec reads).
 
-Of a copy, a file's time is no time but a stamp of its object's tag and size: a second reading
-fetches only what has another by now, and a file that was changed here is fetched again.
+Objects are fetched into a copy on this machine, which is read in their place. The time of a file in
+it is a stamp of its object's tag and size: only objects with another stamp are fetched again.
 """
 
 import glob
 import hashlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from annotator.errors import AnnotatorError
 from annotator.extras import say_how
-from annotator.locks import ScratchFolder
-from annotator.text import one_line, storable, without_url_secrets
+from annotator.text import one_line, without_url_secrets
 
 # Of a path, too, where two slashes have become one.
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/(?:/+|(?!/))(.+)", re.DOTALL)
@@ -29,12 +26,12 @@ _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 _AT_ONCE = 2000  # objects in one bulk fetch
 
 on_fetch: Callable[[str], None] = lambda text: None  # noqa: E731 - set by the command line
-_refused: dict[str, dict[str, str]] = {}  # of each URL fetched in this process
+_fetched: set[tuple[str, ...]] = set()  # URLs, with the names of files, in this process
 
 
 def find_url(place: str | Path) -> str | None:
-    """Return the URL that a string or path is of; None if it is none: a local path, or a data set
-    of the hub (``hf://org/name``).
+    """Return the URL that a string or path is of; None for a local path, or a data set of the hub
+    (``hf://org/name``).
 
     Raises:
         AnnotatorError: it holds a secret, which every annotation would name.
@@ -67,8 +64,8 @@ def refuse_url(place: str | Path, what: str) -> None:
 
 def name_place(place: str | Path) -> str:
     """Return how a path is shown: that of a copy, or of a URL, as the URL."""
-    text, root = os.fspath(place), f"{_copies()}{os.sep}"
-    if _refused and text.startswith(root):
+    text = os.fspath(place)
+    if _fetched and text.startswith(root := f"{_copies()}{os.sep}"):
         scheme, _, rest = text.removeprefix(root).partition(os.sep)
         return f"{scheme}://{rest}"
     return find_url(text) or text
@@ -95,20 +92,18 @@ def localize(place: str | Path, names: Collection[str] = (), *, again: bool = Fa
     url = find_url(place)
     if not url:
         return Path(place)
-    copy = _copy_of(url)
-    key = "\n".join((url, *names))
-    if again or key not in _refused:
-        _refused[key] = dict(_fetch(url, copy, names))
+    _check_key(url, url.partition("://")[2])
+    copy = Path(_copies(), url.replace("://", os.sep, 1))
+    if again or (url, *names) not in _fetched:
+        system, path = _open(url)
+        with _explain(url, "read"):
+            _fetch(system, path, url, copy, names)
+        _fetched.add((url, *names))
     return copy
 
 
-def list_refused(source: str) -> Mapping[str, str]:
-    """Return the objects below a fetched URL that no copy can hold, and why."""
-    return _refused.get(find_url(source) or "", {})
-
-
 def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
-    """Put a file at a URL, in one step. ``exclusive``: not where something is.
+    """Put a file at a URL, in one step. ``exclusive``: only where nothing is.
 
     Raises:
         AnnotatorError: it cannot be put, or something is there.
@@ -123,31 +118,14 @@ def put_file(file: Path, url: str, *, exclusive: bool = False) -> None:
 
 
 def _copies() -> str:
-    return _resolve(os.environ.get("ANNOTATOR_COPIES") or str(cache_folder() / "copies"))
+    return os.path.realpath(os.environ.get("ANNOTATOR_COPIES") or cache_folder() / "copies")
 
 
-@lru_cache(maxsize=8)
-def _resolve(folder: str) -> str:
-    return os.path.realpath(folder)
-
-
-def _copy_of(url: str) -> Path:
-    scheme, _, rest = url.partition("://")
-    if reason := _refuse(rest):
-        raise AnnotatorError(f"{one_line(url)}: {reason}")
-    return Path(_copies(), scheme, rest)
-
-
-def _refuse(key: str) -> str:
-    """Return why no file below a copy can have the name of an object, "" if one can."""
-    for part in key.split("/"):
-        if part in ("", ".", ".."):
-            return f"{part!r} in its name can be no folder or file"
-        if not part.isprintable() and re.search(r"[\0-\x1f\x7f]", part):
-            return "control characters in its name"
-        if part != storable(part) or len(part.encode()) > 240:
-            return "a name that no file can have"
-    return ""
+def _check_key(url: str, key: str) -> None:
+    """Raise :class:`AnnotatorError` for a key that leads out of the copy, or to another file."""
+    if parts := {"", ".", ".."}.intersection(key.split("/")):
+        part = min(parts)
+        raise AnnotatorError(f"{one_line(url)}: {part!r} in {one_line(key)}: no file has this name")
 
 
 def _open(url: str) -> tuple[Any, str]:
@@ -159,7 +137,7 @@ def _open(url: str) -> tuple[Any, str]:
         raise AnnotatorError(f"{one_line(url)}: name the path of the file or folder itself")
     with _explain(url, "read"):
         try:
-            system, path = fsspec.core.url_to_fs(url, **_settle_retries(scheme))
+            system, path = fsspec.core.url_to_fs(url)
         except ImportError as error:
             extra = _EXTRAS.get(scheme)
             how = say_how(extra) if extra else one_line(str(error))
@@ -167,159 +145,101 @@ def _open(url: str) -> tuple[Any, str]:
         return system, path
 
 
-def _settle_retries(scheme: str) -> dict[str, Any]:
-    """Return settings with which a host that does not answer is given up within seconds: s3fs tries
-    again what botocore has tried again.
-    """
-    if scheme not in ("s3", "s3a") or "AWS_MAX_ATTEMPTS" in os.environ:
-        return {}
-    return {"config_kwargs": {"retries": {"total_max_attempts": 2}}}
-
-
-class _explain:
+@contextmanager
+def _explain(url: str, done: str) -> Iterator[None]:
     """Say in one sentence why a URL cannot be read or written, whichever library says so."""
-
-    def __init__(self, url: str, done: str) -> None:
-        self._url, self._done = url, done
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, Exception) or isinstance(error, AnnotatorError):
-            return
+    try:
+        yield
+    except AnnotatorError:
+        raise
+    except Exception as error:
         name = type(error).__name__
         reason = str(error) or name
         if isinstance(error, FileNotFoundError):
             cause = error.__cause__  # of http, whatever went wrong
-            reason = "no such bucket, object or folder"
-            reason = str(cause) if isinstance(cause, OSError) else reason
+            reason = str(
+                cause if isinstance(cause, OSError) else "no such bucket, object or folder"
+            )
         elif "Credentials" in name:
             reason += "; set the store's keys in the environment (of s3:// AWS_PROFILE, or"
             reason += " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; FSSPEC_S3_ANON=true: none)"
-        url, reason = one_line(self._url), one_line(without_url_secrets(reason))
-        raise AnnotatorError(f"{url}: cannot be {self._done}: {reason}") from error
+        reason = one_line(without_url_secrets(reason))
+        raise AnnotatorError(f"{one_line(url)}: cannot be {done}: {reason}") from error
 
 
-def _fetch(url: str, copy: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Bring the copy of a URL up to date, and yield what it cannot hold, and why."""
-    system, path = _open(url)
-    with _explain(url, "read"):
-        system.invalidate_cache()
-        objects, base, top = _list(system, path), path.rstrip("/"), copy
-        if not objects and glob.has_magic(path):
-            objects, base = _match(system, path), _root(path)
-            top = Path(_root(str(copy)))
-        if not objects:
-            raise FileNotFoundError
-        wanted: dict[str, Mapping[str, Any]] = {}
-        for name, info in objects.items():
-            below = name.removeprefix(base).removeprefix("/")
-            if not name.startswith(base) or name.endswith("/"):
-                continue  # a mark that stands for a folder
-            if names and name.rpartition("/")[2] not in names:
-                continue
-            if reason := below and _refuse(below):
-                yield f"{url}/{below}", reason
-            else:
-                wanted[str(top / below)] = info
-        folders = {folder for file in wanted for folder in _folders_above(file, str(top))}
-        for file in folders & wanted.keys():
-            del wanted[file]
-            yield f"{url}{file.removeprefix(str(copy))}", "an object and a folder have this name"
-        _drop_gone(copy, wanted, names)
-        stamps = {file: _stamp(info) for file, info in wanted.items()}
-        new = {file: wanted[file] for file in wanted if not _is_held(file, stamps[file])}
+def _fetch(system: Any, path: str, url: str, copy: Path, names: Collection[str]) -> None:
+    """Bring the copy of a URL up to date."""
+    system.invalidate_cache()
+    base, top = _root(path), Path(_root(str(copy)))
+    stamps: dict[Path, int | None] = {}
+    new: dict[Path, Mapping[str, Any]] = {}
+    objects = _list(system, path)
+    if not objects:
+        raise FileNotFoundError
+    for name, info in objects.items():
+        below = name.removeprefix(base).removeprefix("/")
+        if names and name.rpartition("/")[2] not in names:
+            continue
+        if below:
+            _check_key(url, below)
+        file = top / below
+        stamps[file] = _stamp(info)
+        if stamps[file] is None or not file.is_file() or file.stat().st_mtime_ns != stamps[file]:
+            new[file] = info
+    for root in [copy] if copy.exists() else map(Path, glob.glob(str(copy), recursive=True)):
+        for file in [root, *root.rglob("*")]:
+            if file.is_file() and file not in stamps and (not names or file.name in names):
+                file.unlink()  # its object is gone
+    if new:
         size = sum(info.get("size") or 0 for info in new.values())
-        if new:
-            held = f"; {len(wanted) - len(new)} were there" if len(wanted) > len(new) else ""
-            room = f"{len(new)} objects, {size / 1e6:.1f} MB, go to {_copies()}{held}"
-            on_fetch(f"{one_line(url)}: {room}")
-        _get(system, new, stamps)
-
-
-def _list(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
-    """Return the objects at or below a path, by name."""
-    if "http" in system.protocol:  # which lists no folders, only the links of a page
-        return {path: system.info(path)}
-    return {
-        name: info
-        for name, info in system.find(path, detail=True).items()
-        if info["type"] == "file" and (name == path or name.startswith(f"{path.rstrip('/')}/"))
-    }
-
-
-def _match(system: Any, pattern: str) -> dict[str, Mapping[str, Any]]:
-    """Return the objects that match a glob, and those below folders that do."""
-    objects: dict[str, Mapping[str, Any]] = {}
-    for name, info in system.glob(pattern, detail=True).items():
-        objects |= _list(system, name) if info["type"] == "directory" else {name: info}
-    return objects
+        room = f"{len(new)} objects, {size / 1e6:.1f} MB, go to {_copies()}"
+        on_fetch(f"{one_line(url)}: {room}")
+    _get(system, new, stamps)
 
 
 def _root(pattern: str) -> str:
+    """Return the folder in which a glob begins; a path without one as it is."""
     parts = pattern.split("/")
-    return "/".join(parts[: next(n for n, part in enumerate(parts) if glob.has_magic(part))])
+    magic = (n for n, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[: next(magic, len(parts))])
 
 
-def _folders_above(file: str, top: str) -> Iterator[str]:
-    folder = os.path.dirname(file)  # noqa: PTH120 - as often as there are objects
-    while len(folder) >= len(top):
-        yield folder
-        folder = os.path.dirname(folder)  # noqa: PTH120
-
-
-def _drop_gone(copy: Path, wanted: Collection[str], names: Collection[str]) -> None:
-    """Take files out of a copy whose objects are gone."""
-    matches = [] if copy.exists() else glob.glob(str(copy), recursive=True)
-    for top in (copy, *map(Path, matches)):
-        for file in [top, *top.rglob("*")] if top.is_dir() else [top]:
-            if file.is_file() and str(file) not in wanted and (not names or file.name in names):
-                file.unlink()
+def _list(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
+    """Return the objects at or below a path, or at or below those that match a glob, by name."""
+    if "http" in system.protocol:  # which lists no folders, only the links of a page
+        return {path: system.info(path)}
+    objects = system.find(path, detail=True)
+    if not objects and glob.has_magic(path):
+        for match in system.glob(path):
+            objects |= system.find(match, detail=True)
+    return {
+        name: info
+        for name, info in objects.items()
+        if info["type"] == "file" and not name.endswith("/")  # a mark that stands for a folder
+    }
 
 
 def _stamp(info: Mapping[str, Any]) -> int | None:
-    """Return what stands for an object's content, as a time; None if nothing tells."""
+    """Return a number for an object's content, to be a file's time; None if nothing tells."""
     tags = [str(info[name]) for name in _TAGS if info.get(name)]
     tags = tags or [str(info[name]) for name in _TIMES if info.get(name)]
-    if not tags:
-        return None
     digest = hashlib.sha256("\n".join((*tags, str(info.get("size")))).encode()).digest()
-    return int.from_bytes(digest[:8], "big") % (2**31 * 10**9)
-
-
-def _is_held(file: str, stamp: int | None) -> bool:
-    try:
-        return stamp is not None and os.stat(file).st_mtime_ns == stamp  # noqa: PTH116
-    except OSError:
-        return False
+    return int.from_bytes(digest[:8], "big") % (2**31 * 10**9) if tags else None
 
 
 def _get(
-    system: Any, new: Mapping[str, Mapping[str, Any]], stamps: Mapping[str, int | None]
+    system: Any, new: Mapping[Path, Mapping[str, Any]], stamps: Mapping[Path, int | None]
 ) -> None:
     """Fetch objects, many at once; each takes its place when it is whole."""
     Path(_copies()).mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = list(new)
-    for first in range(0, len(names), _AT_ONCE):
-        files = names[first : first + _AT_ONCE]
-        with ScratchFolder(Path(_copies(), "part")) as aside:
-            parts = [Path(aside, str(n)) for n in range(len(files))]
-            system.get([new[file]["name"] for file in files], list(map(str, parts)))
-            for file, part in zip(files, parts, strict=True):
-                size = new[file].get("size")
-                if size is not None and part.stat().st_size != size:
-                    raise AnnotatorError(f"{new[file]['name']}: changed while it was read; again")
+    files = list(new)
+    for first in range(0, len(files), _AT_ONCE):
+        names = [new[file]["name"] for file in files[first : first + _AT_ONCE]]
+        with tempfile.TemporaryDirectory(prefix="part-", dir=_copies()) as aside:
+            parts = [Path(aside, str(n)) for n in range(len(names))]
+            system.get(names, list(map(str, parts)))
+            for file, part in zip(files[first:], parts, strict=False):
                 if (stamp := stamps[file]) is not None:
                     os.utime(part, ns=(stamp, stamp))
-                _place(part, Path(file))
-
-
-def _place(part: Path, file: Path) -> None:
-    """Move a file to its place, where something else may have been when it was fetched before."""
-    for folder in reversed(file.parents):
-        if folder.is_file():
-            folder.unlink()
-    if file.is_dir():
-        shutil.rmtree(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part.replace(file)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                part.replace(file)

@@ -1,6 +1,5 @@
 """Traces as a value: named by where they are, or held in memory, and read anew each time."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +9,7 @@ from typing import Any, Union
 
 from annotator.text import storable
 from annotator.traces.duplicates import reject_duplicate
-from annotator.traces.model import Trace, check_numbers
+from annotator.traces.model import Trace, check_trace
 from annotator.traces.places import Ignored, Unreadable
 from annotator.traces.reading import TraceOrProblem, exists, read_traces
 from annotator.traces.shard import Listing, Shard
@@ -91,7 +90,7 @@ class Traces:
         for source in self.sources:
             if isinstance(source, Trace):
                 trace_id = storable(source.id)
-                problem = check_numbers(source) or _check_attributes(source)
+                problem = check_trace(source)
                 if trace_id != source.id:
                     problem = "its id holds half a character, which no file can hold"
                 yield Unreadable(trace_id, source.path, problem) if problem else source
@@ -177,13 +176,3 @@ def _flatten(sources: Iterable[TraceSource], redacted: list[bool]) -> Iterator[s
         else:
             kind = type(source).__name__
             raise TypeError(f"a source of traces is a path, a trace, or several; found {kind}")
-
-
-def _check_attributes(trace: Trace) -> str | None:
-    """Return which attribute of a trace of a program no file can hold, None if all can be held."""
-    for name, value in trace.attributes.items():
-        try:
-            json.dumps({name: value}, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:  # nan (pandas has it), or a date
-            return f"its attribute {name!r} cannot be written as JSON: {error}"
-    return None

@@ -9,10 +9,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.traces.columnar import check_saved, checked_rows
+from annotator.traces.columnar import arrow_rows
 from annotator.traces.document import read_json
-
-_ROWS = 64  # in memory at a time
 
 
 def records(source: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -53,21 +51,14 @@ def _check_reachable(source: str) -> None:
 
 
 def saved_records(folder: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a data set that ``Dataset.save_to_disk`` wrote, one in memory at a time.
+    """Yield the records of a data set that ``Dataset.save_to_disk`` wrote.
 
     Raises:
         UnreadableTrace: it cannot be read.
     """
-    import datasets
-
     try:
-        read_json(folder, "dataset_info.json")
         for part in read_json(folder, "state.json")["_data_files"]:
-            check_saved(f"{folder}/{part['filename']}")
-        table = datasets.load_from_disk(folder).with_format("arrow")
-        table.data.validate(full=True)
-        batches = (batch for part in table.iter(_ROWS) for batch in part.to_batches())
-        yield from checked_rows(batches, table.data.schema, table.data.nbytes)
-    except Exception as error:  # as above
+            yield from arrow_rows(f"{folder}/{part['filename']}")
+    except Exception as error:  # of pyarrow, or of a state.json with other keys
         reason = " ".join((getattr(error, "strerror", None) or str(error)).split())[:300]
         raise UnreadableTrace(f"a saved data set that cannot be read: {reason}") from error

@@ -1,5 +1,6 @@
 """What was run: one :class:`Trace`, whatever format it was read from."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -254,14 +255,20 @@ class Trace:
         return next((source for source in sources if source.id == source_id), None)
 
 
-def check_numbers(trace: Trace) -> str | None:
-    """Return what is wrong with the numbers of a trace's messages, which quotes name; None if they
-    count from 1.
+def check_trace(trace: Trace) -> str | None:
+    """Return why a trace of a program, or of a plug-in, cannot be judged; None if it can.
+
+    Quotes name messages by their numbers, which count from 1. Attributes are written as JSON.
     """
     numbers = [message.n for message in trace.messages]
-    if numbers == list(range(1, len(numbers) + 1)):
-        return None
-    return f"messages must be numbered 1 to {len(numbers)}, found {numbers[:5]}"
+    if numbers != list(range(1, len(numbers) + 1)):
+        return f"messages must be numbered 1 to {len(numbers)}, found {numbers[:5]}"
+    for name, value in trace.attributes.items():
+        try:
+            json.dumps({name: value}, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:  # nan (pandas has it), or a date
+            return f"its attribute {name!r} cannot be written as JSON: {error}"
+    return None
 
 
 def join_pieces(pieces: tuple[str, ...] | list[str]) -> tuple[str, tuple[int, ...]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotator.errors import AnnotatorError, UnreadableTrace
-from annotator.remote import is_hub, list_refused, localize, name_place
+from annotator.remote import is_hub, localize, name_place
 from annotator.text import one_line, storable
 from annotator.traces.contents import SAVED, is_looked_into
 from annotator.traces.formats import readers
@@ -79,8 +79,6 @@ def places(
         AnnotatorError: nothing has that name.
     """
     path = localize(source)
-    for key, reason in list_refused(source).items():
-        yield Unreadable(storable(key), storable(key), reason)
     source = str(path)
     if os.path.lexists(path):
         root = Path(os.path.abspath(path))

@@ -1,31 +1,18 @@
-"""A reader from elsewhere, held to what traces have to be."""
+"""A reader from elsewhere: an error of its own costs one trace."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from annotator.errors import UnreadableTrace
 from annotator.plugins import Plugin, describe
 from annotator.text import storable
-from annotator.traces.model import Step, Trace, check_numbers
-
-_CHECKED = ConfigDict(revalidate_instances="always")
-_TRACE = TypeAdapter(tuple[Trace], config=_CHECKED)
-_STEPS = TypeAdapter(dict[str, tuple[Step, ...]], config=_CHECKED)
-_TASKS = TypeAdapter(dict[str, str])
-
-
-def _name(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value if value is None else storable(value)
-    raise TypeError(f"expected a text or None, found {type(value).__name__}")
+from annotator.traces.model import Trace, check_trace
 
 
 class PluginReader:
-    """A reader that is not ours: whatever it raises makes the document unreadable, no more.
+    """A reader that is not ours: if it raises, the document is unreadable.
 
     It has ``matches(document)``, whether a JSON document is of its format, and
     ``read(document, trace_id, path)``, which returns the :class:`Trace` with this id or raises
@@ -39,61 +26,37 @@ class PluginReader:
     def __init__(self, plugin: Plugin) -> None:
         self._reader = plugin.make("matches", "read")
         self.name = plugin.name
-        self.split = self._optional("split", list)
-        self.group = self._optional("group", _name)
-        self.identify = self._optional("identify", _name)
-
-    def _optional(self, member: str, check: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
-        theirs = getattr(self._reader, member, None)
-        if theirs is None:
-            return None
-        return lambda value: self._call(lambda: check(theirs(value)))
-
-    def matches(self, document: Any) -> bool:
-        """Whether the reader says that a document is its own; raises UnreadableTrace."""
-        return bool(self._call(lambda: self._reader.matches(document)))
+        self.matches = partial(self._call, self._reader.matches)
+        self.split = self._optional("split")
+        self.group = self._optional("group")
+        self.identify = self._optional("identify")
 
     def read(self, document: Any, trace_id: str, path: str) -> Trace:
         """Return the trace in a document; raises UnreadableTrace."""
-        answer = self._call(lambda: self._reader.read(document, trace_id, path))
-        if not isinstance(answer, Trace):
-            raise self._wrong(f"returned {type(answer).__name__}, expected a Trace")
-        trace: Trace = self._validate(_TRACE, (answer,), skip=1)[0]
-        if trace.id != trace_id:
-            raise self._wrong(f"returned the trace {trace.id!r} for {trace_id!r}")
-        if problem := check_numbers(trace):
-            raise self._wrong(f"returned a wrong trace: {problem}")
-        self._check_attributes(trace.attributes)
-        steps, tasks = trace.read_steps, trace.read_tasks
+        return self._call(self._read, document, trace_id, path)  # type: ignore[no-any-return]
+
+    def _read(self, document: Any, trace_id: str, path: str) -> Trace:
+        trace: Trace = self._reader.read(document, trace_id, path)
+        if problem := check_trace(trace):
+            raise ValueError(problem)
         return replace(
             trace,
+            id=trace_id,
             messages=tuple(replace(item, text=storable(item.text)) for item in trace.messages),
             patches={agent: storable(patch) for agent, patch in trace.patches.items()},
-            read_steps=lambda: self._validate(_STEPS, self._call(steps)),
-            read_tasks=lambda: self._validate(_TASKS, self._call(tasks)),
+            read_steps=partial(self._call, trace.read_steps),
+            read_tasks=partial(self._call, trace.read_tasks),
         )
 
-    def _call(self, function: Callable[[], Any]) -> Any:
+    def _optional(self, member: str) -> Callable[[Any], Any] | None:
+        method = getattr(self._reader, member, None)
+        return method and partial(self._call, method)
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return function()
+            return method(*arguments)
         except UnreadableTrace:
             raise
-        except (Exception, SystemExit) as error:  # what strangers raise
-            raise self._wrong(f"raised {describe(error)}") from error
-
-    def _validate(self, adapter: TypeAdapter[Any], value: Any, skip: int = 0) -> Any:
-        try:
-            return adapter.validate_python(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"][skip:]))
-            raise self._wrong(f"returned a wrong trace: {where}: {first['msg']}") from error
-
-    def _check_attributes(self, attributes: Mapping[str, Any]) -> None:
-        for name, value in attributes.items():
-            scalar = value is None or isinstance(value, (bool, int, float, str))
-            if not scalar or (isinstance(value, float) and not math.isfinite(value)):
-                raise self._wrong(f"returned a wrong trace: attributes: {name} is {value!r}")
-
-    def _wrong(self, what: str) -> UnreadableTrace:
-        return UnreadableTrace(f"the reader {self.name!r} {what}")
+        except Exception as error:
+            message = f"the reader {self.name!r} raised {describe(error)}"
+            raise UnreadableTrace(message) from error

@@ -8,7 +8,6 @@ import threading
 from annotator import Claim, Quote, Verdict
 from annotator.annotations import Usage, UsageRange
 from annotator.errors import BudgetReached, JudgeStopped, UnreadableTrace
-from annotator.judges.rules import RulesJudge
 
 
 def echo(trace, code="C3a"):
@@ -84,26 +83,6 @@ class NoCodes:
         return Verdict()
 
 
-class NoId(Good):
-    id = ""
-
-
-class TwoLines(Good):
-    id = "two\nlines"
-
-
-class Rules(Good):
-    id = "rules"
-
-
-def borrowed():
-    return RulesJudge()
-
-
-class Model(Good):
-    id = "llm:gpt-5"
-
-
 class NoJson(Good):
     settings = {"when": object()}
 
@@ -114,59 +93,6 @@ class NoNumber(Good):
 
 class NoMapping(Good):
     settings = 7
-
-
-class TakenName(Good):
-    settings = {"plugin": "mine"}
-
-
-class StrayCode(Good):
-    def codes(self, rubric):
-        return {"C3a", "Z9"}
-
-
-class OneText(Good):
-    def codes(self, rubric):
-        return "C3a"
-
-
-class Nothing(Good):
-    def codes(self, rubric):
-        return []
-
-
-class CodesRaise(Good):
-    def codes(self, rubric):
-        raise KeyError(rubric.id)
-
-
-class IdRaises(Good):
-    @property
-    def id(self):
-        raise ValueError("no name yet")
-
-
-class Unmade(Good):
-    def __init__(self):
-        raise RuntimeError("no licence")
-
-
-class OpenRaises(Good):
-    def open(self):
-        sys.exit("no server")
-
-
-class StrayScreen(Good):
-    def screens(self, rubric):
-        return {"Z9"}
-
-
-class OwesCalls(Good):
-    overhead = Usage(calls=-1)
-
-
-class LearnedNoJson(Good):
-    learned = {"at": object()}
 
 
 class Stops(Good):
@@ -249,11 +175,6 @@ class UnknownCode(Good):
 class OtherCode(Good):
     def judge(self, trace, rubric):
         return Verdict((echo(trace, "C1a"),), usage=Usage(calls=1, cost_usd=0.5))
-
-
-class PrimaryAlone(Good):
-    def judge(self, trace, rubric):
-        return Verdict(primary="C3a")
 
 
 class Overlap(Good):

@@ -119,17 +119,13 @@ def test_a_glob_names_objects(store: Any) -> None:
     assert [trace.id for trace in load_traces("s3://lab/g/a*.json")] == ["a1.json"]
 
 
-def test_hostile_keys_never_leave_the_copy(store: Any, tmp_path: Path) -> None:
-    body = b'[{"role":"user","content":"x"}]'
-    keys = ["../../../../up.json", "a/../../../up.json", "/etc/up.json", "a\x1bb.json", "x//y.json"]
-    for key in ["good.json", "both", "both/in.json", *keys]:
-        _put(store, f"h/{key}", body)
-    traces = load_traces("s3://lab/h")
-    assert [trace.id for trace in traces] == ["good.json", "both/in.json"]
-    assert len(traces.problems) == len(keys) + 1, traces.problems
-    assert not list(tmp_path.rglob("up.json"))
-    held = {file.relative_to(tmp_path) for file in tmp_path.rglob("*.json")}
-    assert all(str(file).startswith("copies/s3/lab/h/") for file in held)
+@pytest.mark.parametrize("key", ["../../../../up.json", "a/../../../up.json", "/up.json", "x//y"])
+def test_hostile_keys_never_leave_the_copy(store: Any, tmp_path: Path, key: str) -> None:
+    for name in ("good.json", key):
+        _put(store, f"h/{name}", b'[{"role":"user","content":"x"}]')
+    with pytest.raises(AnnotatorError, match=f"s3://lab/h: .* in {key}: no file has this name"):
+        load_traces("s3://lab/h")
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def _put(store: Any, key: str, body: bytes) -> None:
@@ -211,7 +207,7 @@ def test_a_run_is_named_by_its_url(run: str) -> None:
     [
         (("traces", "s3://nowhere/x"), "s3://nowhere/x: cannot be read: no such bucket"),
         (("traces", "s3://lab/nothing"), "s3://lab/nothing: cannot be read: no such bucket"),
-        (("traces", "s3://lab/../x"), "'..' in its name"),
+        (("traces", "s3://lab/../x"), "'..' in lab/../x: no file has this name"),
         (("traces", "https://u:hidden-secret@lab/x"), "password or a query"),
         (("traces", "https://lab/x?sig=hidden-secret"), "password or a query"),
         (("traces", "nonsense://lab/x"), "Protocol not known"),
@@ -236,6 +232,7 @@ def test_errors_name_the_url_and_the_reason(
 
 def test_a_store_that_does_not_answer(store: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()
     with pytest.raises(AnnotatorError, match="s3://lab/x: cannot be read: Could not connect"):
         load_traces("s3://lab/x")

@@ -267,20 +267,6 @@ def arrow(table, make=pa.ipc.new_file, rows=None, **options):
     return sink.getvalue().to_pybytes()
 
 
-def repeat(size, times):
-    return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), ["x" * size])
-
-
-def listed(values):
-    return pa.table({"note": pa.ListArray.from_arrays([0, len(values)], values)})
-
-
-def shown(size, times):
-    view = struct.pack("<iiii", size, 0, 0, 0) * times
-    buffers = [None, pa.py_buffer(view), pa.py_buffer(bytes(size))]
-    return pa.table({"note": pa.Array.from_buffers(pa.string_view(), times, buffers)})
-
-
 LARGE = json.dumps({"messages": [{"role": "a", "content": "x" * 3_000_000}]})
 BOMBS = {
     "zstd": ("a.json.zst", zstd(LARGE), "unpacks to more than 1000 times"),
@@ -288,24 +274,6 @@ BOMBS = {
     "blank-lines": ("a.jsonl.zst", zstd("\n" * 3_000_000), "unpacks to more than 1000 times"),
     "lists": ("a.json", f"[{'{},' * 40_000}{{}}]", "more than 32768 lists and objects"),
     "csv": ("a.csv", 'id,note\na,"' + "x\n" * 600_000 + '"\n', "a row of more than 1 MB"),
-    "cell": ("a.parquet", parquet(pa.table({"note": ["x" * 3_000_000]})), "pages of one row group"),
-    "cells": ("a.parquet", parquet(pa.table({"note": repeat(200_000, 9)})), "more than 1000 times"),
-    "cells-in-a-list": (
-        "a.parquet",
-        parquet(listed(repeat(200_000, 9))),
-        "a row of more than 1 MB",
-    ),
-    "prefixes": (
-        "a.parquet",
-        parquet(
-            pa.table({"note": ["x" * 200_000] * 9}),
-            use_dictionary=False,
-            column_encoding={"note": "DELTA_BYTE_ARRAY"},
-        ),
-        "more than 1000 times",
-    ),
-    "arrow": ("a.arrow", arrow(listed(repeat(200_000, 9))), "a row of more than 1 MB"),
-    "views": ("a.arrow", arrow(shown(200_000, 9), compression="zstd"), "more than 1000 times"),
 }
 
 
@@ -319,43 +287,6 @@ def test_what_unpacks_to_more_than_is_read_is_unreadable_in_words(
     assert not any(isinstance(problem, Trace) for problem in problems)
 
 
-LONG = ["x" * 500_000] * 60
-SPELLED = {"use_dictionary": False, "column_encoding": {"note.list.element": "DELTA_BYTE_ARRAY"}}
-PAGES = {"dictionary_pagesize_limit": 520_000, "data_page_size": 1000, "write_batch_size": 1}
-PACKED = {
-    "lz4": arrow(pa.table({"note": LONG}), compression="lz4"),
-    "zstd": arrow(pa.table({"note": LONG}), pa.ipc.new_stream, compression="zstd"),
-    "dictionary": arrow(pa.table({"note": repeat(30_000_000, 1)}), compression="zstd"),
-    "prefixes": parquet(listed(LONG), **SPELLED),
-    "prefixes-2.0": parquet(listed(LONG), data_page_version="2.0", **SPELLED),
-    "mixed": parquet(pa.table({"note": [LONG, [*map(str, range(9000))], ["a"]]}), **PAGES),
-    "fixed": parquet(listed(pa.array([b"x" * 500_000] * 60, pa.binary(500_000)))),
-    "numbers": parquet(listed(pa.array([0] * 4_000_000))),
-}
-
-
-@pytest.mark.parametrize("data", PACKED.values(), ids=PACKED)
-def test_what_unpacks_to_too_much_is_not_unpacked(write, unreadable, monkeypatch, data):
-    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
-    before = pa.default_memory_pool()
-    pool = pa.proxy_memory_pool(before)
-    pa.set_memory_pool(pool)
-    try:
-        assert "of more than 1 MB" in unreadable(write("in", **{"a.arrow": data})).reason
-    finally:
-        pa.set_memory_pool(before)
-    assert pool.max_memory() < 6_000_000
-
-
-@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}], ids=str)
-def test_lists_that_are_large_together_only_are_read(write, found, monkeypatch, options):
-    monkeypatch.setenv("ANNOTATOR_MAX_MB", "2")
-    notes = [[f"{row} {n}" * 2_000 for n in range(row % 5)] for row in range(200)]
-    table = pa.table({"messages": [TALK] * 200, "note": notes})
-    folder = write("in", **{"a.parquet": parquet(table, **PAGES | options)})
-    assert [type(item) for item in found(folder)] == [Trace] * 200
-
-
 def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
     data = parquet(pa.Table.from_pylist(RECORDS))
     begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -365,19 +296,6 @@ def test_a_footer_of_parquet_that_is_damaged_ends_no_process(write):
     assert count_opens(folder, ".parquet", "traces", folder, code=1)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        pytest.param(b"\x19\xf3" + b"\xff" * 8 + b"\x7f", id="more bytes than anybody has"),
-        pytest.param(b"\x15\x00\x05\x02\x00", id="a field twice"),
-    ],
-)
-def test_a_header_of_parquet_that_is_none_is_told(write, unreadable, header):
-    data = parquet(pa.Table.from_pylist(RECORDS))
-    data = data[:4] + header + data[4 + len(header) :]
-    assert "a header that is none" in unreadable(write("in", **{"a.parquet": data})).reason
-
-
 def test_many_columns_take_no_longer_than_their_number(write):
     heads = [",".join(f"c{n}" for n in range(count)) for count in (3_000, 3_000 * FACTOR)]
     places = [str(write("in", **{f"{len(head)}.csv": f"{head}\n"})) for head in heads]
@@ -385,34 +303,11 @@ def test_many_columns_take_no_longer_than_their_number(write):
     assert growth(lambda file: list(read_traces([file])), *files) < LIMIT
 
 
-def without_kind(data, at):
-    table = at + 8 + struct.unpack_from("<I", data, at + 8)[0]
-    kind = table - struct.unpack_from("<i", data, table)[0] + 6
-    return data[:kind] + bytes(2) + data[kind + 2 :]
-
-
-def as_schema(data, at):
-    table = at + 8 + struct.unpack_from("<I", data, at + 8)[0]
-    fields = table - struct.unpack_from("<i", data, table)[0]
-    kind = table + struct.unpack_from("<H", data, fields + 6)[0]
-    return data[:kind] + b"\1" + data[kind + 1 :]
-
-
-def without_rows(data, at):
-    one = struct.pack("<q", 1)
-    head, body = data[at : at + 8], data[at + 8 :]
-    size = struct.unpack("<I", head[4:])[0]
-    return data[:at] + head + body[:size].replace(one, bytes(8), 1) + body[size:]
-
-
 ENDS = {
     "end-mark": lambda data, at: data[:at] + b"\xff" * 4 + bytes(4) + data[at + 8 :],
     "zeros": lambda data, at: data[:at] + bytes(8) + data[at + 8 :],
     "cut": lambda data, at: data[:at],
     "zeros-to-the-end": lambda data, at: data[:at] + bytes(len(data) - at),
-    "kind": without_kind,
-    "schema": as_schema,
-    "lengths": without_rows,
 }
 
 
@@ -423,7 +318,7 @@ def test_an_arrow_file_whose_rows_end_before_it_does_is_unreadable(write, found,
     at = data.rindex(b"\xff\xff\xff\xff", 0, data.rindex(b"\xff\xff\xff\xff"))
     *_, last = found(write("in", **{"a.arrow": damage(data, at)}))
     assert isinstance(last, Unreadable)
-    assert last.reason == "a.arrow: cannot be read: damaged or cut off: rows may be missing"
+    assert last.reason.startswith("a.arrow: cannot be read: ")
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"use_legacy_format": True}])
@@ -445,23 +340,17 @@ def test_arrow_files_as_others_write_them(write, found, make, options):
     assert [type(item) for item in found(write("in", **{"a.arrow": data}))] == [Trace] * 3
 
 
-@pytest.mark.parametrize("damage", ["pipe", "cut", "packed"])
-def test_a_saved_data_set_is_looked_at_before_it_is_opened(
-    write, unreadable, tmp_path, monkeypatch, damage
-):
-    monkeypatch.setenv("ANNOTATOR_MAX_MB", "1")
-    table = pa.table({"note": LONG})
-    datasets.Dataset(table).save_to_disk(folder := tmp_path / "saved")
+@pytest.mark.parametrize(("damage", "reason"), [("pipe", "not a regular file"), ("cut", "cut off")])
+def test_a_saved_data_set_is_looked_at_before_it_is_opened(unreadable, tmp_path, damage, reason):
+    datasets.Dataset.from_list(RECORDS).save_to_disk(folder := tmp_path / "saved")
     (file,) = folder.glob("*.arrow")
     data = file.read_bytes()
-    packed = arrow(table, pa.ipc.new_stream, compression="lz4")
     file.unlink()
     if damage == "pipe":
         os.mkfifo(file)
     else:
-        file.write_bytes(packed if damage == "packed" else data[: data.rindex(b"\xff" * 4)])
-    words = {"pipe": "not a regular file", "cut": "cut off", "packed": "of more than 1 MB"}
-    assert words[damage] in unreadable(folder).reason
+        file.write_bytes(data[: data.rindex(b"\xff" * 4)])
+    assert reason in unreadable(folder).reason
 
 
 @pytest.mark.parametrize("saved", [False, True])

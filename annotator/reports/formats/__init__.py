@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from annotator.errors import AnnotatorError
-from annotator.plugins import is_plugin, load_writer
+from annotator.plugins import is_plugin, load_plugin
 from annotator.reports.table import Table
 from annotator.text import storable
 
@@ -26,10 +26,10 @@ def render(tables: Sequence[Table], format: str) -> str:
     """Return the tables of one report in a format: one of :data:`FORMATS`, or a plug-in's.
 
     Raises:
-        AnnotatorError: there is no such format, or the plug-in cannot be used, or fails.
+        AnnotatorError: there is no such format, or the plug-in cannot be imported.
     """
     if format in FORMATS:
         return storable(import_module(f"{__name__}.{FORMATS[format]}").render(tables))
     if not is_plugin("formats", format):
         raise AnnotatorError(f"there is no format {format!r} of tables, only {', '.join(FORMATS)}")
-    return load_writer(format)(tables)
+    return storable(load_plugin("formats", format).value(tables))
