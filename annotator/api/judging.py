@@ -166,7 +166,6 @@ async def aannotate(
     engine: str | None = None,
     workers: int | None = None,
     address: str | None = None,
-    canaries: int = 0,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -195,8 +194,6 @@ async def aannotate(
             with ``workers`` so many.
         workers: how many processes the engine starts.
         address: of a cluster that is there already.
-        canaries: judge so many runs whose label is known beside the traces, some of them hostile;
-            how many were right stands in ``run.manifest.canaries``, and they are in nothing else.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -212,8 +209,6 @@ async def aannotate(
     if out:
         refuse_url(out, "a run is judged into a folder here, line by line; copy it when done")
     folder = Path(out) if out else None
-    if canaries and (shard or engine or (workers or 1) > 1):
-        raise SettingsError("--canary needs a run of one process: no --shard, --engine, --workers")
     if shard:
         if not folder or limit:
             raise AnnotatorError("a shard needs out, where those of a run meet, and no limit")
@@ -223,9 +218,7 @@ async def aannotate(
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted)
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
-    plan, built = _make_plan(
-        traces, rubric, judge, *options, standards=standards, canaries=canaries
-    )
+    plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
     manifest = new_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
@@ -263,7 +256,6 @@ def forecast(
     format: str = "auto",
     limit: int | None = None,
     only: Only = "rubric",
-    canaries: int = 0,
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return how many calls, tokens and dollars :func:`annotate` is expected to take; nothing is
@@ -274,9 +266,7 @@ def forecast(
     """
     folder = Path(resume) if resume else None
     options = (format, limit, only, 8)
-    plan, built = _make_plan(
-        traces, rubric, judge, *options, folder, offline=True, canaries=canaries
-    )
+    plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
     built.preview()
     try:
         return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
@@ -351,7 +341,6 @@ def _make_plan(
     resumed: Path | None,
     offline: bool = False,
     standards: Standards = DEFAULT_STANDARDS,
-    canaries: int = 0,
 ) -> tuple[Plan, BuiltJudge]:
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -363,7 +352,7 @@ def _make_plan(
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
         built.judge.recall(read_manifest(resumed).learned)
-    judging = (built.judge, limit, only, concurrency, standards, canaries)
+    judging = (built.judge, limit, only, concurrency, standards)
     return Plan(traces, rubrics, *judging), built
 
 

@@ -117,13 +117,6 @@ _FAILURES = 10  # listed for each rubric
     "--address", "--scheduler", metavar="ADDRESS", help="Of a cluster that is there already."
 )
 @click.option(
-    "--canary",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Judge N invented runs beside the traces whose label is known, most of them hostile, and"
-    " say how many were right. They are in no table and no count of traces.",
-)
-@click.option(
     "--dry-run",
     is_flag=True,
     help="Print how many runs, dollars and minutes it would take, and on what assumption; call"
@@ -157,7 +150,6 @@ def command(
     workers: int | None,
     engine: str | None,
     address: str | None,
-    canary: int | None,
     dry_run: bool,
     pilot: int | None,
     pilot_seed: int | None,
@@ -185,8 +177,6 @@ def command(
     shard = parse_shard(share, os.environ) if share else None
     if shard and (not out or limit or dry_run):
         raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --limit")
-    if pilot and canary:
-        raise click.UsageError("--canary has no place in a --pilot, which records nothing")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
@@ -202,7 +192,7 @@ def command(
             asked |= {"seed": pilot_seed, "concurrency": concurrency}
             expected = api.pilot(loaded, rubrics, built, pilot, **asked)
         else:
-            expected = api.forecast(loaded, rubrics, built, **asked, canaries=canary or 0)
+            expected = api.forecast(loaded, rubrics, built, **asked)
         settings = built.settings
         paced = settings and (settings.batch or settings.by_file or settings.rpm or settings.tpm)
         show_forecast(expected, None if paced else concurrency, as_json=as_json)
@@ -239,7 +229,6 @@ def command(
                 rejected=rejected,
                 least_read=least_read,
                 command=describe_command(click.get_current_context()),
-                canaries=canary or 0,
                 on_start=start,
                 on_progress=progress.show,
                 on_notice=lambda text: None if quiet else progress.say(text),

@@ -70,7 +70,6 @@ class Manifest(BaseModel):
     there were any counted everything. ``shard``: the share of the traces that it judges, as
     ``3-of-16``, of all those that are ``listed``; ``shards``: the ids of the runs that it was put
     together of.
-    ``canaries``: how many of them were judged rightly (:func:`annotator.runs.canaries.sum_up`).
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -104,7 +103,6 @@ class Manifest(BaseModel):
     shard: str | None = None
     shards: tuple[str, ...] = ()
     listed: str | None = None
-    canaries: Mapping[str, Any] = {}
 
     @cached_property
     def judge_sha256(self) -> str:

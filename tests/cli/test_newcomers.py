@@ -204,18 +204,6 @@ def test_explain_says_what_cannot_be_read(annotate_cli: Cli, tmp_path: Path) -> 
     assert "half.json: unreadable: " in done.out
 
 
-@pytest.mark.parametrize("name", ["canaries.jsonl"])
-def test_a_link_to_itself_in_a_run_is_not_passed_over(
-    annotate_cli: Cli, tmp_path: Path, name: str
-) -> None:
-    args = (TRACES, "--rubric", "comm_errors", "--out", "out", "--limit", "1", "--canary", "2")
-    annotate_cli(*args)
-    (tmp_path / "out" / name).unlink(missing_ok=True)
-    (tmp_path / "out" / name).symlink_to(name)
-    done = annotate_cli(*args, "--resume", "--dry-run")
-    assert (done.code, name in done.err) == (2, True), done.err
-
-
 def test_the_users_file_may_say_where_models_are(
     annotate_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
