@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from annotator.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
@@ -21,9 +21,6 @@ from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
 from annotator.traces.problems import ProblemKinds
 
-if TYPE_CHECKING:
-    from annotator.runs.pilot import Pilot
-
 Only = Literal["rubric", "failed", "all"]
 
 
@@ -31,6 +28,7 @@ Only = Literal["rubric", "failed", "all"]
 class Plan:
     """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
+    ``drawn``: the ids of a pilot; other traces are left out.
 
     Raises:
         AnnotatorError: there is no rubric, or two with one id; the judge cannot judge by one; or
@@ -44,6 +42,7 @@ class Plan:
     only: Only = "rubric"
     concurrency: int = 8
     standards: Standards = DEFAULT_STANDARDS
+    drawn: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
@@ -185,6 +184,8 @@ async def execute(
                     break
                 if isinstance(item, Ignored):
                     seen.ignore(item)
+                    continue
+                if plan.drawn is not None and item.id not in plan.drawn:
                     continue
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
@@ -339,7 +340,6 @@ class Forecast:
     usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""  # what the usage rests on
     asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
-    pilot: "Pilot | None" = None  # what some of them did use
 
 
 def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:

@@ -97,6 +97,8 @@ class RunDirectory:
         if manifest.limit is not None and manifest.limit < (before.limit or math.inf):
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
+        if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
+            raise AnnotatorError(f"{folder}: more traces were judged already than --pilot asks for")
         merged = manifest.changed(
             {
                 "id": before.id,
