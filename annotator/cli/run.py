@@ -93,14 +93,8 @@ _FAILURES = 10  # listed for each rubric
     "share",
     metavar="I/N",
     help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
-    " auto: as SLURM_ARRAY_TASK_ID or RANK say. Then: annotate merge.",
-)
-@click.option(
-    "--limits-of",
-    type=click.Choice(["run", "shard"]),
-    default="run",
-    help="Whether --rpm, --tpm and --max-cost are of all shards together, each of which takes its"
-    " part, or of every shard.",
+    " auto: as SLURM_ARRAY_TASK_ID or RANK say. It may use an N-th of --rpm, --tpm and"
+    " --max-cost. Then: annotate merge.",
 )
 @click.option(
     "--workers",
@@ -113,9 +107,7 @@ _FAILURES = 10  # listed for each rubric
     type=PluginChoice("engines", api.ENGINES),
     help="What judges: processes of this machine, or a cluster.",
 )
-@click.option(
-    "--address", "--scheduler", metavar="ADDRESS", help="Of a cluster that is there already."
-)
+@click.option("--address", metavar="ADDRESS", help="Of a cluster that is there already.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -145,7 +137,6 @@ def command(
     rejected: api.IfRejected,
     least_read: float,
     share: str | None,
-    limits_of: str,
     workers: int | None,
     engine: str | None,
     address: str | None,
@@ -179,7 +170,7 @@ def command(
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    if shard and limits_of == "run":
+    if shard:
         _divide_limits(options, shard.of, notice)
     built = choose_judge(judge_name, concurrency, dry_run, options, notice)
     loaded = load_traces(*traces, format=format_, redact=redact)

@@ -16,7 +16,7 @@ from annotator.judges.llm.prices import find_listing
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import Done, run_name, write_run
+from tests.conftest import Done, run_name, set_model, write_run
 from tests.judges.test_cache import ARGS, WRONG, findings, llm, lose_the_last_line, totals
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder
@@ -203,7 +203,7 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
 
 class TestTheBill:
     @pytest.mark.parametrize(
-        ("cached", "dollars"), [(("--price-cached", "0.125"), 0.0027), ((), 0.0036)]
+        ("cached", "dollars"), [(set_model(price_cached=0.125), 0.0027), ((), 0.0036)]
     )
     def test_cached_and_reasoning_tokens_by_hand(
         self, annotate_cli: Cli, runs: Runs, cached: tuple[str, ...], dollars: float
@@ -228,7 +228,7 @@ class TestTheBill:
         counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
         usage = {name: count for name, count in counts.items() if count is not ...}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
-            priced = ("--price-in", "0.5", "--price-out", "8", "--dialect", dialect)
+            priced = ("--price-in", "0.5", "--price-out", "8", *set_model(dialect=dialect))
             annotate_cli(*ARGS, *llm(server, *TOOLS, *priced), "--out", "out")
         used = totals(Path("out"))
         assert used["cost_usd"] == pytest.approx(dollars)
@@ -257,8 +257,8 @@ class TestTheBill:
 
         bill = Bill(lambda _: next(faults), count, (3.0, 0.3, 15.0))
         with OpenAIServer(bill, probe=replace(bill, responder=READY)) as server:
-            price = ("--price-in", "3", "--price-cached", "0.3", "--price-out", "15")
-            args = (*ARGS, *llm(server, *price, "--max-wait", "20"), "--out", "out")
+            price = ("--price-in", "3", *set_model(price_cached=0.3), "--price-out", "15")
+            args = (*ARGS, *llm(server, *price, *set_model(max_wait=20)), "--out", "out")
             assert annotate_cli(*args).code == 1
             annotate_cli(*args, "--resume")
             used = totals(Path("out"))
@@ -274,7 +274,7 @@ class TestTheBill:
 
 DEAR = 50_000  # tokens a call, ten times what we would guess: 0.05 dollars
 LIMITED = Reply(status=429, headers={"Retry-After": "0"})
-TOOLS = ("--mode", "tools")
+TOOLS = set_model(mode="tools")
 
 
 def thoughtful(request: Request) -> tuple[int, int, int]:
@@ -291,7 +291,7 @@ BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {
     "answers too late": (
         lambda request: replace(RIGHT, wait=1.2 if request.n % 3 == 0 else 0.0),
         lambda _: (6_000, 0, 0),
-        (*TOOLS, "--timeout", "0.4"),
+        (*TOOLS, *set_model(timeout=0.4)),
     ),
 }
 
@@ -308,7 +308,7 @@ class TestTheBudget:
         over = 7 * 29_500 / 1e6 if tokens is thoughtful else 0.0
         bill = Bill(responder, tokens)
         with OpenAIServer(bill) as server:
-            more = (*ONE_DOLLAR, *more, "--attempts", "5")
+            more = (*ONE_DOLLAR, *more, *set_model(attempts=5))
             given = llm(server, *more, "--max-cost", "0.27")
             done = annotate_cli(*ARGS, *given, "--out", "out")
         assert 0.1 < bill.dollars <= 0.27 + over
@@ -376,7 +376,7 @@ class TestTheBudget:
         runs(9)
         usage = {"prompt_tokens": 4_000, "completion_tokens": 9, "cost": 0.1}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
-            given = llm(server, *TOOLS, "--dialect", "openrouter", "--max-cost", "0.45")
+            given = llm(server, *TOOLS, *set_model(dialect="openrouter"), "--max-cost", "0.45")
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
             assert server.calls == 4
         assert totals(Path("out"))["cost_usd"] == pytest.approx(0.4)
@@ -393,7 +393,7 @@ class TestTheBudget:
             scripted(RIGHT), lambda one: (DEAR if one.body["model"] == "dear" else 6_000, 0, 0)
         )
         with OpenAIServer(bill) as server:
-            more = (*TOOLS, "--judge-file", str(file), "--max-cost", "0.27")
+            more = (*TOOLS, "--judge", str(file), "--max-cost", "0.27")
             given = (*llm(server)[2:], *more)
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
         dear = [read for read, _, _ in bill.usages if read == DEAR]
@@ -424,8 +424,8 @@ class TestLongAnswers:
         ("tokens", "more", "caps", "status"),
         [
             (30_000, ("--max-cost", "1"), [None], "labelled"),
-            (150, ("--max-output-tokens", "100"), [100, 200], "labelled"),
-            (250, ("--max-output-tokens", "100", "--max-cost", "1"), [100, 200], "failed"),
+            (150, set_model(max_output_tokens=100), [100, 200], "labelled"),
+            (250, (*set_model(max_output_tokens=100), "--max-cost", "1"), [100, 200], "failed"),
         ],
     )
     def test_one_that_is_cut_off_is_asked_for_once_more_with_twice_the_cap(
@@ -475,10 +475,10 @@ class TestTheForecast:
         runs(2)
         write_run(Path(run_name(3)), passed=True)
         with OpenAIServer(scripted(RIGHT)) as server:
-            args = (*ARGS, *llm(server, "--mode", "tools"), "--failed-only", "--out", "out")
+            args = (*ARGS, *llm(server, *set_model(mode="tools")), "--failed-only", "--out", "out")
             known = self.dry(annotate_cli, *args, "--price-in", "2", "--price-out", "8")
             unknown = self.dry(annotate_cli, *args)
-            capped = self.dry(annotate_cli, *args, "--max-output-tokens", "2000")
+            capped = self.dry(annotate_cli, *args, *set_model(max_output_tokens=2000))
             text = annotate_cli(*args, "--dry-run").out
             panel = self.dry(annotate_cli, *args, "--model", "n", "--samples", "3")
             first = self.dry(annotate_cli, *args, "--limit", "1")
