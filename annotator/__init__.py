@@ -40,7 +40,7 @@ _NAMES = {
     "locate": "annotator.evidence",
     "merge": "annotator.api",
     "open_run": "annotator.runs.run",
-    "pilot": "annotator.api",
+    "project_usage": "annotator.runs.pilot",
     "read_annotations": "annotator.annotations",
     "read_traces": "annotator.traces",
     "summarize": "annotator.api",

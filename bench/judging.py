@@ -74,6 +74,7 @@ class Bench:
 
     def __init__(self, folder: Path, runs: Path, server: Server) -> None:
         self.folder, self.runs, self.server = folder, runs, server
+        self.timeout = 120  # seconds for a call
 
     def corpus(self, count: int) -> Path:
         """Return a folder with ``count`` runs, no two of them equal."""
@@ -95,7 +96,9 @@ class Bench:
     def command(self, traces: Path, out: str, *more: str) -> list[str]:
         """Return the command line of a run."""
         command = [sys.executable, "-m", "annotator", str(traces), "--rubric", "symptoms", "--all"]
-        command += ["--model", "bench", "--base-url", self.server.url, "--mode", "tools"]
+        judge = self.folder / "judge.yaml"
+        judge.write_text(f"{{mode: tools, timeout: {self.timeout}}}")
+        command += ["--model", "bench", "--base-url", self.server.url, "--judge", str(judge)]
         return [*command, "--out", str(self.folder / out), "--quiet", *more]
 
     def environment(self, cache: str) -> dict[str, str]:
@@ -218,8 +221,9 @@ def faults(bench: Bench) -> None:
     print("faults: 10 % 429, 5 % 500, 3 % dropped, 5 % malformed, 2 % after 3 x the timeout")
     traces = bench.corpus(1_000)
     bench.server.start(latency=0.2, late=3.0, retry_after=1.0, **FAULTS)
-    more = ("--concurrency", "64", "--timeout", "1", *PRICES)
-    seconds, _, _, manifest = bench.run(traces, "faults", *more)
+    bench.timeout = 1
+    seconds, _, _, manifest = bench.run(traces, "faults", "--concurrency", "64", *PRICES)
+    bench.timeout = 120
     seen, totals = bench.server.stats(), manifest["totals"]
     ids = _ids(bench.folder / "faults")
     print(f"  {seconds:.1f} s, {seen['requests']} calls, {totals['retries']} of them repeated")

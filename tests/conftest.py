@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, settings
 
 from annotator.annotations import Annotation, read_annotations
@@ -127,9 +128,42 @@ class Done:
     err: str
 
 
+class ModelSettings(dict[str, Any]):
+    """Settings of a model, which stand in a judge file."""
+
+
+def set_model(**settings: Any) -> tuple[str, ModelSettings]:
+    """The options with which ``annotate_cli`` lets a judge file hold these settings."""
+    return "--judge", ModelSettings(settings)
+
+
+def write_judge_file(arguments: Sequence[object], folder: Path) -> list[object]:
+    """Put all settings of :func:`set_model`, over those of a judge file, into one file."""
+    if not any(isinstance(value, ModelSettings) for value in arguments):
+        return list(arguments)
+    rest: list[object] = []
+    merged: dict[str, Any] = {}
+    values = iter(arguments)
+    for value in values:
+        if value == "--judge":
+            judge = next(values)
+            if judge == "rules":
+                return [*rest, value, judge, *values]
+            settings = isinstance(judge, ModelSettings)
+            merged |= judge if settings else yaml.safe_load(Path(str(judge)).read_text())
+        else:
+            rest.append(value)
+    file = folder / "judge.yaml"
+    file.write_text(yaml.safe_dump(merged))
+    return [*rest, "--judge", file]
+
+
 @pytest.fixture
 def annotate_cli(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Done]:
     """Run ``annotate`` with these arguments in this process, in ``tmp_path``."""
     for name in ("ANNOTATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
@@ -137,6 +171,7 @@ def annotate_cli(
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:
+        arguments = write_judge_file(arguments, tmp_path_factory.mktemp("judge"))
         monkeypatch.setattr(sys, "argv", ["annotate", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
             main()

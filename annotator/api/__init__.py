@@ -16,7 +16,6 @@ from annotator.api.judging import (
     forecast,
     llm,
     merge,
-    pilot,
 )
 from annotator.api.reporting import (
     StatsSummary,
@@ -33,7 +32,7 @@ from annotator.api.reporting import (
 from annotator.runs.engines import ENGINES
 from annotator.runs.execute import Forecast, Only
 from annotator.runs.manifest import IfRejected
-from annotator.runs.pilot import Pilot
+from annotator.runs.pilot import project_usage
 from annotator.runs.run import Run, is_run, open_run, open_runs
 from annotator.runs.tasks import judge_lines
 
@@ -45,7 +44,6 @@ __all__ = [
     "IfRejected",
     "JudgeSource",
     "Only",
-    "Pilot",
     "Recorded",
     "RubricSource",
     "Run",
@@ -71,6 +69,6 @@ __all__ = [
     "merge",
     "open_run",
     "open_runs",
-    "pilot",
+    "project_usage",
     "summarize",
 ]

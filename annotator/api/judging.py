@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-import random
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -33,7 +32,7 @@ from annotator.runs.manifest import (
     new_manifest,
     read_manifest,
 )
-from annotator.runs.pilot import NoRun, run_pilot
+from annotator.runs.pilot import draw_pilot
 from annotator.runs.run import Run, open_run
 from annotator.runs.shards import merge_shards, shard_folder
 from annotator.runs.store import RunDirectory, read_done
@@ -166,7 +165,7 @@ async def aannotate(
     engine: str | None = None,
     workers: int | None = None,
     address: str | None = None,
-    canaries: int = 0,
+    pilot: int | None = None,
     command: str = "annotator.annotate(...)",
     on_start: Callable[[Run], None] | None = None,
     on_progress: Callable[[Recorded], None] | None = None,
@@ -195,8 +194,8 @@ async def aannotate(
             with ``workers`` so many.
         workers: how many processes the engine starts.
         address: of a cluster that is there already.
-        canaries: judge so many runs whose label is known beside the traces, some of them hostile;
-            how many were right stands in ``run.manifest.canaries``, and they are in nothing else.
+        pilot: judge only so many traces, drawn at random; without it, ``resume`` goes on with the
+            others.
         command: what the manifest says that the run was started by.
         on_start: told when the run has begun, with the run as it then is.
         on_progress: told after every annotation.
@@ -212,8 +211,6 @@ async def aannotate(
     if out:
         refuse_url(out, "a run is judged into a folder here, line by line; copy it when done")
     folder = Path(out) if out else None
-    if canaries and (shard or engine or (workers or 1) > 1):
-        raise SettingsError("--canary needs a run of one process: no --shard, --engine, --workers")
     if shard:
         if not folder or limit:
             raise AnnotatorError("a shard needs out, where those of a run meet, and no limit")
@@ -221,11 +218,15 @@ async def aannotate(
         resume = resume and (folder / "run.json").exists()  # one script begins and goes on
         loaded = traces if isinstance(traces, Traces) else load_traces(traces, format=format)
         traces = Traces(loaded.sources, loaded.format, shard, loaded.redacted)
+    if pilot and (shard or limit or engine or (workers or 1) > 1):
+        raise SettingsError("--pilot goes with no --limit, --shard, --engine or --workers")
     standards = Standards(rejected, least_read)
     options = (format, limit, only, concurrency, folder if resume else None)
-    plan, built = _make_plan(
-        traces, rubric, judge, *options, standards=standards, canaries=canaries
-    )
+    plan, built = _make_plan(traces, rubric, judge, *options, standards=standards)
+    of = 0
+    if pilot:
+        drawn, of = draw_pilot(plan, pilot)
+        plan = replace(plan, drawn=drawn)
     manifest = new_manifest(
         rubrics=plan.rubrics,
         judge=plan.judge,
@@ -237,6 +238,7 @@ async def aannotate(
         command=command,
         standards=plan.standards,
         shard=shard,
+        pilot={"traces": min(pilot, of), "of": of} if pilot else None,
         redaction=redaction_sha256() if plan.traces.redacted else None,
     )
     engine = engine or ("processes" if (workers or 1) > 1 else None)
@@ -263,7 +265,6 @@ def forecast(
     format: str = "auto",
     limit: int | None = None,
     only: Only = "rubric",
-    canaries: int = 0,
     on_notice: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Return how many calls, tokens and dollars :func:`annotate` is expected to take; nothing is
@@ -274,56 +275,12 @@ def forecast(
     """
     folder = Path(resume) if resume else None
     options = (format, limit, only, 8)
-    plan, built = _make_plan(
-        traces, rubric, judge, *options, folder, offline=True, canaries=canaries
-    )
+    plan, built = _make_plan(traces, rubric, judge, *options, folder, offline=True)
     built.preview()
     try:
         return forecast_plan(plan, read_done(folder) if folder else lambda trace_id, rubric: False)
     finally:
         built.end(on_notice or _ignore)
-
-
-def pilot(
-    traces: TraceSource | Traces,
-    rubric: RubricSource | Sequence[RubricSource],
-    judge: JudgeSource,
-    most: int,
-    *,
-    seed: int | None = None,
-    resume: str | Path | None = None,
-    format: str = "auto",
-    limit: int | None = None,
-    only: Only = "rubric",
-    concurrency: int = 8,
-    on_notice: Callable[[str], None] | None = None,
-) -> Forecast:
-    """Return the forecast of :func:`annotate`, with a ``pilot``: what ``most`` of the traces did
-    use that were judged for real, drawn at random with ``seed``. Nothing is recorded but their
-    answers in the cache, which a run need not pay again.
-
-    Raises:
-        AnnotatorError: as :func:`forecast`; nothing would be asked; the judge had to stop; or an
-            event loop is running here.
-        Interrupted: Ctrl-C.
-    """
-    need_no_loop("call it from another thread")
-    folder = Path(resume) if resume else None
-    plan, built = _make_plan(traces, rubric, judge, format, limit, only, concurrency, folder)
-    if built.session and built.session.in_batches:
-        raise SettingsError("--pilot asks at once: leave --batch and the batch files out")
-    is_done = read_done(folder) if folder else NoRun().is_done
-    built.begin(NoRun(), on_notice or _ignore)
-    try:
-        expected = forecast_plan(plan, is_done)
-        seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-        tried = partial(run_pilot, plan, expected, most, seed, is_done)
-        expected.pilot = _finish(tried)
-    except KeyboardInterrupt:
-        raise Interrupted("the answers that came are in the cache of answers") from None
-    finally:
-        built.end(on_notice or _ignore)
-    return expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +308,6 @@ def _make_plan(
     resumed: Path | None,
     offline: bool = False,
     standards: Standards = DEFAULT_STANDARDS,
-    canaries: int = 0,
 ) -> tuple[Plan, BuiltJudge]:
     sources = [rubric] if isinstance(rubric, (str, os.PathLike, Rubric)) else rubric
     rubrics = tuple(
@@ -363,7 +319,7 @@ def _make_plan(
     built = build_judge(judge, concurrency=concurrency, offline=offline)
     if resumed:
         built.judge.recall(read_manifest(resumed).learned)
-    judging = (built.judge, limit, only, concurrency, standards, canaries)
+    judging = (built.judge, limit, only, concurrency, standards)
     return Plan(traces, rubrics, *judging), built
 
 

@@ -17,7 +17,7 @@ from annotator.errors import AnnotatorError
 from annotator.regular import explain_unreadable, read_regular
 from annotator.text import suggest
 
-_NOT_OF_A_PROJECT = {"base-url", "header", "api-key-env", "prices", "out"}
+_NOT_OF_A_PROJECT = {"base-url", "api-key-env", "prices", "out"}
 _KEY = "_API_KEY"
 _MOST_BYTES = 1 << 20
 
@@ -117,7 +117,7 @@ def _options(
         if option is None or option.name is None:
             near = suggest(flag, known_options)
             raise AnnotatorError(f"{file}: {key}: no option of annotate {command.name}{near}")
-        if file != user_file() and (flag in _NOT_OF_A_PROJECT or _runs_code(flag, value)):
+        if file != user_file() and (flag in _NOT_OF_A_PROJECT or _is_risky(flag, value)):
             raise AnnotatorError(
                 f"{file}: {key}: not from a project's file, which may be a stranger's: give it on"
                 f" the command line, or in {user_file()}"
@@ -148,6 +148,9 @@ def _as_given(option: click.Option, flag: str, value: Any, where: str) -> Any:
     return [str(each) for each in values] if many else str(value)
 
 
-def _runs_code(flag: str, value: Any) -> bool:
-    """Whether an option names a plug-in: a module of the current folder could be imported."""
-    return flag in ("judge", "format") and ":" in str(value)
+def _is_risky(flag: str, value: Any) -> bool:
+    """Whether an option names a plug-in, which could be a module of the current folder, or a judge
+    file, which can send the key to any address.
+    """
+    is_file = flag == "judge" and str(value).endswith((".yaml", ".yml"))
+    return is_file or (flag in ("judge", "format") and ":" in str(value))

@@ -1,17 +1,13 @@
-"""The forecast of ``annotate run --dry-run``, and the pilot beside it."""
+"""What a run would take: the forecast of ``--dry-run``, and what ``--pilot`` has measured."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from functools import partial
-from typing import Any
 
 from annotator import api
 from annotator.annotations import Usage
 from annotator.cli.output import say, say_notice
 from annotator.text import one_line, printable
 
-_COUNTS = ("calls", "input_tokens", "output_tokens", "cost_usd")
 _SPEED = 50  # tokens a second, assumed for the minutes
 _PILOT = 5  # traces, of which more are there where a pilot is of use
 
@@ -37,9 +33,8 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         "cost_usd_high": high.cost_usd,
         "assumption": expected.assumption,
     }
-    tried = describe_pilot(expected.pilot) if expected.pilot else None
     if as_json:
-        say(json.dumps(forecast | ({"pilot": tried} if tried else {}), indent=2))
+        say(json.dumps(forecast, indent=2))
         return
     if expected.unreadable:
         say_notice(f"{expected.unreadable} cannot be read; the first: {one_line(expected.unread)}")
@@ -55,7 +50,7 @@ def show_forecast(expected: api.Forecast, concurrency: int | None, *, as_json: b
         f"{'assumption':<14}{expected.assumption}",
     ]
     head = _summarize(expected, concurrency)
-    say(printable("\n".join([head, "", *lines, *(pilot_lines(tried) if tried else ())])))
+    say(printable("\n".join([head, "", *lines])))
 
 
 def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
@@ -77,8 +72,9 @@ def _summarize(expected: api.Forecast, concurrency: int | None) -> str:
         f", about {minutes} minute{'' if minutes == '1' else 's'} at --concurrency {concurrency}"
         f" (at {_SPEED} tokens/s)."
     )
-    narrows = not expected.pilot and len(expected.asked) > _PILOT
-    return f"{head} `--pilot {_PILOT}` narrows it." if narrows else head
+    if len(expected.asked) > _PILOT:
+        head += f" `--pilot {_PILOT}` in place of `--dry-run` measures it."
+    return head
 
 
 def _minutes(usage: Usage, concurrency: int) -> int:
@@ -95,53 +91,26 @@ def _to(low: object, high: object) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def describe_pilot(pilot: api.Pilot) -> dict[str, Any]:
-    """Return what a pilot used, and what all traces would: totals with their intervals."""
-    used = asdict(pilot.used)
-    projections = {name: pilot.project(partial(_read_count, name)) for name in _COUNTS}
-    return {
-        "traces": len(pilot.usages),
-        "of": pilot.of,
-        "seed": pilot.seed,
-        "failed": pilot.failed,
-        "used": {name: used[name] for name in (*_COUNTS, "unreported_calls")},
-        "all": {
-            name: asdict(projection) if projection else None
-            for name, projection in projections.items()
-        },
-    }
-
-
-def _read_count(name: str, usage: Usage) -> float | None:
-    """Return a count of one trace; None for the tokens of answers that do not tell them."""
-    untold = name.endswith("tokens") and usage.calls and not usage.input_tokens
-    return None if untold else getattr(usage, name)
-
-
-def pilot_lines(tried: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show :func:`describe_pilot`."""
-    n, used = tried["traces"], tried["used"]
-    failed = f", {tried['failed']} judgements failed" if tried["failed"] else ""
-    yield f"{'pilot':<14}{n} of {tried['of']} traces to ask about, seed {tried['seed']}{failed}"
-    # Of calls that ended without an answer nobody knows what they cost.
-    least = "at least " if used["unreported_calls"] else ""
-    spent = _amount("cost_usd", used["cost_usd"], least)
-    tokens = f"{used['input_tokens']} tokens in, {used['output_tokens']} out"
-    yield f"{'it used':<14}{used['calls']} calls, {tokens}, {spent}"
-    interval = f"95 % t interval, n = {n}" if n > 1 else "no interval: n = 1"
-    for name, label in zip(_COUNTS, ("calls", "input", "output", "cost"), strict=True):
-        total = tried["all"][name]
+def describe_pilot(run: api.Run, concurrency: int | None) -> Iterator[str]:
+    """Yield what all traces of a pilot would take, a line each. ``concurrency`` as in
+    :func:`show_forecast`.
+    """
+    size, of = run.manifest.pilot["traces"], run.manifest.pilot["of"]
+    intervals = "no interval from one trace" if size == 1 else "95 % t intervals"
+    yield f"pilot: {size} of {of} traces. All {of} would take ({intervals}):"
+    least = "at least " if run.manifest.totals.get("unreported_calls") else ""
+    for name, total in api.project_usage(run).items():
+        noun, digits, unit = name.replace("_", " "), 0, 1.0
+        if name == "cost_usd":
+            noun, digits = "USD", 2
+        elif name == "seconds":
+            if not concurrency:
+                continue
+            noun, digits, unit = f"minutes at --concurrency {concurrency}", 1, 60.0 * concurrency
         if total is None:
-            yield f"{'all ' + label:<14}unknown"
+            yield f"  {noun}: unknown"
             continue
-        limits = ""
-        if total["low"] is not None:
-            limits = f" [{_amount(name, total['low'])}, {_amount(name, total['high'])}]"
-        amount = _amount(name, total["total"], least)
-        yield f"{'all ' + label:<14}{amount}{limits} ({interval})"
-
-
-def _amount(name: str, value: float | None, least: str = "") -> str:
-    if value is None:
-        return "unknown cost"
-    return f"{least}{value:.2f} USD" if name == "cost_usd" else f"{value:.0f}"
+        amount = f"{least if name == 'cost_usd' else ''}{total.total / unit:.{digits}f} {noun}"
+        if total.low is not None and total.high is not None:
+            amount += f" [{total.low / unit:.{digits}f}, {total.high / unit:.{digits}f}]"
+        yield f"  {amount}"

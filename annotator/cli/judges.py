@@ -1,62 +1,29 @@
 """Which judge a run has: the options of models, the judge file, and what is made of them."""
 
-import json
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from annotator.annotations import Require
 from annotator.cli.choices import PluginChoice
 from annotator.cli.output import Number
 from annotator.errors import SettingsError
-from annotator.judges.base import BUILT_IN, MODES
+from annotator.judges.base import BUILT_IN
 from annotator.judges.build import (
-    BATCH_WAIT,
     BuiltJudge,
     build_judge,
+    is_judge_file,
     model_settings,
     read_settings,
 )
-from annotator.prompts import Considered
-from annotator.text import hide_values, without_url_secrets
+from annotator.text import without_url_secrets
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _READ = click.Path(path_type=Path, dir_okay=False, exists=True)
-
-
-def _body(_: click.Context, __: click.Parameter, value: str | None) -> Mapping[str, Any] | None:
-    if value is None:
-        return None
-    try:
-        fields = json.loads(value, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"not valid JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise click.BadParameter('expected a JSON object such as {"top_p": 0.9}')
-    return fields
-
-
-def _headers(
-    _: click.Context, __: click.Parameter, values: tuple[str, ...]
-) -> Mapping[str, str] | None:
-    headers = {}
-    for value in values:
-        name, equals, variable = value.partition("=")
-        if not (name and equals and variable):
-            raise click.BadParameter(  # not shown: it may be the header itself
-                "expected NAME=ENVVAR, the name of an environment variable that holds the value"
-            )
-        headers[name] = variable
-    return headers or None
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
 
 
 # Options of a model; what is not given is taken from the judge file, else from `Options`.
@@ -74,33 +41,11 @@ _SETTINGS = (
         " ANTHROPIC_API_KEY, GEMINI_API_KEY]",
     ),
     click.option(
-        "--dialect",
-        metavar="NAME",
-        help="What kind of server it is: openai, azure, mistral, gemini, openrouter, ollama,"
-        " lmstudio, llamacpp, vllm, sglang, anthropic, generic.  [default: by its host, else"
-        " generic]",
-    ),
-    click.option(
-        "--header",
-        "headers",
-        multiple=True,
-        callback=_headers,
-        metavar="NAME=ENVVAR",
-        help="One more header, with its value out of an environment variable; it is neither shown"
-        " nor recorded.",
-    ),
-    click.option(
         "--api",
         type=click.Choice(("auto", "chat", "responses", "anthropic", "gemini")),
         help="Chat completions or the Responses API; auto is the first, as long as the server does"
         " not say that it has the model in the second only. anthropic, gemini: the provider's own"
         " API, which needs the extra of that name.  [default: auto]",
-    ),
-    click.option(
-        "--mode",
-        type=click.Choice(MODES),
-        help="How the model is made to answer in form; auto asks the endpoint once, and goes one"
-        " on where a form is refused later.  [default: auto]",
     ),
     click.option(
         "--temperature",
@@ -111,20 +56,6 @@ _SETTINGS = (
     click.option(
         "--seed", type=int, metavar="N", help="The model's seed; sample k is sent N + k - 1."
     ),
-    click.option("--reasoning-effort", metavar="WORD", help="As it is sent: low, medium, high ..."),
-    click.option(
-        "--max-output-tokens",
-        type=click.IntRange(16),
-        metavar="N",
-        help="Longest answer of the model; one that is cut off is asked for once more with twice"
-        " that.  [default: the server's]",
-    ),
-    click.option(
-        "--extra-body",
-        callback=_body,
-        metavar="JSON",
-        help="More fields of the request, as a JSON object.",
-    ),
     click.option(
         "--context",
         type=click.IntRange(512),
@@ -132,63 +63,10 @@ _SETTINGS = (
         help="Longest input of the model in tokens.  [default: as listed, else not known]",
     ),
     click.option(
-        "--windows/--no-windows",
-        default=None,
-        help="Show a conversation that is too long in several overlapping windows.",
-    ),
-    click.option(
-        "--facts/--no-facts",
-        default=None,
-        help="Show the model, after the trace and apart from it, the facts that annotate facts"
-        " prints.",
-    ),
-    click.option(
-        "--considered",
-        type=click.Choice(get_args(Considered)),
-        help="What an answer goes through before it decides.  [default: codes]",
-    ),
-    click.option(
-        "--rubric-last/--rubric-first",
-        default=None,
-        help="Put the rubric after the trace, where no provider can cache it.",
-    ),
-    click.option(
-        "--reasks",
-        type=click.IntRange(0, 10),
-        metavar="N",
-        help="How often a model may answer again after a wrong quote or a malformed answer."
-        "  [default: 3]",
-    ),
-    click.option(
-        "--attempts",
-        type=click.IntRange(1, 50),
-        metavar="N",
-        help="How often a call is tried on errors that may pass (429, 5xx, dropped connections)."
-        "  [default: 8]",
-    ),
-    click.option(
-        "--max-wait",
-        type=Number(0),
-        metavar="S",
-        help="Seconds that the attempts of one call may take in all.  [default: 600]",
-    ),
-    click.option(
-        "--timeout",
-        type=Number(0, min_open=True),
-        metavar="S",
-        help="Seconds for one attempt.  [default: 120]",
-    ),
-    click.option(
         "--price-in",
         type=Number(0),
         metavar="USD",
         help="Dollars per million input tokens.  [default: as listed, else not known]",
-    ),
-    click.option(
-        "--price-cached",
-        type=Number(0),
-        metavar="USD",
-        help="Of input that the provider had in its cache.  [default: as --price-in]",
     ),
     click.option(
         "--price-out",
@@ -209,22 +87,10 @@ _SESSION = (
         help="Model of the llm judge; several are a panel that votes.",
     ),
     click.option(
-        "--judge-file",
-        type=_READ,
-        metavar="FILE",
-        help="YAML with these settings, and with models that differ in them.",
-    ),
-    click.option(
         "--samples",
         type=click.IntRange(1, 99),
         metavar="K",
         help="How often each model is asked about a trace; the votes decide.  [default: 1]",
-    ),
-    click.option(
-        "--require",
-        type=click.Choice(get_args(Require)),
-        help="How many of the votes a code needs: more than half, all, or one. none needs more than"
-        " half, or all.  [default: majority]",
     ),
     click.option(
         "--prices",
@@ -252,13 +118,6 @@ _SESSION = (
         "--batch", is_flag=True, help="Ask by the Batch API: slower, and cheaper where offered."
     ),
     click.option(
-        "--batch-wait",
-        type=Number(0, min_open=True),
-        default=BATCH_WAIT,
-        metavar="HOURS",
-        help="Stop when the batches of --batch have not ended by then; --resume takes them up.",
-    ),
-    click.option(
         "--batch-file", type=_FILE, metavar="OUT", help="Only write the requests, as batch JSONL."
     ),
     click.option(
@@ -279,17 +138,35 @@ _LIMITS = (
     "max_cost",
     "cached",
     "batch",
-    "batch_wait",
     "batch_file",
     "batch_results",
 )
 
+
+class JudgeChoice(PluginChoice):
+    """A built-in judge, a plug-in, or a judge file."""
+
+    def __init__(self) -> None:
+        super().__init__("judges", BUILT_IN)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what may be named."""
+        return f"[{'|'.join(self.choices)}|PLUGIN|FILE.yaml]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or the path of the file."""
+        if is_judge_file(value):
+            return str(_READ.convert(value, param, ctx))
+        return super().convert(value, param, ctx)
+
+
 _JUDGE = click.option(
     "--judge",
     "judge_name",
-    type=PluginChoice("judges", BUILT_IN),
+    type=JudgeChoice(),
     help="Who decides. Default: llm if a model is given, else rules (no key, no network)."
-    " PLUGIN: the name of an installed one, or module:name.",
+    " PLUGIN: the name of an installed one, or module:name. FILE.yaml: a judge file, which has all"
+    " settings of models.",
 )
 
 
@@ -316,21 +193,21 @@ def choose_judge(
     source = click.get_current_context().get_parameter_source
     on_line = {option for option in options if source(option) is ParameterSource.COMMANDLINE}
     if name is None:
-        name = "llm" if options["models"] or options["judge_file"] else "rules"
-    if name != "llm":
+        name = "llm" if options["models"] else "rules"
+    file = Path(name) if is_judge_file(name) else None
+    if name != "llm" and not file:
         return _without_model(name, options, on_line, notice)
-    if not options["models"] and not options["judge_file"]:
+    if not options["models"] and not file:
         raise click.UsageError("--judge llm needs --model NAME (or ANNOTATOR_MODEL)")
     limits = {option: options[option] for option in _LIMITS}
     given = {
         option: value
         for option, value in options.items()
-        if option not in (*_LIMITS, "judge_file") and value not in (None, ())
+        if option not in _LIMITS and value not in (None, ())
     }
     over = {option: value for option, value in given.items() if option in on_line}
     under = {option: value for option, value in given.items() if option not in on_line}
     more = {"over": over, "under": under, **limits}
-    file = options["judge_file"]
     try:
         settings = read_settings(file, **more) if file else model_settings({}, **more)
         return build_judge(settings, concurrency=concurrency, offline=dry_run)
@@ -361,10 +238,6 @@ def describe_command(context: click.Context) -> str:
 def _spell(name: str, values: tuple[Any, ...]) -> list[str]:
     if name == "api_key_env":  # what names nothing may be the key
         return [value if value in os.environ else "NAME" for value in values]
-    if name == "headers":
-        return [f"{header}={variable}" for header, variable in values[0].items()]
-    if name == "extra_body":
-        return [json.dumps(hide_values(value)) for value in values]
     return list(map(str, values))
 
 
@@ -372,14 +245,7 @@ def _without_model(
     name: str, options: dict[str, Any], on_line: set[str], notice: Callable[[str], None]
 ) -> BuiltJudge:
     """Return the rules judge or a plug-in, for which the options of models mean nothing."""
-    who, draws = f"the judge {name}", ""
-    if name == "rules":
-        who, draws = "the rules judge", " (it draws them itself)"
-    if options["facts"]:
-        raise click.UsageError(
-            f"--facts shows facts to a model, and {who} asks none{draws}; give --model NAME, or"
-            " leave --facts out"
-        )
+    who = "the rules judge" if name == "rules" else f"the judge {name}"
     if name != "rules" and options["max_cost"] is not None:
         raise click.UsageError(
             f"--max-cost bounds what the llm judge spends, not {who}: leave it out"

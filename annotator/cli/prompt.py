@@ -29,15 +29,15 @@ from annotator.traces import Trace, load_traces
 )
 @click.option("--model", metavar="NAME", default="gpt-5", help="Whose tokens are counted.")
 @click.option("--context", type=click.IntRange(512), metavar="N", help="As in annotate run.")
-@click.option("--windows", is_flag=True, help="As in annotate run.")
-@click.option("--facts", is_flag=True, help="As in annotate run.")
+@click.option("--windows", is_flag=True, help="As in a judge file.")
+@click.option("--facts", is_flag=True, help="As in a judge file.")
 @click.option(
     "--considered",
     type=click.Choice(get_args(Considered)),
     default="codes",
-    help="As in annotate run.",
+    help="As in a judge file.",
 )
-@click.option("--rubric-last", is_flag=True, help="As in annotate run.")
+@click.option("--rubric-last", is_flag=True, help="As in a judge file.")
 @click.option("--redact", is_flag=True, help="As in annotate run.")
 @reader_option("Of TRACES.")
 def command(
@@ -57,7 +57,7 @@ def command(
     """Print what a model is sent about a trace of TRACES: both messages, and the tokens of their
     parts. Nothing is sent.
 
-    The form of the answer (a JSON schema) goes beside the messages; --mode json writes it into
+    The form of the answer (a JSON schema) goes beside the messages; mode: json writes it into
     them. It is not shown, but its tokens are counted.
     """
     trace = _find_trace(traces, trace_id, format_, redact)

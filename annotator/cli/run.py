@@ -15,7 +15,7 @@ import click
 from annotator import api
 from annotator.cli.choices import PluginChoice, reader_option
 from annotator.cli.defaults import load_keys
-from annotator.cli.forecast import show_forecast
+from annotator.cli.forecast import describe_pilot, show_forecast
 from annotator.cli.judges import choose_judge, describe_command, judge_options
 from annotator.cli.output import Number, say, say_notice
 from annotator.cli.progress import Progress
@@ -93,14 +93,8 @@ _FAILURES = 10  # listed for each rubric
     "share",
     metavar="I/N",
     help="Judge only the I-th of N shares of the traces, into a directory of its own below --out;"
-    " auto: as SLURM_ARRAY_TASK_ID or RANK say. Then: annotate merge.",
-)
-@click.option(
-    "--limits-of",
-    type=click.Choice(["run", "shard"]),
-    default="run",
-    help="Whether --rpm, --tpm and --max-cost are of all shards together, each of which takes its"
-    " part, or of every shard.",
+    " auto: as SLURM_ARRAY_TASK_ID or RANK say. It may use an N-th of --rpm, --tpm and"
+    " --max-cost. Then: annotate merge.",
 )
 @click.option(
     "--workers",
@@ -113,16 +107,7 @@ _FAILURES = 10  # listed for each rubric
     type=PluginChoice("engines", api.ENGINES),
     help="What judges: processes of this machine, or a cluster.",
 )
-@click.option(
-    "--address", "--scheduler", metavar="ADDRESS", help="Of a cluster that is there already."
-)
-@click.option(
-    "--canary",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Judge N invented runs beside the traces whose label is known, most of them hostile, and"
-    " say how many were right. They are in no table and no count of traces.",
-)
+@click.option("--address", metavar="ADDRESS", help="Of a cluster that is there already.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -133,10 +118,9 @@ _FAILURES = 10  # listed for each rubric
     "--pilot",
     type=click.IntRange(1),
     metavar="N",
-    help="With --dry-run: judge N traces for real, drawn at random, and say what all would take."
-    " Their answers are kept in the cache of answers and nowhere else.",
+    help="Judge only N traces, drawn at random, and say what all would take. --resume without"
+    " --pilot judges the others.",
 )
-@click.option("--pilot-seed", type=int, metavar="N", help="Draw these traces by this number.")
 @click.option("--quiet", is_flag=True, help="No progress and no notices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
 def command(
@@ -153,14 +137,11 @@ def command(
     rejected: api.IfRejected,
     least_read: float,
     share: str | None,
-    limits_of: str,
     workers: int | None,
     engine: str | None,
     address: str | None,
-    canary: int | None,
     dry_run: bool,
     pilot: int | None,
-    pilot_seed: int | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -180,31 +161,25 @@ def command(
     rubrics = _load_rubrics(rubric_names)
     if resume and not out:
         raise click.UsageError("--resume needs --out DIR, the run directory to go on with")
-    if pilot and not dry_run:
-        raise click.UsageError("--pilot needs --dry-run: without it the run is for real anyway")
+    if pilot and dry_run:
+        raise click.UsageError("--pilot judges traces for real: leave --dry-run out")
     shard = parse_shard(share, os.environ) if share else None
     if shard and (not out or limit or dry_run):
         raise click.UsageError("--shard needs --out DIR, where the shards meet, and no --limit")
-    if pilot and canary:
-        raise click.UsageError("--canary has no place in a --pilot, which records nothing")
     for source in traces:
         exists(source)
     notice: Callable[[str], None] = (lambda text: None) if quiet else say_notice
     only: api.Only = "rubric" if failed_only is None else "failed" if failed_only else "all"
-    if shard and limits_of == "run":
+    if shard:
         _divide_limits(options, shard.of, notice)
-    built = choose_judge(judge_name, concurrency, dry_run and not pilot, options, notice)
+    built = choose_judge(judge_name, concurrency, dry_run, options, notice)
     loaded = load_traces(*traces, format=format_, redact=redact)
+    settings = built.settings
+    paced = settings and (settings.batch or settings.by_file or settings.rpm or settings.tpm)
     asked: dict[str, Any] = {"limit": limit, "only": only}
     if dry_run:
         asked |= {"resume": out if resume else None, "on_notice": say_notice}
-        if pilot:
-            asked |= {"seed": pilot_seed, "concurrency": concurrency}
-            expected = api.pilot(loaded, rubrics, built, pilot, **asked)
-        else:
-            expected = api.forecast(loaded, rubrics, built, **asked, canaries=canary or 0)
-        settings = built.settings
-        paced = settings and (settings.batch or settings.by_file or settings.rpm or settings.tpm)
+        expected = api.forecast(loaded, rubrics, built, **asked)
         show_forecast(expected, None if paced else concurrency, as_json=as_json)
         return
     folder = out or _new_folder(rubrics)
@@ -214,7 +189,7 @@ def command(
         expected = count_traces(traces, format_)
         if shard:
             expected = -(-expected // shard.of)
-        return min(expected, limit or expected) * len(rubrics)
+        return min(expected, limit or pilot or expected) * len(rubrics)
 
     form = "json" if as_json else "table"
     try:
@@ -235,11 +210,11 @@ def command(
                 engine=engine,
                 workers=workers,
                 address=address,
+                pilot=pilot,
                 concurrency=concurrency,
                 rejected=rejected,
                 least_read=least_read,
                 command=describe_command(click.get_current_context()),
-                canaries=canary or 0,
                 on_start=start,
                 on_progress=progress.show,
                 on_notice=lambda text: None if quiet else progress.say(text),
@@ -265,6 +240,9 @@ def command(
         _say_where(built.outbox, folder, notice)
         return
     put(api.count(run), form)
+    if pilot:
+        click.echo("\n".join(describe_pilot(run, None if paced else concurrency)), err=True)
+        say_notice(f"judge the others with: {_again(folder)}, without --pilot")
     totals = run.manifest.totals
     judged = totals["labelled"] or totals["none"]
     if totals["failed"]:

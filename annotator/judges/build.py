@@ -93,10 +93,10 @@ class ModelSettings:
             )
         if self.require != "majority" and self.samples * len(self.models) == 1:
             raise SettingsError(
-                f"--require {self.require} is about votes, and there is one: give --samples, or"
+                f"require: {self.require} is about votes, and there is one: give --samples, or"
                 " several --model"
             )
-        if not self.batch_wait > 0:
+        if not isinstance(self.batch_wait, int | float) or not self.batch_wait > 0:
             raise AnnotatorError(
                 f"{self.source}batch_wait: expected hours above 0, found {self.batch_wait!r}"
             )
@@ -310,9 +310,14 @@ def build_judge(
         return BuiltJudge(HostedJudge(plugin.make(*MEMBERS), plugin.origin), judge)
     if judge == "llm" or not judge.strip():
         raise SettingsError("the llm judge needs a model: give the model's name, such as gpt-5")
-    if judge.endswith((".yaml", ".yml")):
+    if is_judge_file(judge):
         return _build_models(read_settings(Path(judge)), concurrency, offline)
     return _build_models(model_settings({"model": judge}), concurrency, offline)
+
+
+def is_judge_file(name: str) -> bool:
+    """Whether a name is that of a judge file."""
+    return name.endswith((".yaml", ".yml"))
 
 
 def model_settings(

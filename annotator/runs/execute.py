@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from annotator.annotations import Annotation, Usage, UsageRange, Verdict
 from annotator.errors import AnnotatorError, BudgetReached, Pending
@@ -14,7 +13,6 @@ from annotator.judges.base import PaidJudge
 from annotator.judges.build import BuiltJudge
 from annotator.rubrics import Rubric
 from annotator.runs.annotate import annotate, annotate_skipped, annotate_unreadable, conclude
-from annotator.runs.canaries import Canary, choose_canaries, describe_canaries, sum_up
 from annotator.runs.failures import FailureWatch
 from annotator.runs.manifest import DEFAULT_STANDARDS, Standards, now
 from annotator.runs.parts import sweep_parts
@@ -23,9 +21,6 @@ from annotator.text import one_line
 from annotator.traces import Ignored, Trace, Traces, Unreadable
 from annotator.traces.problems import ProblemKinds
 
-if TYPE_CHECKING:
-    from annotator.runs.pilot import Pilot
-
 Only = Literal["rubric", "failed", "all"]
 
 
@@ -33,11 +28,11 @@ Only = Literal["rubric", "failed", "all"]
 class Plan:
     """What to judge. ``only``: ``rubric`` leaves it to each rubric which traces it is for,
     ``failed`` skips passed runs too, ``all`` judges every run whether it passed or not.
-    ``canaries``: as many runs whose label is known are judged beside them by each rubric.
+    ``drawn``: the ids of a pilot; other traces are left out.
 
     Raises:
-        AnnotatorError: there is no rubric, or two with one id; there are not so many canaries for
-            one, or the judge cannot judge by it; or a number or ``only`` is none that can be meant.
+        AnnotatorError: there is no rubric, or two with one id; the judge cannot judge by one; or
+            a number or ``only`` is none that can be meant.
     """
 
     traces: Traces
@@ -47,7 +42,7 @@ class Plan:
     only: Only = "rubric"
     concurrency: int = 8
     standards: Standards = DEFAULT_STANDARDS
-    canaries: int = 0
+    drawn: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.rubrics or len({rubric.id for rubric in self.rubrics}) < len(self.rubrics):
@@ -60,18 +55,6 @@ class Plan:
                 raise AnnotatorError(f"{name}: expected a number from 1, found {number}")
         for rubric in self.rubrics:
             self.judge.codes(rubric)
-        self.chosen_canaries()
-
-    def chosen_canaries(self) -> list[tuple[Canary, Rubric]]:
-        """Return the canaries that are judged, each with a rubric."""
-        if not self.canaries:
-            return []
-        each = [choose_canaries(rubric, self.canaries) for rubric in self.rubrics]
-        return [
-            (canary, rubric)
-            for rubric, canaries in zip(self.rubrics, each, strict=True)
-            for canary in canaries
-        ]
 
 
 @dataclass(slots=True)
@@ -123,9 +106,6 @@ class Recording(Protocol):
     def append(self, annotation: Annotation) -> None:
         """Record one."""
 
-    def append_canary(self, annotation: Annotation) -> None:
-        """Record one of a canary, apart from the others."""
-
     @property
     def failed_before(self) -> Container[tuple[str, str]]:
         """Traces and rubrics that failed before it was resumed: their failures stop no run."""
@@ -157,7 +137,7 @@ async def execute(
     room = asyncio.Semaphore(plan.concurrency)
     spent: list[BudgetReached] = []
 
-    async def judge(trace: Trace, rubric: Rubric, record: Callable[[Annotation], None]) -> None:
+    async def judge(trace: Trace, rubric: Rubric, n: int) -> None:
         try:
             annotation = await annotate(trace, rubric, plan.judge, plan.standards)
         except Pending:
@@ -174,7 +154,7 @@ async def execute(
             annotation = conclude(Verdict(error=words), trace, rubric, plan.judge.id)
         finally:
             room.release()
-        record(annotation)  # what fails here stops the run: the trace must not be recorded twice
+        record(annotation, n)  # what fails here stops the run: the trace must not be recorded twice
 
     def record(annotation: Annotation, n: int = 0) -> None:
         run.append(annotation)
@@ -194,15 +174,6 @@ async def execute(
 
     begun = count(1)
 
-    chosen = plan.chosen_canaries()
-    canaries = iter([(canary.of_run(run.id).trace, rubric) for canary, rubric in chosen])
-
-    async def judge_canaries(most: int | None = None) -> None:
-        for trace, rubric in islice(canaries, most):
-            if not spent and not run.is_done(trace.id, rubric.id):
-                await room.acquire()
-                tasks.create_task(judge(trace, rubric, run.append_canary))
-
     try:
         await plan.judge.open(plan.rubrics)
         run.spent(plan.judge.overhead, plan.judge.learned)
@@ -214,16 +185,16 @@ async def execute(
                 if isinstance(item, Ignored):
                     seen.ignore(item)
                     continue
+                if plan.drawn is not None and item.id not in plan.drawn:
+                    continue
                 if plan.limit is not None and seen.traces >= plan.limit:
                     break
                 seen.add(item)
-                await judge_canaries(1)  # among the others, as long as there are any
                 for rubric in list_unjudged(item, plan, run.is_done, record):
                     await room.acquire()
                     await check_failures()
                     assert isinstance(item, Trace)  # noqa: S101 - else nothing is to be judged
-                    tasks.create_task(judge(item, rubric, partial(record, n=next(begun))))
-            await judge_canaries()
+                    tasks.create_task(judge(item, rubric, next(begun)))
     except BaseExceptionGroup as group:
         raise first_error(group, AnnotatorError) from group
     finally:
@@ -325,17 +296,13 @@ async def carry_out(
         sweep_parts(run.folder)
         if built.outbox:
             built.outbox.keep()
-        canaries = sum_up(run.canaries())
         ended = {
             "status": "waiting" if seen.pending else "finished",
             "traces": seen.traces,
             "ignored": seen.ignored,
             "problems": list(islice(seen.kinds, 100)),
             **({"listed": str(plan.traces.listing)} if plan.traces.shard else {}),
-            **({"canaries": canaries} if canaries["judged"] else {}),
         }
-        for line in describe_canaries(canaries):
-            notice(line)
         return seen
     except BudgetReached:
         keep = True
@@ -373,7 +340,6 @@ class Forecast:
     usage: UsageRange = field(default_factory=UsageRange)
     assumption: str = ""  # what the usage rests on
     asked: list[str] = field(default_factory=list)  # the traces about which a model is asked
-    pilot: "Pilot | None" = None  # what some of them did use
 
 
 def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
@@ -408,10 +374,6 @@ def forecast(plan: Plan, is_done: Callable[[str, str], bool]) -> Forecast:
                     expected.reason = expected.reason or str(error)
         if expected.usage.low.calls > before:
             expected.asked.append(item.id)
-    for canary, rubric in plan.chosen_canaries():
-        if is_done(canary.trace.id, rubric.id):
-            continue
-        expected.usage += plan.judge.expects(canary.trace, rubric)
     return expected
 
 

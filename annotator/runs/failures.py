@@ -15,8 +15,8 @@ MOST = 18  # failures stop a run
 ADVICE: Mapping[FailureKind, str] = {
     "server": "Read the message above; check that the server runs.",
     "tags": "Give --context, or take a larger model.",
-    "form": "The answers are malformed. Try --mode tools or json, or another model.",
-    "length": "The trace or the answer is too long. Give --context or --max-output-tokens.",
+    "form": "The answers are malformed. Try mode: tools or json in a judge file, or another model.",
+    "length": "The trace or the answer is too long. Give --context or a larger max_output_tokens.",
     "refusal": "The model or its filter refuses these traces. Try another model.",
     "quotes": "No quote of the model is in the trace. Try another model.",
     "unreadable": "The files cannot be read: annotate traces TRACES --explain.",

@@ -69,8 +69,7 @@ class Manifest(BaseModel):
     nothing was. ``rejected`` and ``least_read`` are as in :class:`Standards`; runs from before
     there were any counted everything. ``shard``: the share of the traces that it judges, as
     ``3-of-16``, of all those that are ``listed``; ``shards``: the ids of the runs that it was put
-    together of.
-    ``canaries``: how many of them were judged rightly (:func:`annotator.runs.canaries.sum_up`).
+    together of. ``pilot``: how many ``traces`` were drawn, and ``of`` how many.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -104,7 +103,7 @@ class Manifest(BaseModel):
     shard: str | None = None
     shards: tuple[str, ...] = ()
     listed: str | None = None
-    canaries: Mapping[str, Any] = {}
+    pilot: Mapping[str, int] = {}
 
     @cached_property
     def judge_sha256(self) -> str:
@@ -119,6 +118,9 @@ class Manifest(BaseModel):
         reasons = []
         if self.limit is not None:
             reasons.append(f"Only the first {self.limit} traces were read (--limit).")
+        if self.pilot:
+            size, of = self.pilot["traces"], self.pilot["of"]
+            reasons.append(f"The run is a pilot of {size} of {of} traces, drawn at random.")
         if self.status != "finished":
             reasons.append(
                 f"The run is not finished (status: {self.status}): this is a part of it."
@@ -176,6 +178,7 @@ def new_manifest(
     command: str,
     standards: Standards = DEFAULT_STANDARDS,
     shard: Shard | None = None,
+    pilot: Mapping[str, int] | None = None,
     redaction: str | None = None,
 ) -> Manifest:
     """Return the manifest of a run that begins now; it holds no secrets.
@@ -203,6 +206,7 @@ def new_manifest(
             **asdict(standards),
             "limit": limit,
             **({"shard": str(shard)} if shard else {}),
+            **({"pilot": pilot} if pilot else {}),
             "concurrency": concurrency,
             "cwd": storable(str(Path.cwd())),
             "started": now(),

@@ -1,20 +1,16 @@
-"""A few traces judged for real, to say what all of them would take."""
+"""A pilot: a run of a few traces, drawn at random, that says what all of them would take."""
 
-import asyncio
+import hashlib
 import math
-import random
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from annotator.annotations import Usage
-from annotator.errors import AnnotatorError, BudgetReached
-from annotator.rubrics import Rubric
-from annotator.runs.annotate import annotate
-from annotator.runs.execute import Forecast, Plan, first_error, not_for
-from annotator.traces import Ignored, Trace, Unreadable
+from annotator.errors import AnnotatorError
+from annotator.runs.execute import Plan, not_for
+from annotator.runs.run import Run
+from annotator.traces import Trace
 from validation.intervals import quantile
 
 CONFIDENCE = 0.95
@@ -22,47 +18,59 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A total over all traces, and the interval in which it lies with 95 % confidence, None where
-    too few traces were judged to say.
-    """
+    """A total over all traces with its 95 % interval; no interval if it rests on one trace."""
 
     total: float
     low: float | None = None
     high: float | None = None
 
 
-@dataclass(slots=True)
-class Pilot:
-    """What a sample of the traces used.
+def draw_pilot(plan: Plan, size: int) -> tuple[frozenset[str], int]:
+    """Return the ids of ``size`` of the traces that a plan judges, and how many it judges.
 
-    ``of``: the traces about which a run would ask a model, from which those in ``usages`` were
-    drawn with ``seed``. ``failed``: judgements that failed. ``overhead``: what was used for no
-    trace, such as finding the form of answers.
+    A hash of its id decides whether a trace is drawn: the same pilot is drawn each time, and a
+    larger one contains it.
+
+    Raises:
+        AnnotatorError: the plan judges no trace, or a source does not exist.
     """
+    ids = [
+        item.id
+        for item in plan.traces.find()
+        if isinstance(item, Trace)
+        and any(not_for(item, rubric, plan.only) is None for rubric in plan.rubrics)
+    ]
+    if not ids:
+        raise AnnotatorError("--pilot: no trace would be judged; see annotate traces --explain")
+    ids.sort(key=lambda name: hashlib.sha256(f"pilot\0{name}".encode()).digest())
+    return frozenset(ids[:size]), len(ids)
 
-    seed: int
-    of: int
-    usages: list[Usage] = field(default_factory=list)
-    failed: int = 0
-    overhead: Usage = field(default_factory=Usage)
 
-    @property
-    def used(self) -> Usage:
-        """What it used in all."""
-        return sum(self.usages, start=self.overhead)
-
-    def project(self, count: Callable[[Usage], float | None]) -> Projection | None:
-        """Return the total of a count over all traces; None where it is not known for each."""
-        values = [value for usage in self.usages if (value := count(usage)) is not None]
-        return extrapolate(values, self.of) if len(values) == len(self.usages) else None
+def project_usage(run: Run) -> dict[str, Projection | None]:
+    """Return the calls, tokens, dollars and seconds that all traces of a pilot would take; None
+    where the count of one of its traces is not known.
+    """
+    usages: defaultdict[str, Usage] = defaultdict(Usage)
+    for annotation in run.annotations():
+        if annotation.status != "skipped":
+            usages[annotation.trace_id] += annotation.usage
+    projections: dict[str, Projection | None] = {}
+    for name in ("calls", "input_tokens", "output_tokens", "cost_usd", "seconds"):
+        values = []
+        for usage in usages.values():
+            unknown = name.endswith("tokens") and usage.calls and not usage.input_tokens
+            values.append(None if unknown else getattr(usage, name))
+        counts = [value for value in values if value is not None]
+        complete = counts and len(counts) == len(values)
+        projections[name] = extrapolate(counts, run.manifest.pilot["of"]) if complete else None
+    return projections
 
 
 def extrapolate(values: Sequence[float], of: int) -> Projection:
     """Return the total of ``of`` values, of which these were drawn at random without replacement.
 
     The interval is Student's for their mean, with the correction for a finite population: it has no
-    width where all were drawn, and is not defined for a single one. The total is not less than that
-    of the values themselves.
+    width where all were drawn. The total is not less than that of the values themselves.
     """
     n, total = len(values), math.fsum(values)
     if n == of:
@@ -73,88 +81,3 @@ def extrapolate(values: Sequence[float], of: int) -> Projection:
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     half = quantile(CONFIDENCE, n - 1) * of * deviation * math.sqrt((1 - n / of) / n)
     return Projection(of * mean, max(of * mean - half, total), of * mean + half)
-
-
-@dataclass(slots=True)
-class NoRun:
-    """Stands for the run that judges of models judge in: nothing of it is recorded."""
-
-    folder: Path = field(default_factory=Path)
-    dearest: float = 0.0
-    in_shards: bool = False
-    spent_dollars: float = 0.0
-    id: str = field(default_factory=lambda: f"pilot-{uuid.uuid4().hex}")
-
-    def is_done(self, trace_id: str, rubric: str) -> bool:
-        """Nothing is."""
-        return False
-
-    def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
-        """Nothing is kept."""
-
-
-async def run_pilot(
-    plan: Plan,
-    expected: Forecast,
-    most: int,
-    seed: int,
-    is_done: Callable[[str, str], bool],
-) -> Pilot:
-    """Judge ``most`` of the traces about which a model is ``expected`` to be asked, as a run would,
-    and record nothing.
-
-    Raises:
-        AnnotatorError: nothing would be asked, no trace drawn can be read any more, the judge had
-            to stop, or there is not enough money.
-    """
-    if not expected.asked:
-        why = expected.unread or expected.reason
-        first = f"; the first that cannot be read or judged: {why}" if why else ""
-        raise AnnotatorError(f"--pilot: nothing would be asked{first}")
-    names = sorted(expected.asked)
-    drawn = set(random.Random(seed).sample(names, min(most, len(names))))  # noqa: S311
-    pilot = Pilot(seed, len(names))
-    spent: list[BudgetReached] = []
-    room = asyncio.Semaphore(plan.concurrency)
-
-    async def judge(trace: Trace, rubrics: list[Rubric]) -> None:
-        usage = Usage()
-        try:
-            for rubric in rubrics:
-                annotation = await annotate(trace, rubric, plan.judge)
-                usage += annotation.usage
-                pilot.failed += annotation.status == "failed"
-        except BudgetReached as error:  # those in flight are answered, and kept
-            spent.append(error)
-            return
-        finally:
-            room.release()
-        pilot.usages.append(usage)
-
-    unread = ""
-    try:
-        await plan.judge.open(plan.rubrics)
-        async with asyncio.TaskGroup() as tasks:
-            for item in plan.traces.find():
-                if isinstance(item, Unreadable):
-                    unread = unread or f" ({item.path or item.id}: {item.reason})"
-                if isinstance(item, Ignored | Unreadable) or item.id not in drawn or spent:
-                    continue
-                drawn.discard(item.id)
-                await room.acquire()
-                rubrics = [
-                    rubric
-                    for rubric in plan.rubrics
-                    if not is_done(item.id, rubric.id) and not not_for(item, rubric, plan.only)
-                ]
-                tasks.create_task(judge(item, rubrics))
-    except BaseExceptionGroup as group:
-        raise first_error(group, AnnotatorError) from group
-    finally:
-        pilot.overhead = plan.judge.overhead
-        await plan.judge.close()
-    if spent:
-        raise spent[0]
-    if not pilot.usages:
-        raise AnnotatorError(f"--pilot: no trace drawn can be read now{unread}; try again")
-    return pilot

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from annotator.text import storable
 
 _ANNOTATIONS = "annotations.jsonl"
 _ASIDE = "failed-before.jsonl"  # failures of a resumed run that wait to be judged again
-_CANARIES = "canaries.jsonl"
 _BEGIN = b'{"trace_id": '  # of every line
 _MENDED = "what is judged is kept, go on with --resume when this is mended"
 
@@ -57,9 +55,7 @@ class RunDirectory:
         self.failed_before: frozenset[tuple[str, str]] = frozenset()
         self._before = _read_overhead(folder, manifest)
         self._overhead = Usage()
-        self._canaries = Usage()
         self.unrecorded = Usage()  # of answers whose traces have no annotation yet
-        self._canary_log: LineLog | None = None
         self._log = log
         self._done: set[bytes] = set()
 
@@ -101,6 +97,8 @@ class RunDirectory:
         if manifest.limit is not None and manifest.limit < (before.limit or math.inf):
             was = "had no --limit" if before.limit is None else f"had --limit {before.limit}"
             raise AnnotatorError(f"{folder}: the run {was}; a smaller one would leave traces out")
+        if manifest.pilot and manifest.pilot["traces"] < before.pilot.get("traces", math.inf):
+            raise AnnotatorError(f"{folder}: more traces were judged already than --pilot asks for")
         merged = manifest.changed(
             {
                 "id": before.id,
@@ -126,8 +124,6 @@ class RunDirectory:
                 run.failed_before = frozenset(failed)
             for annotation in Run(merged, folder).annotations():
                 run._remember(annotation)
-            for annotation in run.canaries():
-                run._remember_canary(annotation)
             run.save()
             opened.pop_all()
         return run
@@ -149,34 +145,10 @@ class RunDirectory:
         self._log.append(annotation.to_json().encode() + b"\n")
         self._remember(annotation)
 
-    def append_canary(self, annotation: Annotation) -> None:
-        """Write the annotation of a canary, into a file of its own: nothing that counts the run's
-        traces sees it. One that failed is judged again by a resumed run; what it cost is counted.
-
-        Raises:
-            AnnotatorError: as :meth:`append`.
-        """
-        if self._canary_log is None:
-            self._canary_log = _open_log(self.folder, _CANARIES)
-            _cut_torn(self._canary_log)
-        self._canary_log.append(annotation.to_json().encode() + b"\n")
-        self._remember_canary(annotation)
-        self._done.add(_key(annotation.trace_id, annotation.rubric))
-
-    def canaries(self) -> Iterator[Annotation]:
-        """Yield what was said of canaries, in the order in which it was said."""
-        return _read_canaries(self.folder)
-
-    def _remember_canary(self, annotation: Annotation) -> None:
-        if annotation.status != "failed":
-            self._done.add(_key(annotation.trace_id, annotation.rubric))
-        self._canaries += annotation.usage
-        self._learn(annotation.usage)
-
     @property
     def usage(self) -> Usage:
         """All that the run has cost, in this process and before it."""
-        return self._judged + self._before + self._overhead + self._canaries + self.unrecorded
+        return self._judged + self._before + self._overhead + self.unrecorded
 
     def describe_usage(self) -> str:
         """Return what the run used, in one line, or "" if it called no model."""
@@ -196,7 +168,7 @@ class RunDirectory:
         """What the run has cost, as far as it is known; a call whose cost is not known counts as
         the dearest one.
         """
-        others = (self._before, self._overhead, self._aside, self._canaries)
+        others = (self._before, self._overhead, self._aside)
         unpriced = self._unpriced + sum(usage.unreported_calls for usage in others)
         priced = self._priced + sum(usage.cost_usd or 0.0 for usage in others)
         return priced + unpriced * self.dearest
@@ -265,8 +237,6 @@ class RunDirectory:
             if not keep and not finished and not self.usage.calls:
                 self._remove()
         finally:
-            if self._canary_log:
-                self._canary_log.close()
             self._log.close()
 
     def _remove(self) -> None:
@@ -307,11 +277,6 @@ class RunDirectory:
             aside.unlink()
 
 
-def _read_canaries(folder: Path) -> Iterator[Annotation]:
-    if os.path.lexists(folder / _CANARIES):
-        yield from read_annotations(folder / _CANARIES)
-
-
 def read_done(folder: Path) -> Callable[[str, str], bool]:
     """Return whether a trace has its line for a rubric in a run directory, which stays as it is.
 
@@ -320,11 +285,9 @@ def read_done(folder: Path) -> Callable[[str, str], bool]:
     Raises:
         AnnotatorError: no run there, or a line is damaged.
     """
-    run = read_manifest(folder).id
     done = {
-        # Before it is of a run, a canary has its id without that of the run.
-        _key(annotation.trace_id.replace(f"canary:{run}:", "canary:"), annotation.rubric)
-        for annotation in chain(read_annotations(folder), _read_canaries(folder))
+        _key(annotation.trace_id, annotation.rubric)
+        for annotation in read_annotations(folder)
         if annotation.status != "failed"
     }
     return lambda trace_id, rubric: _key(trace_id, rubric) in done
@@ -374,12 +337,11 @@ def _check_free(folder: Path) -> None:
         what = "a finished run" if finished else "an unfinished run"
         do = "name another folder with --out" if finished else "add --resume to go on with it"
         raise AnnotatorError(f"{folder} holds {what}; {do}")
-    for name in (_CANARIES, _ASIDE):  # their lines would be counted as of the new run
-        if os.path.lexists(folder / name):
-            raise AnnotatorError(
-                f"{folder / name} is of an earlier run; move it away, or name another folder with"
-                " --out"
-            )
+    aside = folder / _ASIDE
+    if os.path.lexists(aside):  # its lines would be counted as of the new run
+        raise AnnotatorError(
+            f"{aside} is of an earlier run; move it away, or name another folder with --out"
+        )
 
 
 def _is_finished(folder: Path) -> bool:
@@ -399,9 +361,10 @@ def _difference(before: Any, after: Any) -> str:
     return f"was {json.dumps(before)}, is now {json.dumps(after)}"
 
 
-def _open_log(folder: Path, name: str = _ANNOTATIONS) -> LineLog:
+def _open_log(folder: Path) -> LineLog:
     busy = f"{folder}: another process is writing this run"
-    return LineLog(folder / name, busy=busy, durable=False, private=True, advice=_MENDED)
+    file = folder / _ANNOTATIONS
+    return LineLog(file, busy=busy, durable=False, private=True, advice=_MENDED)
 
 
 def _cut_torn(log: LineLog) -> None:

@@ -79,10 +79,6 @@ class _TaskRun:
         """Keep one."""
         self.annotations.append(annotation)
 
-    def append_canary(self, annotation: Annotation) -> None:
-        """There are none in tasks."""
-        raise NotImplementedError(annotation.trace_id)
-
     def spent(self, overhead: Usage, learned: Mapping[str, Any]) -> None:
         """Keep what was used for no trace in particular."""
         self.overhead, self.learned = overhead, dict(learned)

@@ -10,7 +10,7 @@ import pytest
 from annotator.prompts import Layout, render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import Done, run_name, write_run
+from tests.conftest import Done, run_name, set_model, write_run
 
 Cli = Callable[..., Done]
 
@@ -43,8 +43,9 @@ def test_both_messages_are_printed_and_the_tokens_of_their_parts(
     counts = [int(n.replace(",", "")) for n in re.findall(r"  +([\d,]+)\b", table)]
     assert counts[-1] == sum(counts[:-1])
     assert {part.id for part in prompt.parts} <= set(table.split())
-    model = ("--model", "gpt-5", "--base-url", "http://127.0.0.1:9/v1", "--mode", "strict")
-    dry = annotate_cli("logs", "--rubric", "symptoms", *model, *options, "--dry-run", "--json")
+    model = ("--model", "gpt-5", "--base-url", "http://127.0.0.1:9/v1")
+    form = set_model(mode="strict", considered=layout.considered, rubric_last=layout.rubric_last)
+    dry = annotate_cli("logs", "--rubric", "symptoms", *model, *form, "--dry-run", "--json")
     assert counts[-1] == json.loads(dry.out)["input_tokens"]
 
 
@@ -75,7 +76,7 @@ def test_what_a_listed_model_cannot_read_is_not_shown(annotate_cli: Cli, tmp_pat
     done = annotate_cli("prompt", *model)
     assert "are not shown, for want of room" in done.out
     total = int(re.findall(r"\nall +([\d,]+)", done.out)[0].replace(",", ""))
-    dry = annotate_cli(*model, "--mode", "strict", "--dry-run", "--json")
+    dry = annotate_cli(*model, *set_model(mode="strict"), "--dry-run", "--json")
     assert total == json.loads(dry.out)["input_tokens"]
 
 

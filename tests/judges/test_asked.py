@@ -140,7 +140,8 @@ def test_another_version_of_a_library_is_another_judge(
         words = f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n"
         (info / "METADATA").write_text(words)
     with OpenAIServer() as server:
-        model = ("--model", "m", "--base-url", server.url, "--mode", "json")
+        (tmp_path / "judge.yaml").write_text("mode: json")
+        model = ("--model", "m", "--base-url", server.url, "--judge", str(tmp_path / "judge.yaml"))
         args = (str(runs(2)), "--rubric", "comm_errors", *model)
         assert annotate_cli(*args, "--out", "before").code == 0
         assert annotate_cli(*args, "--out", "again").code == 0

@@ -18,7 +18,7 @@ from annotator.annotations import Annotation
 from annotator.errors import AnnotatorError
 from annotator.judges.llm.cache import AnswerCache
 from annotator.judges.llm.reply import LONGEST_RESPONSE
-from tests.conftest import TALK, Done, annotations, run_name, write_run
+from tests.conftest import TALK, Done, annotations, run_name, set_model, write_run
 from tests.judges.test_llm import IGNORED, QUESTION, RIGHT
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import start
@@ -42,7 +42,7 @@ def mixed(request: Request) -> Reply:
 
 def args(server: OpenAIServer, *more: object) -> tuple[object, ...]:
     base = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-    return (*base, "--mode", "json_schema", *more)
+    return (*base, *set_model(mode="json_schema"), *more)
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def test_a_form_that_is_refused_is_left_once_for_all_that_is_left(
 
     runs(3)
     with OpenAIServer(responder) as server:
-        given = args(server, "--mode", "auto", "--batch", "--out", "out")
+        given = args(server, *set_model(mode="auto"), "--batch", "--out", "out")
         assert annotate_cli(*given).code == 0
         learned = manifest(tmp_path / "out")["learned"]
         assert (learned["mode"], "Invalid schema" in learned["refused_modes"]["json_schema"]) == (
@@ -307,7 +307,7 @@ def test_a_request_that_is_refused_is_not_asked_again(annotate_cli: Cli, runs: R
     refused = Reply(status=400, error={"message": "we do not like its words"})
     runs(3)
     with OpenAIServer(lambda request: refused if run_of(request) == 2 else RIGHT) as server:
-        done = annotate_cli(*args(server, "--mode", "auto", "--batch", "--out", "out"))
+        done = annotate_cli(*args(server, *set_model(mode="auto"), "--batch", "--out", "out"))
         assert [len(items) for items in server.batches.items] == [3]
     assert (done.code, "labelled 2, none 0)  skipped 0  failed 1" in done.out) == (1, True)
     assert "HTTP 400: we do not like its words" in done.err
@@ -409,7 +409,7 @@ def test_a_stopped_run_picks_its_batch_up_again(
         before = server.calls
         batches = server.batches
         batches.held = True
-        process = start(*map(str, args(server, *PRICE, "--batch", "--out", "out")), cwd=tmp_path)
+        process = start(*args(server, *PRICE, "--batch", "--out", "out"), cwd=tmp_path)
         while len(batches.created) < 3 or not batches.created[2].get("seen"):
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
@@ -447,7 +447,7 @@ def test_a_killed_panel_remembers_what_was_not_answered_in_a_batch_that_ended(
 
         monkeypatch.setattr(server.batches, "_end", end_first)
         given = args(server, "--model", "other", "--batch", "--out", "out")
-        process = start(*map(str, given), cwd=tmp_path)
+        process = start(*given, cwd=tmp_path)
         state = tmp_path / "out" / "batch" / "1" / "state.json"
         while not (state.exists() and '"done":true' in state.read_text()):
             assert process.poll() is None, process.communicate()
@@ -504,7 +504,14 @@ def test_a_batch_of_answers_that_were_cut_off_may_cost_twice_as_much(
 
     runs(4)
     with OpenAIServer(cut_off) as server:
-        more = ("--price-in", "1", "--price-out", "10", "--max-output-tokens", "4000", "--batch")
+        more = (
+            "--price-in",
+            "1",
+            "--price-out",
+            "10",
+            *set_model(max_output_tokens=4000),
+            "--batch",
+        )
         done = annotate_cli(*args(server, *more, "--out", "out", "--max-cost", "0.4"))
         assert (done.code, len(server.batches.created)) == (3, 1), done.err
 
@@ -657,7 +664,7 @@ def test_two_answers_to_one_request_are_none(
 
 
 ENDLESS = {
-    "in progress for ever": ({"status": "in_progress"}, "have not ended in .* --batch-wait"),
+    "in progress for ever": ({"status": "in_progress"}, "have not ended in .* batch_wait"),
     "a word that nobody knows": ({"status": "warming\x1b[2Jup"}, "neither that it goes on"),
     "no status": ({"status": None}, "neither that it goes on"),
 }
@@ -668,16 +675,16 @@ def test_a_batch_that_does_not_end_stops_the_run_in_time_and_can_be_taken_up(
     annotate_cli: Cli, runs: Runs, tmp_path: Path, fields: dict[str, Any], words: str
 ) -> None:
     runs(2)
-    wait = "0.001" if "have not ended" in words else "0.1"
+    wait = 0.001 if "have not ended" in words else 0.1
     with OpenAIServer(lambda _: RIGHT) as server:
         server.batches.fields = fields
-        given = args(server, "--batch", "--batch-wait", wait, "--max-wait", "0.5", "--out", "out")
+        given = args(server, "--batch", *set_model(batch_wait=wait, max_wait=0.5), "--out", "out")
         done = annotate_cli(*given)
         assert (done.code, "--resume" in done.err) == (2, True), done.err
-        assert re.search(words.replace(" --", r" \(--"), done.err)
+        assert re.search(words.replace(" batch", r" \(batch"), done.err)
         assert "\x1b" not in done.err
         server.batches.fields = {}
-        again = annotate_cli(*given, "--resume", "--batch-wait", "1")
+        again = annotate_cli(*given, "--resume", *set_model(batch_wait=1))
         assert (again.code, len(server.batches.created)) == (0, 1), again.err
 
 
@@ -706,7 +713,7 @@ def test_what_is_noted_of_a_batch_and_damaged_is_named(
     with OpenAIServer(lambda _: RIGHT) as server:
         server.batches.fields = {"status": "in_progress"}
         given = args(server, "--batch", "--out", "out")
-        annotate_cli(*given, "--batch-wait", "0.0001")
+        annotate_cli(*given, *set_model(batch_wait=0.0001))
         server.batches.fields = {}
         file = tmp_path / "out" / "batch" / "1" / name
         file.unlink()
@@ -751,7 +758,7 @@ def test_a_server_that_cannot_be_read_stops_the_run_in_one_sentence(
     with OpenAIServer() as server:
         server.batches.uploaded = fields
         given = args(server, "--base-url", f"{server.url}?sig=SECRET-9", "--batch", "--out", "o")
-        done = annotate_cli(*given, "--attempts", "1")
+        done = annotate_cli(*given, *set_model(attempts=1))
     assert (done.code, done.err.count("Error: "), "SECRET-9" in done.err) == (2, 1, False), done.err
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from annotator.files import NewFile
 from annotator.judges.llm.reply import LONGEST_RESPONSE
-from tests.conftest import TALK, annotations
+from tests.conftest import TALK, annotations, set_model
 from tests.judges.test_batch import (
     ANOTHER,
     DOWN,
@@ -239,7 +239,7 @@ def test_a_form_that_results_refuse_is_left_in_the_next_file(
 ) -> None:
     runs(3)
     with OpenAIServer(lambda one: REFUSED if one.form == "json_schema" else RIGHT) as server:
-        base = args(server, "--mode", "auto", "--out", "out")
+        base = args(server, *set_model(mode="auto"), "--out", "out")
         annotate_cli(*base, "--batch-file", "1.jsonl")
         answer_all(server, "1.jsonl", "1-done.jsonl")
         results = ("--resume", "--batch-results", "1-done.jsonl")

@@ -209,9 +209,6 @@ class TestFromWhatAJudgeIsBuilt:
 def test_options_of_models_mean_nothing_to_a_plug_in(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
     args = (*ARGS, "--judge", f"{HERE}:Good")
-    done = annotate_cli(*args, "--facts")
-    assert done.code == 2
-    assert "--facts shows facts to a model" in done.err
     done = annotate_cli(*args, "--max-cost", "1")
     assert done.code == 2
     assert "--max-cost bounds what the llm judge spends" in done.err

@@ -20,7 +20,7 @@ from annotator.errors import AnnotatorError
 from annotator.judges.llm.cache import AnswerCache, clear, contents
 from annotator.judges.llm.reply import Reply as Kept
 from annotator.rubrics import list_built_in
-from tests.conftest import TALK, Done, annotations, run_name, write_run
+from tests.conftest import TALK, Done, annotations, run_name, set_model, write_run
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import start, statuses, wait_for_lines
@@ -35,7 +35,7 @@ WRONG = finding("C1b", ("message:1", "made up from nothing"))
 
 
 def llm(server: OpenAIServer, *more: str) -> tuple[str, ...]:
-    return ("--model", "m", "--base-url", server.url, "--attempts", "2", *more)
+    return ("--model", "m", "--base-url", server.url, *set_model(attempts=2), *more)
 
 
 def totals(folder: Path) -> dict[str, Any]:
@@ -63,15 +63,15 @@ CHANGES: dict[str, tuple[tuple[str, ...], int, int]] = {
     "model": (("--model", "other"), 2, 0),
     "temperature": (("--temperature", "0.5"), 2, 0),
     "seed": (("--seed", "3"), 2, 0),
-    "effort": (("--reasoning-effort", "low"), 2, 0),
-    "longest answer": (("--max-output-tokens", "500"), 2, 0),
-    "extra field": (("--extra-body", '{"top_p": 0.5}'), 2, 0),
-    "form": (("--mode", "json_schema"), 2, 0),
+    "effort": (set_model(reasoning_effort="low"), 2, 0),
+    "longest answer": (set_model(max_output_tokens=500), 2, 0),
+    "extra field": (set_model(extra_body={"top_p": 0.5}), 2, 0),
+    "form": (set_model(mode="json_schema"), 2, 0),
     "rubric": (("--rubric", "other.yaml"), 2, 0),
     "one more sample": (("--samples", "2"), 2, 2),
     "nothing": ((), 0, 2),
-    "how it is asked": (("--concurrency", "2", "--timeout", "9", "--max-wait", "9"), 0, 2),
-    "how often": (("--attempts", "9", "--reasks", "1", "--rpm", "9"), 0, 2),
+    "how it is asked": (("--concurrency", "2", *set_model(timeout=9, max_wait=9)), 0, 2),
+    "how often": ((*set_model(attempts=9, reasks=1), "--rpm", "9"), 0, 2),
     "the price": (("--price-in", "1", "--price-out", "1", "--max-cost", "1"), 0, 2),
 }
 
@@ -197,7 +197,7 @@ class TestAgain:
         (tmp_path / "other.yaml").write_text(re.sub(r"version: \d+", "version: 99", text, count=1))
         asked = {}
         with OpenAIServer(scripted(RIGHT)) as server:
-            hosted = ("--mode", "tools", "--dialect", "openai")  # with a temperature of its own
+            hosted = set_model(mode="tools", dialect="openai")  # with a temperature of its own
             annotate_cli(*ARGS, *llm(server, *hosted), "--out", "first")
             for name, (change, *_) in CHANGES.items():
                 before = server.calls
@@ -212,7 +212,7 @@ class TestAgain:
     def test_another_address_or_text_is_asked_again(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(2)
         with OpenAIServer(scripted(RIGHT)) as server:
-            here = llm(server, "--mode", "tools")
+            here = llm(server, *set_model(mode="tools"))
             annotate_cli(*ARGS, *here, "--out", "one")
             there = server.url.replace("127.0.0.1", "localhost")
             annotate_cli(*ARGS, *here, "--base-url", there, "--out", "two")
@@ -228,7 +228,7 @@ class TestAgain:
     def test_a_failure_is_asked_again(self, annotate_cli: Cli, reply: Reply) -> None:
         write_run(Path(run_name(1)), [("agent1", TALK[0][1] + " word" * 9_000), TALK[1]])
         with OpenAIServer(scripted(reply)) as server:
-            args = (*ARGS, *llm(server, "--mode", "tools"))
+            args = (*ARGS, *llm(server, *set_model(mode="tools")))
             assert annotate_cli(*args, "--out", "one").code == 1
             assert "answers  0" in annotate_cli("cache", "info").out
             server.responder = scripted(RIGHT)
@@ -253,7 +253,7 @@ class TestTheFile:
     ) -> None:
         runs(2)
         with OpenAIServer(scripted(RIGHT)) as server:
-            args = (*ARGS, *llm(server, "--mode", "tools"))
+            args = (*ARGS, *llm(server, *set_model(mode="tools")))
             annotate_cli(*args, "--out", "one")
             spoil(answer_cache)
             done = annotate_cli(*args, "--out", "two", "--max-cost", "9", *PRICES)
@@ -341,7 +341,7 @@ class TestTheFile:
     def test_two_processes_share_it(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(6)
         with OpenAIServer(scripted(replace(RIGHT, wait=0.05))) as server:
-            more = (*ARGS[1:], *llm(server, "--mode", "tools"))
+            more = (*ARGS[1:], *llm(server, *set_model(mode="tools")))
             here, there = (f"logs/night/coop/shop_task/[{n}]" for n in ("1-3", "4-6"))
             process = start(there, *more, "--out", "there", cwd=Path.cwd())
             assert annotate_cli(here, *more, "--out", "here").code == 0
@@ -351,7 +351,7 @@ class TestTheFile:
 
 
 class TestWhatARunHasCost:
-    PRICED = ("--mode", "tools", "--price-in", "1", "--price-out", "1")
+    PRICED = (*set_model(mode="tools"), "--price-in", "1", "--price-out", "1")
 
     @pytest.mark.parametrize("more", [(), ("--samples", "2")], ids=["one", "votes"])
     def test_an_answer_whose_annotation_was_lost_is_counted_once(
@@ -378,7 +378,7 @@ class TestWhatARunHasCost:
             args = (*ARGS, *llm(server, *self.PRICED))
             annotate_cli(*args, "--out", "one")
             lose_the_last_line(Path("one"))
-            assert annotate_cli(*args, "--out", "two", "--reasks", "0").code == 1
+            assert annotate_cli(*args, "--out", "two", *set_model(reasks=0)).code == 1
             annotate_cli(*args, "--out", "one", "--resume")
             assert totals(Path("one"))["calls"] + totals(Path("two"))["calls"] == server.calls
 
@@ -424,7 +424,7 @@ class TestWhatARunHasCost:
     ) -> None:
         runs(1)
         with OpenAIServer(scripted(Reply(text="{"), RIGHT, Reply(status=401))) as server:
-            more = ("--samples", "3", "--reasks", "0", "--concurrency", "1", "--out", "out")
+            more = ("--samples", "3", *set_model(reasks=0), "--concurrency", "1", "--out", "out")
             args = (*ARGS, *llm(server, *self.PRICED, *more))
             assert annotate_cli(*args).code == 2
             server.responder = scripted(RIGHT)

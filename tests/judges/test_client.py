@@ -26,7 +26,7 @@ from annotator.judges.llm.client import open_client
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
-from tests.conftest import Done
+from tests.conftest import Done, set_model
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.openai_server import OpenAIServer, Reply, Request
 
@@ -163,7 +163,7 @@ def test_a_certificate_that_is_not_of_the_host_behind_a_proxy_leaves_one_line(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     monkeypatch.setenv("HTTPS_PROXY", f"https://127.0.0.1:{open_tunnel(file)}")
-    args = ("--model", "m", "--base-url", "https://judge.example/v1", "--attempts", "1")
+    args = ("--model", "m", "--base-url", "https://judge.example/v1", *set_model(attempts=1))
     done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
     assert (done.code, "https://judge.example/v1 does not answer" in done.err) == (2, True)
     assert not caplog.records  # asyncio would write a traceback

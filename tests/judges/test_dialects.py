@@ -18,7 +18,7 @@ from annotator.judges.llm.dialects import NAMES, find_dialect
 from annotator.judges.llm.settings import Options
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
-from tests.conftest import Done
+from tests.conftest import Done, set_model
 from tests.judges.test_cache import totals
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.judges.test_long import LONG, sent
@@ -296,7 +296,9 @@ def test_a_dialect_is_known_by_its_address_or_named(url: str, name: str) -> None
 
 def test_a_dialect_that_is_none_is_an_error_that_names_all(annotate_cli: Cli, runs: Runs) -> None:
     runs(1)
-    done = annotate_cli("logs", "--rubric", "comm_errors", "--model", "m", "--dialect", "klingon")
+    done = annotate_cli(
+        "logs", "--rubric", "comm_errors", "--model", "m", *set_model(dialect="klingon")
+    )
     assert done.code == 2
     assert all(name in done.err for name in NAMES)
 
@@ -306,8 +308,8 @@ class TestTheTemperature:
     CASES = (
         ((), "qwen2.5-coder", 0.0),
         (("--temperature", "0.7"), "qwen2.5-coder", 0.7),
-        (("--dialect", "vllm"), "llama-3", 0.0),
-        (("--dialect", "openai"), "llama-3", None),
+        (set_model(dialect="vllm"), "llama-3", 0.0),
+        (set_model(dialect="openai"), "llama-3", None),
         (("--samples", "2"), "llama-3", None),
         ((), "gpt-oss-20b", None),
         ((), "qwen3-8b", None),
@@ -326,7 +328,7 @@ class TestTheTemperature:
     ) -> None:
         runs(1)
         with OpenAIServer(scripted(RIGHT)) as server:
-            args = ("logs", "--rubric", "comm_errors", "--mode", "tools", "--out", "out")
+            args = ("logs", "--rubric", "comm_errors", *set_model(mode="tools"), "--out", "out")
             done = annotate_cli(*args, "--base-url", server.url, "--model", model, *more)
             assert done.code == 0, done.err
             assert {one.body.get("temperature") for one in server.seen} == {temperature}
@@ -338,7 +340,7 @@ class TestTheTemperature:
 
 class TestHeaders:
     def run(self, annotate_cli: Cli, server: OpenAIServer, *more: str) -> Done:
-        args = ("logs", "--rubric", "comm_errors", "--mode", "tools", "--model", "m")
+        args = ("logs", "--rubric", "comm_errors", *set_model(mode="tools"), "--model", "m")
         return annotate_cli(*args, "--base-url", server.url, *more)
 
     def test_they_are_sent_and_stand_nowhere(
@@ -352,7 +354,7 @@ class TestHeaders:
         runs(1)
         monkeypatch.setenv("MY_TOKEN", "tok-SECRET-1")
         monkeypatch.setenv("TEAM", "blue-SECRET-2")
-        more = ("--header", "X-Gateway-Token=MY_TOKEN", "--header", "X-Team=TEAM")
+        more = set_model(headers={"X-Gateway-Token": "MY_TOKEN", "X-Team": "TEAM"})
         with caplog.at_level(logging.DEBUG), OpenAIServer(scripted(RIGHT)) as server:
             done = self.run(annotate_cli, server, *more, "--out", "out")
             assert done.code == 0, done.err
@@ -373,7 +375,6 @@ class TestHeaders:
     @pytest.mark.parametrize(
         ("header", "words"),
         [
-            ("X-Token", "expected NAME=ENVVAR"),
             ("X-Token=NOT_SET", "the environment variable is not set"),
             ("X-Token=sk-1234", "expected the name of an environment variable"),
             ("Content-Length=HOME", "cannot be set there"),
@@ -392,7 +393,9 @@ class TestHeaders:
         runs(1)
         monkeypatch.setenv("EVIL", "a\nX-Evil: SECRET")
         with OpenAIServer(scripted(RIGHT)) as server:
-            done = self.run(annotate_cli, server, "--header", header, "--out", "out")
+            done = self.run(
+                annotate_cli, server, *set_model(headers=dict([header.split("=")])), "--out", "out"
+            )
             assert (done.code, server.calls) == (2, 0)
         assert words in " ".join(done.err.split())
         assert "SECRET" not in done.err
@@ -517,7 +520,7 @@ def test_a_judge_file_says_it_too(
     with OpenAIServer(scripted(RIGHT)) as server:
         dialect = "dialect: lmstudio, max_output_tokens: 900, headers: {X-Team: TEAM}"
         file.write_text(f"{{model: m, base_url: '{server.url}', api: chat, {dialect}}}")
-        args = ("logs", "--rubric", "comm_errors", "--judge-file", str(file), "--out", "out")
+        args = ("logs", "--rubric", "comm_errors", "--judge", str(file), "--out", "out")
         done = annotate_cli(*args)
         assert done.code == 0, done.err
         [request] = server.seen

@@ -18,7 +18,7 @@ from annotator.judges.llm.context import FIRST, MOST_CHARACTERS, MOST_LINES, obs
 from annotator.prompts import Observations, render
 from annotator.rubrics import Rubric
 from annotator.traces import Message, Trace
-from tests.conftest import Done, annotations
+from tests.conftest import Done, annotations, set_model
 from tests.judges.test_batch import mixed
 from tests.judges.test_llm import IGNORED, RIGHT, judged, scripted
 from tests.judges.test_long import reads
@@ -27,7 +27,7 @@ from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
 
-ARGS = ("logs", "--rubric", "comm_errors", "--model", "m", "--mode", "tools", "--out", "out")
+ARGS = ("logs", "--rubric", "comm_errors", "--model", "m", *set_model(mode="tools"), "--out", "out")
 
 
 def tag(request: Request) -> str:
@@ -289,10 +289,10 @@ class TestLength:
             args = (*ARGS, "--base-url", server.url, "--price-in", "2", "--price-out", "8")
             dry = [
                 json.loads(annotate_cli(*args, *more, "--dry-run", "--json").out)
-                for more in ((), ("--facts",))
+                for more in ((), set_model(facts=True))
             ]
             assert server.calls == 0
-            assert annotate_cli(*args, "--facts").code == 0
+            assert annotate_cli(*args, *set_model(facts=True)).code == 0
             sizes = [sum(map(len, section(one))) for one in server.seen]
         assert all(sizes)
         more = dry[1]["input_tokens"] - dry[0]["input_tokens"]
@@ -313,7 +313,7 @@ class TestRuns:
         runs(1)
         with OpenAIServer() as server:
             args = (*ARGS[:-2], "--base-url", server.url)
-            assert annotate_cli(*args, "--facts", "--out", "out").code == 0
+            assert annotate_cli(*args, *set_model(facts=True), "--out", "out").code == 0
             on = run_json()
             assert annotate_cli(*args, "--out", "plain").code == 0
             off = json.loads(Path("plain", "run.json").read_text())
@@ -327,7 +327,9 @@ class TestRuns:
         with OpenAIServer() as server:
             args = (*ARGS[:-2], "--base-url", server.url)
             calls = []
-            for n, more in enumerate(((), ("--facts",), (), ("--facts",), ("--no-facts",))):
+            for n, more in enumerate(
+                ((), set_model(facts=True), (), set_model(facts=True), set_model(facts=False))
+            ):
                 assert annotate_cli(*args, *more, "--out", f"out{n}").code == 0
                 calls.append(server.calls)
         assert calls == [2, 4, 4, 4, 4]
@@ -335,8 +337,8 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("before", "after", "said"),
         [
-            ((), ("--facts",), "facts was null, is now true"),
-            (("--facts",), (), "facts was true, is now null"),
+            ((), set_model(facts=True), "facts was null, is now true"),
+            (set_model(facts=True), (), "facts was true, is now null"),
         ],
         ids=["on", "off"],
     )
@@ -356,38 +358,22 @@ class TestRuns:
             assert annotate_cli(*args, *before, "--resume").code == 0
         assert {one.status for one in annotations(Path("out")).values()} == {"labelled"}
 
-    @pytest.mark.parametrize("judge", [(), ("--judge", "rules"), ("--judge", "rules", "--quiet")])
-    def test_the_rules_judge_has_nobody_to_show_them_to(
-        self, annotate_cli: Cli, runs: Runs, judge: tuple[str, ...]
-    ) -> None:
-        runs(1)
-        args = ("logs", "--rubric", "comm_errors", "--out", "out", *judge)
-        done = annotate_cli(*args, "--facts")
-        assert (done.code, done.out, Path("out").exists()) == (2, "", False)
-        assert "the rules judge asks none" in " ".join(done.err.split())
-        assert annotate_cli(*args, "--no-facts").code == 0
-
     def test_each_model_of_a_file_has_its_own_setting(
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path
     ) -> None:
         runs(1)
         file = tmp_path / "judge.yaml"
         file.write_text("mode: tools\nmodels:\n- {model: a, facts: true}\n- {model: b}\n")
-        args = ("logs", "--rubric", "comm_errors", "--judge-file", file)
-        for more, want in (
-            ((), {"a": True, "b": False}),
-            (("--facts",), {"a": True, "b": True}),
-            (("--no-facts",), {"a": False, "b": False}),
-        ):
-            with OpenAIServer(scripted(RIGHT)) as server:
-                out = ("--no-cache", "--out", "-".join(("out", *more)))
-                assert annotate_cli(*args, "--base-url", server.url, *more, *out).code == 0
-                assert {one.body["model"]: bool(section(one)) for one in server.seen} == want
+        args = ("logs", "--rubric", "comm_errors", "--judge", file)
+        with OpenAIServer(scripted(RIGHT)) as server:
+            assert annotate_cli(*args, "--base-url", server.url, "--out", "out").code == 0
+            asked = {one.body["model"]: bool(section(one)) for one in server.seen}
+        assert asked == {"a": True, "b": False}
 
     def test_votes_and_batches(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(4)
         found = []
-        more = ("--model", "n", "--samples", "2", "--facts")
+        more = ("--model", "n", "--samples", "2", *set_model(facts=True))
         for how in (("--batch",), ()):
             with OpenAIServer(mixed) as server:
                 args = (*ARGS[:-2], "--base-url", server.url, *more, *how)
@@ -403,7 +389,7 @@ class TestRuns:
         self, annotate_cli: Cli, runs: Runs, tmp_path: Path
     ) -> None:
         runs(2)
-        done = annotate_cli(*ARGS, "--facts", "--batch-file", "ask.jsonl")
+        done = annotate_cli(*ARGS, *set_model(facts=True), "--batch-file", "ask.jsonl")
         assert done.code == 0, done.err
         lines = (tmp_path / "ask.jsonl").read_text().splitlines()
         asked = [Request(n, json.loads(line)["body"]) for n, line in enumerate(lines, 1)]

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from annotator.annotations import Usage
+from annotator.annotations import Usage, read_annotations
 from annotator.errors import AnnotatorError
-from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.answer import answer_model
 from annotator.judges.llm.prices import find_listing
 from annotator.prompts import render
 from annotator.rubrics import load_rubric
 from annotator.traces import Trace, read_traces
-from tests.conftest import Done, run_name, write_run
+from tests.conftest import Done, run_name, set_model, write_run
 from tests.judges.test_cache import ARGS, WRONG, findings, llm, lose_the_last_line, totals
 from tests.judges.test_llm import RIGHT, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder
@@ -204,7 +203,7 @@ USAGES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
 
 class TestTheBill:
     @pytest.mark.parametrize(
-        ("cached", "dollars"), [(("--price-cached", "0.125"), 0.0027), ((), 0.0036)]
+        ("cached", "dollars"), [(set_model(price_cached=0.125), 0.0027), ((), 0.0036)]
     )
     def test_cached_and_reasoning_tokens_by_hand(
         self, annotate_cli: Cli, runs: Runs, cached: tuple[str, ...], dollars: float
@@ -229,7 +228,7 @@ class TestTheBill:
         counts = {"prompt_tokens": 4_000, "completion_tokens": 200, **more}
         usage = {name: count for name, count in counts.items() if count is not ...}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
-            priced = ("--price-in", "0.5", "--price-out", "8", "--dialect", dialect)
+            priced = ("--price-in", "0.5", "--price-out", "8", *set_model(dialect=dialect))
             annotate_cli(*ARGS, *llm(server, *TOOLS, *priced), "--out", "out")
         used = totals(Path("out"))
         assert used["cost_usd"] == pytest.approx(dollars)
@@ -258,8 +257,8 @@ class TestTheBill:
 
         bill = Bill(lambda _: next(faults), count, (3.0, 0.3, 15.0))
         with OpenAIServer(bill, probe=replace(bill, responder=READY)) as server:
-            price = ("--price-in", "3", "--price-cached", "0.3", "--price-out", "15")
-            args = (*ARGS, *llm(server, *price, "--max-wait", "20"), "--out", "out")
+            price = ("--price-in", "3", *set_model(price_cached=0.3), "--price-out", "15")
+            args = (*ARGS, *llm(server, *price, *set_model(max_wait=20)), "--out", "out")
             assert annotate_cli(*args).code == 1
             annotate_cli(*args, "--resume")
             used = totals(Path("out"))
@@ -275,7 +274,7 @@ class TestTheBill:
 
 DEAR = 50_000  # tokens a call, ten times what we would guess: 0.05 dollars
 LIMITED = Reply(status=429, headers={"Retry-After": "0"})
-TOOLS = ("--mode", "tools")
+TOOLS = set_model(mode="tools")
 
 
 def thoughtful(request: Request) -> tuple[int, int, int]:
@@ -292,7 +291,7 @@ BUDGETS: dict[str, tuple[Responder, Tokens, tuple[str, ...]]] = {
     "answers too late": (
         lambda request: replace(RIGHT, wait=1.2 if request.n % 3 == 0 else 0.0),
         lambda _: (6_000, 0, 0),
-        (*TOOLS, "--timeout", "0.4"),
+        (*TOOLS, *set_model(timeout=0.4)),
     ),
 }
 
@@ -309,7 +308,7 @@ class TestTheBudget:
         over = 7 * 29_500 / 1e6 if tokens is thoughtful else 0.0
         bill = Bill(responder, tokens)
         with OpenAIServer(bill) as server:
-            more = (*ONE_DOLLAR, *more, "--attempts", "5")
+            more = (*ONE_DOLLAR, *more, *set_model(attempts=5))
             given = llm(server, *more, "--max-cost", "0.27")
             done = annotate_cli(*ARGS, *given, "--out", "out")
         assert 0.1 < bill.dollars <= 0.27 + over
@@ -377,7 +376,7 @@ class TestTheBudget:
         runs(9)
         usage = {"prompt_tokens": 4_000, "completion_tokens": 9, "cost": 0.1}
         with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
-            given = llm(server, *TOOLS, "--dialect", "openrouter", "--max-cost", "0.45")
+            given = llm(server, *TOOLS, *set_model(dialect="openrouter"), "--max-cost", "0.45")
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
             assert server.calls == 4
         assert totals(Path("out"))["cost_usd"] == pytest.approx(0.4)
@@ -394,7 +393,7 @@ class TestTheBudget:
             scripted(RIGHT), lambda one: (DEAR if one.body["model"] == "dear" else 6_000, 0, 0)
         )
         with OpenAIServer(bill) as server:
-            more = (*TOOLS, "--judge-file", str(file), "--max-cost", "0.27")
+            more = (*TOOLS, "--judge", str(file), "--max-cost", "0.27")
             given = (*llm(server)[2:], *more)
             assert annotate_cli(*ARGS, *given, "--out", "out").code == 3
         dear = [read for read, _, _ in bill.usages if read == DEAR]
@@ -425,8 +424,8 @@ class TestLongAnswers:
         ("tokens", "more", "caps", "status"),
         [
             (30_000, ("--max-cost", "1"), [None], "labelled"),
-            (150, ("--max-output-tokens", "100"), [100, 200], "labelled"),
-            (250, ("--max-output-tokens", "100", "--max-cost", "1"), [100, 200], "failed"),
+            (150, set_model(max_output_tokens=100), [100, 200], "labelled"),
+            (250, (*set_model(max_output_tokens=100), "--max-cost", "1"), [100, 200], "failed"),
         ],
     )
     def test_one_that_is_cut_off_is_asked_for_once_more_with_twice_the_cap(
@@ -476,10 +475,10 @@ class TestTheForecast:
         runs(2)
         write_run(Path(run_name(3)), passed=True)
         with OpenAIServer(scripted(RIGHT)) as server:
-            args = (*ARGS, *llm(server, "--mode", "tools"), "--failed-only", "--out", "out")
+            args = (*ARGS, *llm(server, *set_model(mode="tools")), "--failed-only", "--out", "out")
             known = self.dry(annotate_cli, *args, "--price-in", "2", "--price-out", "8")
             unknown = self.dry(annotate_cli, *args)
-            capped = self.dry(annotate_cli, *args, "--max-output-tokens", "2000")
+            capped = self.dry(annotate_cli, *args, *set_model(max_output_tokens=2000))
             text = annotate_cli(*args, "--dry-run").out
             panel = self.dry(annotate_cli, *args, "--model", "n", "--samples", "3")
             first = self.dry(annotate_cli, *args, "--limit", "1")
@@ -509,12 +508,12 @@ class TestTheForecast:
             (
                 ("--price-in", "0", "--price-out", "2"),
                 "20 of 21 runs, about $0.06 to $0.16, about 2 to 4 minutes at --concurrency 8"
-                " (at 50 tokens/s). `--pilot 5` narrows it.",
+                " (at 50 tokens/s). `--pilot 5` in place of `--dry-run` measures it.",
             ),
             (
                 ("--price-in", "0", "--price-out", "500", "--concurrency", "1"),
                 "20 of 21 runs, about $15 to $40, about 10 to 27 minutes at --concurrency 1"
-                " (at 50 tokens/s). `--pilot 5` narrows it.",
+                " (at 50 tokens/s). `--pilot 5` in place of `--dry-run` measures it.",
             ),
             (
                 ("--price-in", "0", "--price-out", "2", "--rpm", "9"),
@@ -537,81 +536,60 @@ class TestTheForecast:
         assert first.startswith(expected), first
         assert ("minutes" in first) == ("minutes" in line)
 
-    def test_a_pilot_by_hand_and_a_run_that_does_not_pay_for_it_again(
+    def test_it_names_the_first_trace_that_cannot_be_read(
         self, annotate_cli: Cli, runs: Runs
     ) -> None:
+        for file in runs(3).rglob("conversation.json"):
+            file.write_text("[")
+        args = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+        dry = annotate_cli(*ARGS, *args, "--dry-run")
+        assert f"3 cannot be read; the first: {Path.cwd()}/logs" in dry.err
+        assert "conversation.json: not valid JSON" in dry.err
+
+    def test_a_pilot_by_hand_and_the_rest_of_the_run(self, annotate_cli: Cli, runs: Runs) -> None:
         """Answers of 100, 200, 300 ... tokens: the totals are those of the traces drawn."""
         runs(10)
         write_run(Path(run_name(11)), passed=True)
         bill = Bill(scripted(RIGHT), lambda one: (4_000, 0, 100 * one.n))
         with OpenAIServer(bill) as server:
-            priced = ("--price-in", "0.5", "--price-out", "8", "--failed-only")
+            priced = ("--price-in", "0.5", "--price-out", "8", "--failed-only", "--out", "out")
             args = (*ARGS, *llm(server, *TOOLS, *priced))
-            tried = self.dry(annotate_cli, *args, "--pilot", "4", "--pilot-seed", "3")["pilot"]
-            assert (server.calls, Path("out").exists(), Path("runs").exists()) == (4, False, False)
-            once = [request.user for request in server.seen]
-            text = annotate_cli(*args, "--no-cache", "--dry-run", "--pilot", "1").out
-            done = annotate_cli(*args, "--out", "out")
-            assert done.code == 0, done.err
-            assert server.calls == 4 + 1 + 6
-            assert len(set(once)) == 4
-            nothing = annotate_cli(*args, "--dry-run", "--pilot", "4")
-            assert (nothing.code, server.calls) == (2, 11)
-        shown = ("traces", "of", "seed", "failed")
-        assert [tried[name] for name in shown] == [4, 10, 3, 0]
-        dollars = (0.5 * 16_000 + 8 * 1_000) / 1e6
-        used = {"calls": 4, "input_tokens": 16_000, "output_tokens": 1_000, "cost_usd": dollars}
-        used["unreported_calls"] = 0
-        assert tried["used"] == pytest.approx(used)
-        # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn.
-        half = 10 * 3.182446 * 129.0994 / 2 * 0.6**0.5
-        whole = {"total": 2_500, "low": 1_000, "high": 2_500 + half}
-        assert tried["all"]["output_tokens"] == pytest.approx(whole)
-        assert tried["all"]["input_tokens"] == dict.fromkeys(("total", "low", "high"), 40_000)
-        assert tried["all"]["cost_usd"]["high"] == pytest.approx(0.02 + 8 * (2_500 + half) / 1e6)
-        assert "no interval: n = 1" in text
-        assert totals(Path("out"))["calls"] == 6
-        assert "nothing would be asked" in nothing.err
+            pilot = annotate_cli(*args, "--pilot", "4")
+            assert (pilot.code, server.calls, statuses(Path("out"))) == (0, 4, {"labelled": 4})
+            assert "The run is a pilot of 4 of 10 traces" in pilot.out
+            smaller = annotate_cli(*args, "--pilot", "3", "--resume")
+            assert (smaller.code, server.calls) == (2, 4)
+            rest = annotate_cli(*args, "--resume")
+            assert (rest.code, server.calls) == (0, 10)
+            full = annotate_cli(*args, "--pilot", "10", "--resume")
+            assert (full.code, server.calls) == (2, 10)
+        lines = [line.strip() for line in pilot.err.splitlines()]
+        # Mean 250, deviation 129.10; t(3) = 3.1824; 6 of 10 were not drawn:
+        # 10 * 3.1824 * 129.10 / 2 * sqrt(0.6) = 1591.2. No less than the 1000 of the pilot itself.
+        assert "pilot: 4 of 10 traces. All 10 would take (95 % t intervals):" in lines
+        assert "10 calls [10, 10]" in lines
+        assert "40000 input tokens [40000, 40000]" in lines
+        assert "2500 output tokens [1000, 4091]" in lines
+        assert "0.04 USD [0.03, 0.05]" in lines  # 0.02 + 8e-6 of each
+        assert statuses(Path("out")) == {"labelled": 10, "skipped": 1}
+        assert "pilot" not in rest.out
 
-    def test_a_pilot_whose_traces_cannot_be_read_any_more_ends_in_words(
-        self, annotate_cli: Cli, runs: Runs, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def opened(*_: object) -> None:
-            for file in Path("logs").rglob("conversation.json"):
-                file.write_text("[")
+    def test_a_larger_pilot_contains_a_smaller_one(self, annotate_cli: Cli, runs: Runs) -> None:
+        runs(8)
+        drawn = []
+        for size in ("1", "3", "99"):
+            annotate_cli(*ARGS, "--judge", "rules", "--pilot", size, "--out", size)
+            drawn.append({one.trace_id for one in read_annotations(Path(size))})
+        assert list(map(len, drawn)) == [1, 3, 8]
+        assert drawn[0] < drawn[1] < drawn[2]
 
-        runs(3)
-        monkeypatch.setattr(LLMJudge, "open", opened)
-        with OpenAIServer() as server:
-            done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
-        assert (done.code, done.out) == (2, "")
-        assert f"no trace drawn can be read now ({Path.cwd()}/logs" in done.err
-        assert "not valid JSON" in done.err
-        with OpenAIServer() as server:
-            done = annotate_cli(*ARGS, *llm(server), "--dry-run", "--pilot", "2")
-        assert (done.code, done.out) == (2, "")
-        assert (
-            f"nothing would be asked; the first that cannot be read or judged: {Path.cwd()}"
-            in done.err
-        )
-        assert "conversation.json: not valid JSON" in done.err
-        dry = annotate_cli(*ARGS, *llm(server), "--dry-run")
-        assert f"3 cannot be read; the first: {Path.cwd()}/logs" in dry.err
-        assert "conversation.json: not valid JSON" in dry.err
-
-    def test_a_pilot_of_a_panel_and_one_that_has_no_money(
-        self, annotate_cli: Cli, runs: Runs
-    ) -> None:
+    def test_a_pilot_of_a_panel_and_of_lost_calls(self, annotate_cli: Cli, runs: Runs) -> None:
         runs(6)
-        bill = Bill(scripted(RIGHT), lambda _: (DEAR, 0, 0))
+        bill = Bill(scripted(Reply(drop=True), RIGHT), lambda _: (DEAR, 0, 0))
         with OpenAIServer(bill) as server:
             args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--samples", "3", "--model", "n")
-            tried = self.dry(annotate_cli, *args, "--pilot", "2")["pilot"]
-            assert (tried["used"]["calls"], tried["all"]["calls"]["total"]) == (12, 36)
-            assert tried["all"]["cost_usd"]["total"] == pytest.approx(36 * 0.05)
-            given = ("--dry-run", "--pilot", "4", "--max-cost", "0.12")
-            poor = annotate_cli(*args, *given)
-            assert (poor.code, "--max-cost" in poor.err) == (3, True)
+            err = annotate_cli(*args, "--pilot", "2").err
+        assert "  at least 1.80 USD [" in err  # 36 calls of 0.05
 
     @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 3, "completion_tokens": 9}], ids=str)
     def test_a_pilot_extrapolates_no_tokens_that_no_server_told(
@@ -621,37 +599,25 @@ class TestTheForecast:
         runs(6)
         silent = replace(RIGHT, more={"usage": usage})
         with OpenAIServer(lambda one: silent if one.n == 2 else RIGHT) as server:
-            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--pilot", "3")
-            tried = self.dry(annotate_cli, *args)["pilot"]["all"]
-        assert tried.pop("calls") == dict.fromkeys(("total", "low", "high"), 6)
-        assert tried == dict.fromkeys(("input_tokens", "output_tokens", "cost_usd"))
-
-    def test_a_pilot_with_lost_calls_cost_at_least_what_the_others_did(
-        self, annotate_cli: Cli, runs: Runs
-    ) -> None:
-        runs(6)
-        bill = Bill(scripted(Reply(drop=True), RIGHT), lambda _: (DEAR, 0, 0))
-        with OpenAIServer(bill) as server:
-            args = (*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--dry-run", "--pilot", "3")
-            lines = annotate_cli(*args).out.splitlines()
-        shown = {line[:14].strip(): line[14:] for line in lines}
-        assert shown["it used"].endswith("out, at least 0.15 USD")
-        assert shown["all cost"].startswith("at least 0.30 USD [")
+            err = annotate_cli(*ARGS, *llm(server, *ONE_DOLLAR, *TOOLS), "--pilot", "3").err
+        assert "  6 calls [6, 6]" in err
+        for name in ("input tokens", "output tokens", "USD"):
+            assert f"  {name}: unknown" in err
 
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            (("--pilot", "2"), "needs --dry-run"),
-            (("--pilot", "2", "--dry-run", "--batch"), "--pilot asks at once"),
+            (("--dry-run",), "leave --dry-run out"),
+            (("--limit", "1"), "no --limit"),
+            (("--failed-only",), "no trace would be judged"),
         ],
     )
     def test_a_pilot_that_cannot_be(
-        self, annotate_cli: Cli, runs: Runs, more: tuple[str, ...], words: str
+        self, annotate_cli: Cli, more: tuple[str, ...], words: str
     ) -> None:
-        runs(1)
-        with OpenAIServer(scripted(RIGHT)) as server:
-            done = annotate_cli(*ARGS, *llm(server, *TOOLS), *more)
-            assert (done.code, server.calls, words in done.err) == (2, 0, True), done.err
+        write_run(Path(run_name(1)), passed=True)
+        done = annotate_cli(*ARGS, "--judge", "rules", "--pilot", "2", *more)
+        assert (done.code, words in done.err, Path("runs").exists()) == (2, True, False), done.err
 
     @pytest.mark.parametrize("forms", [("tools",), ("json_schema",), ()], ids=str)
     def test_known_answers_and_a_run_to_go_on_with(

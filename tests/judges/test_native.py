@@ -16,7 +16,7 @@ from annotator.errors import AnnotatorError, JudgeStopped
 from annotator.judges.llm.settings import NATIVE, Options
 from annotator.rubrics import Rubric
 from annotator.traces import Trace
-from tests.conftest import Done
+from tests.conftest import Done, set_model
 from tests.judges.test_cache import totals
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.judges.test_long import LONG
@@ -68,8 +68,16 @@ class TestBoth:
         with serve(scripted(RIGHT)) as server:
             base = f"http://127.0.0.1:{server.port}"
             args = ("logs", "--rubric", "comm_errors", "--model", "m-1", "--base-url", base)
-            args += ("--api", api, "--concurrency", "2", "--header", "X-Team=TEAM", "--out", "out")
-            prices = ("--price-in", "1", "--price-out", "2", "--price-cached", "0.1")
+            args += (
+                "--api",
+                api,
+                "--concurrency",
+                "2",
+                *set_model(headers={"X-Team": "TEAM"}),
+                "--out",
+                "out",
+            )
+            prices = ("--price-in", "1", "--price-out", "2", *set_model(price_cached=0.1))
             done = annotate_cli(*args, *prices)
             assert done.code == 0, done.err
             assert (len(server.seen), len(server.probes)) == (3, 1)
@@ -293,7 +301,7 @@ class TestAnthropic:
             ),
             (Reply(text="", finish="refusal"), "the model refuses: it gives no reason"),
             (Reply(text="{", finish="model_context_window_exceeded"), "its context ended"),
-            (Reply(text="{", finish="length"), "a larger --max-output-tokens"),
+            (Reply(text="{", finish="length"), "a larger max_output_tokens"),
             (Reply(text="No idea."), "malformed answer"),
         ],
     )
@@ -387,7 +395,7 @@ def test_a_panel_of_several_apis(
             {"model": "c", "api": "gemini", "base_url": base},
         ]
         Path("panel.yaml").write_text(json.dumps({"models": models}))
-        args = ("--rubric", "comm_errors", "--judge-file", "panel.yaml", "--out", "out")
+        args = ("--rubric", "comm_errors", "--judge", "panel.yaml", "--out", "out")
         done = annotate_cli("logs", *args)
         assert done.code == 0, done.err
         ends = {request.url.rpartition("/")[2] for request in server.seen}

@@ -12,7 +12,7 @@ from annotator.judges.llm.settings import NATIVE
 from annotator.rubrics import Rubric
 from annotator.runs.run import open_run
 from annotator.traces import Trace
-from tests.conftest import TALK, Done, run_name, write_run
+from tests.conftest import TALK, Done, run_name, set_model, write_run
 from tests.judges.test_llm import RIGHT, judged, scripted
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_run import llm, statuses
@@ -132,7 +132,7 @@ def test_one_trace_whose_calls_all_fail_does_not_stop_the_run(
         return Reply(drop=True) if "run 1." in request.user else RIGHT
 
     with OpenAIServer(responder) as server:
-        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        more = llm(server, "--concurrency", "1", *set_model(mode="tools"))
         args = (runs(3), "--rubric", "comm_errors", *more, "--out", "out")
         assert annotate_cli(*args).code == 1
         again = annotate_cli(*args, "--resume")
@@ -145,7 +145,7 @@ def test_a_server_that_is_gone_stops_the_run_and_fails_no_trace(
 ) -> None:
     gone = Reply(status=status, headers={"Retry-After": "0"})
     with OpenAIServer(scripted(RIGHT, RIGHT, gone)) as server:
-        more = llm(server, "--concurrency", "1", "--mode", "tools")
+        more = llm(server, "--concurrency", "1", *set_model(mode="tools"))
         args = (runs(9), "--rubric", "comm_errors", *more, "--out", "out")
         server.probe = scripted(gone)
         done = annotate_cli(*args)
@@ -160,7 +160,7 @@ def test_the_budget_counts_failures_that_are_judged_again(annotate_cli: Cli, run
     usage = {"usage": {"prompt_tokens": 50_000, "completion_tokens": 0}}
     cut_off = replace(RIGHT, finish="length", more=usage)
     with OpenAIServer(scripted(cut_off)) as server:
-        more = llm(server, *ONE_DOLLAR, "--mode", "tools", "--max-cost", "0.22")
+        more = llm(server, *ONE_DOLLAR, *set_model(mode="tools"), "--max-cost", "0.22")
         args = (runs(4), "--rubric", "comm_errors", *more, "--out", "out")
         assert annotate_cli(*args).code == 1
         assert (annotate_cli(*args, "--resume").code, len(server.seen)) == (3, 4)
@@ -171,7 +171,7 @@ def test_two_addresses_that_differ_in_their_query_share_no_answer(
 ) -> None:
     with OpenAIServer(scripted(RIGHT)) as server:
         for n, query in enumerate(("?deployment=a", "?deployment=b", "?deployment=a")):
-            url = ("--base-url", f"{server.url}{query}", "--model", "m", "--mode", "tools")
+            url = ("--base-url", f"{server.url}{query}", "--model", "m", *set_model(mode="tools"))
             args = (runs(1), "--rubric", "comm_errors", *url, "--out", f"out{n}")
             assert annotate_cli(*args).code == 0
         assert len(server.seen) == 2
@@ -185,7 +185,7 @@ def test_no_password_of_a_url_is_recorded(
     with OpenAIServer(scripted(RIGHT)) as server:
         url = server.url.replace("http://", f"{scheme}://user:pa@ss-SECRET@")
         args = (runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url)
-        annotate_cli(*args, "--attempts", "1", "--mode", "tools", "--out", "out")
+        annotate_cli(*args, *set_model(attempts=1, mode="tools"), "--out", "out")
     recorded = "".join(file.read_text() for file in tmp_path.glob("out/*.json*"))
     assert "SECRET" not in recorded
     if recorded:

@@ -247,7 +247,9 @@ class TestTheWindow:
         """Also while nothing is judged because all calls wait to be repeated."""
         later = replace(LIMITED, headers={"Retry-After": "1"}, wait=0.1)
         with OpenAIServer(scripted(*[later] * 4, NOTHING)) as server:
-            args = (str(runs(6)), "--rubric", "comm_errors", "--out", "out", "--mode", "tools")
+            (tmp_path / "judge.yaml").write_text("mode: tools")
+            args = (str(runs(6)), "--rubric", "comm_errors", "--out", "out")
+            args += ("--judge", "judge.yaml")
             more = ("--concurrency", "4", "--base-url", server.url, "--model", "m")
             shown = on_a_terminal(*args, *more, cwd=tmp_path)
         assert "slowed down to 2/4" in shown
@@ -292,7 +294,7 @@ class TestOneCall:
             assert len(server.seen) == 1
         assert one.status == "failed"
         assert "HTTP 429: come back later" in (one.error or "")
-        assert "asks to wait 3600 s, longer than --max-wait" in (one.error or "")
+        assert "asks to wait 3600 s, longer than max_wait" in (one.error or "")
 
     def test_every_repetition_is_counted(self, trace: Trace, rubric: Rubric) -> None:
         """An error, a wrong quote, an error in the re-ask, and the answer: 4 calls, 3 again."""

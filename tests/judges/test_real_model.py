@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Done, annotations, run_name, write_run
+from tests.conftest import Done, annotations, run_name, set_model, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +76,8 @@ def test_a_real_model_answers_through_the_whole_path(
         write_run(tmp_path / run_name(n), talk, patches={})
     done = annotate_cli(
         *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),
-        *("--base-url", f"{address}/v1", "--max-output-tokens", "64", "--timeout", "300"),
-        *("--concurrency", "1", "--reasks", "1"),
+        *("--base-url", f"{address}/v1", *set_model(max_output_tokens=64, timeout=300)),
+        *("--concurrency", "1", *set_model(reasks=1)),
     )
     assert done.code in (0, 1), done.err
     manifest = json.loads((tmp_path / "out" / "run.json").read_text())
@@ -98,8 +98,8 @@ def test_a_trace_too_long_for_a_real_model_is_shortened(
     write_run(tmp_path / run_name(1), [("agent1", "word " * 12_000), ("agent2", "Yes.")])
     done = annotate_cli(
         *("logs", "--rubric", rubric, "--out", "out", "--model", "smollm2"),
-        *("--base-url", f"{address}/v1", "--timeout", "300", "--mode", "json_schema"),
-        *("--reasks", "0", "--max-output-tokens", "64"),
+        *("--base-url", f"{address}/v1", *set_model(timeout=300, mode="json_schema")),
+        *set_model(reasks=0, max_output_tokens=64),
     )
     [one] = annotations(tmp_path / "out").values()
     # The server refuses the first prompt and says that it reads 3,072 tokens. The answer to the

@@ -12,7 +12,7 @@ import pytest
 
 from annotator.judges.llm.secrets import Secrets
 from annotator.text import without_url_secrets
-from tests.conftest import TALK, Done, annotations, run_name, write_run
+from tests.conftest import TALK, Done, annotations, run_name, set_model, write_run
 from tests.judges.test_llm import IGNORED, RIGHT, scripted
 from tests.openai_server import OpenAIServer, Reply, finding
 
@@ -65,10 +65,11 @@ def test_what_a_server_echoes_is_written_and_shown_nowhere(
     monkeypatch.setenv("MINE", "value-of-header-1")
     with OpenAIServer(scripted(reply)) as server:
         url = server.url.replace("http://", f"http://me:{PASSWORD}@")
-        body = json.dumps({"metadata": {"api_key": KEY}})
+        body = {"metadata": {"api_key": KEY}}
         args = (runs(1), "--rubric", "comm_errors", "--model", "m", "--base-url", url)
-        more = ("--mode", "json_schema", "--attempts", "1", "--reasks", "1", "--extra-body", body)
-        done = annotate_cli(*args, *more, "--header", "X=MINE", "--out", "out")
+        more = set_model(mode="json_schema", attempts=1, reasks=1, extra_body=body)
+        more += set_model(headers={"X": "MINE"})
+        done = annotate_cli(*args, *more, "--out", "out")
     files = [file for file in tmp_path.rglob("*") if file.is_file() and "logs" not in file.parts]
     texts = [done.out, done.err, *(file.read_bytes().decode("latin1") for file in files)]
     for secret in (KEY, KEY[:16], escape(KEY), PASSWORD, "value-of-header-1"):
@@ -82,8 +83,8 @@ def test_what_a_server_echoes_is_written_and_shown_nowhere(
     [
         ("--api-key-env", KEY),
         ("--api-key-env", "abcdef0123456789abcdef"),
-        ("--header", f"Authorization: Bearer {KEY}"),
-        ("--header", f"Authorization: Bearer {KEY}=x"),
+        set_model(headers={f"Authorization: Bearer {KEY}": "x"}),
+        set_model(headers={"X": f"Bearer {KEY}"}),
         ("--base-url", f"htp://me:{KEY}@host/v1"),
         ("--base-url", f"me:{KEY}@host/v1"),
         ("--base-url", f"https://h:x/v1?key={KEY}"),
@@ -154,7 +155,7 @@ def test_a_proxy_that_says_its_password_says_no_part_of_it(
         threading.Thread(target=refuse, daemon=True).start()
         url = f"http://me:{PASSWORD}@127.0.0.1:{proxy.getsockname()[1]}"
         monkeypatch.setenv("HTTPS_PROXY", url)
-        args = ("--model", "m", "--base-url", "https://judge.example/v1", "--attempts", "1")
+        args = ("--model", "m", "--base-url", "https://judge.example/v1", *set_model(attempts=1))
         done = annotate_cli(runs(1), "--rubric", "comm_errors", *args)
     assert ("xxx [sec" in done.err, PASSWORD[:4] in done.err) == (True, False)
 
@@ -199,7 +200,7 @@ def test_a_trace_that_holds_the_key_is_labelled_as_with_another(
         monkeypatch.setenv("OPENAI_API_KEY", key)
         with OpenAIServer(scripted(finding("C1b", TOKEN, IGNORED))) as server:
             args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-            done = annotate_cli(*args, "--mode", mode, "--no-cache", *more, "--out", key)
+            done = annotate_cli(*args, *set_model(mode=mode), "--no-cache", *more, "--out", key)
             assert (done.code, len(server.seen)) == (0, 3), done.err
         found.append(
             {
@@ -225,7 +226,7 @@ def test_a_servers_words_in_a_batch_are_stored_without_the_key(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with OpenAIServer(scripted(reply)) as server:
         args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-        done = annotate_cli(*args, "--mode", "json_schema", "--batch", "--out", "out")
+        done = annotate_cli(*args, *set_model(mode="json_schema"), "--batch", "--out", "out")
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
     texts = [done.out, done.err, *(file.read_bytes().decode("latin1") for file in files)]
     assert any("not for [secret]" in text for text in texts), texts
@@ -239,7 +240,7 @@ def test_another_model_than_asked_for_is_counted_and_told(
     for name, told in names.items():
         with OpenAIServer(scripted(replace(RIGHT, more={"model": name}))) as server:
             args = (runs(2), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-            more = ("--mode", "json_schema", "--no-cache", "--out", name.replace("/", "-"))
+            more = (*set_model(mode="json_schema"), "--no-cache", "--out", name.replace("/", "-"))
             done = annotate_cli(*args, *more)
         assert (done.code, "was asked for" in done.err) == (0, bool(told)), done.err
         manifest = json.loads((tmp_path / name.replace("/", "-") / "run.json").read_text())
@@ -252,7 +253,7 @@ def test_a_server_that_counts_one_token_does_not_escape_the_budget(
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     with OpenAIServer(scripted(replace(RIGHT, more={"usage": usage}))) as server:
         args = (runs(30), "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-        more = ("--price-in", "10", "--price-out", "10", "--mode", "json_schema")
+        more = ("--price-in", "10", "--price-out", "10", *set_model(mode="json_schema"))
         limits = ("--max-cost", "0.5", "--context", "99999", "--out", "out")
         done = annotate_cli(*args, *more, *limits)
     assert done.code == 3, done.err

@@ -1,4 +1,4 @@
-"""Every canary through real HTTP: of a trace nothing stands outside the markers, in no request."""
+"""Hostile runs through real HTTP: in no request is a text of the trace outside the markers."""
 
 import asyncio
 import re
@@ -9,14 +9,15 @@ import pytest
 
 from annotator.judges.llm import LLMJudge
 from annotator.judges.llm.settings import Options
+from annotator.prompts import render
 from annotator.resources import folder
 from annotator.rubrics import Rubric, load_rubric
-from annotator.runs.canaries import list_canaries
 from annotator.text import header_name
 from annotator.traces import Message, Trace
+from tests.judges.hostile_runs import load_hostile_runs
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 
-# What only the canary's own words hold; a label or a word of ours may stand anywhere.
+# What only the run's own words hold; a label or a word of ours may stand anywhere.
 _FILLER = "The weather over the harbour was calm and nobody had anything to add. " * 60
 # A line that mimics one of ours stands there anyway.
 _OURS = "".join(file.read_text() for file in folder("prompts").glob("*.j2"))
@@ -93,24 +94,26 @@ def long(trace: Trace) -> Trace:
     return replace(trace, messages=trace.messages + more)
 
 
-CANARIES = list_canaries()
+RUNS = load_hostile_runs()
 
 
-def test_there_are_enough_of_them() -> None:
-    assert sum(canary.is_hostile for canary in CANARIES) >= 100
-    assert len({canary.name for canary in CANARIES}) == len(CANARIES)
+def test_every_attack_is_in_the_prompt(rubric: Rubric) -> None:
+    """Equal tags are equal prompts."""
+    assert sum(map(len, RUNS.values())) > 200
+    for traces in RUNS.values():
+        assert len({render(trace, rubric).tag for trace in traces.values()}) == len(traces)
 
 
-@pytest.mark.parametrize("run", sorted({canary.name.partition("/")[0] for canary in CANARIES}))
+@pytest.mark.parametrize("run", RUNS)
 def test_nothing_of_a_trace_stands_outside(run: str, rubric: Rubric) -> None:
     """First request with facts, and re-ask."""
     with OpenAIServer(echo) as server:
-        for canary in (canary for canary in CANARIES if canary.name.startswith(f"{run}/")):
+        for trace in RUNS[run].values():
             server.seen.clear()
-            judge(canary.trace, rubric, server, facts=True)
+            judge(trace, rubric, server, facts=True)
             assert len(server.seen) == 2
             assert "similar" in server.seen[1].messages[-1]["content"]
-            check(server.seen, canary.trace)
+            check(server.seen, trace)
 
 
 def propose(request: Request) -> Reply:
@@ -125,8 +128,7 @@ def propose(request: Request) -> Reply:
 @pytest.mark.parametrize("run", ["unanswered", "untrue", "settled"])
 def test_nor_in_windows_and_the_confirming_call(run: str, rubric: Rubric) -> None:
     with OpenAIServer(propose) as server:
-        for canary in (canary for canary in CANARIES if canary.name.startswith(f"{run}/")):
-            trace = long(canary.trace)
+        for trace in map(long, RUNS[run].values()):
             server.seen.clear()
             judge(trace, rubric, server, windows=True, context=13_000)
             assert len(server.seen) >= 3
@@ -138,7 +140,7 @@ def test_nor_in_windows_and_the_confirming_call(run: str, rubric: Rubric) -> Non
 )
 def test_a_quote_under_the_name_of_a_header_is_found(name: str) -> None:
     rubric = load_rubric("comm_errors")
-    base = next(canary for canary in CANARIES if canary.name == "untrue/plain").trace
+    base = RUNS["untrue"]["plain"]
     message, other = base.messages[2], base.messages[3]
     trace = replace(
         base,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation
-from tests.conftest import Done, annotations
+from tests.conftest import Done, annotations, set_model
 from tests.openai_server import NOTHING, OpenAIServer, Part, Reply, Request, finding
 
 Cli = Callable[..., Done]
@@ -174,7 +174,7 @@ def test_a_judge_that_does_everything_wrong(
     with OpenAIServer(responder) as server:
         done = annotate_cli(
             *(logs, "--rubric", "comm_errors", "--out", "out", "--quiet", "--model", "m"),
-            *("--base-url", server.url, "--mode", mode, "--concurrency", "16"),
+            *("--base-url", server.url, *set_model(mode=mode), "--concurrency", "16"),
         )
         calls = server.calls
     found = annotations(tmp_path / "out")

@@ -18,7 +18,7 @@ from annotator.runs.manifest import Standards
 from annotator.runs.run import open_run
 from annotator.traces import read_traces
 from tests.calibration.build import label, make_rubric, make_run, said
-from tests.conftest import TALK, annotations, run_name, write_run
+from tests.conftest import TALK, annotations, run_name, set_model, write_run
 from tests.openai_server import OpenAIServer, finding
 from tests.reports.test_formats import read_all, same
 
@@ -199,7 +199,7 @@ def test_a_trace_whose_findings_were_all_rejected(annotate_cli, runs, tmp_path, 
     """Two traces, one quote that nobody wrote: not a share of none, unless that is asked for."""
     wrong = finding("C1b", ("message:1", "nobody ever wrote this"), ("message:2", TALK[1][1]))
     with OpenAIServer(lambda _: wrong) as server:
-        more = ("--model", "m", "--base-url", server.url, "--reasks", "0", "--out", "out")
+        more = ("--model", "m", "--base-url", server.url, *set_model(reasks=0), "--out", "out")
         done = annotate_cli(runs(2), "--rubric", "comm_errors", *more, *option)
         again = annotate_cli("logs", "--rubric", "comm_errors", *more, "--resume")
     assert done.code == (0 if option else 1), done.err  # none was judged

@@ -24,7 +24,7 @@ from annotator.errors import AnnotatorError, UnreadableTrace
 from annotator.runs.parts import PART, make_part_folder, read_part
 from annotator.runs.tasks import Task, TaskTerms, run_task
 from annotator.traces.lines import dump_trace, load_trace
-from tests.conftest import EXAMPLES, ROOT, Done
+from tests.conftest import EXAMPLES, ROOT, Done, set_model
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.runs.test_shards import judgements
 
@@ -137,7 +137,7 @@ def test_an_engine_asks_and_says_what_one_process_does(
     write_chats(tmp_path / "chats", 7)
     answer = finding("C1a", (source, "It works")).answer
     with OpenAIServer(lambda request: Reply(answer=answer, more={"model": "another"})) as server:
-        model = ("--model", "m", "--base-url", server.url, "--no-cache", "--reasks", "0")
+        model = ("--model", "m", "--base-url", server.url, "--no-cache", *set_model(reasks=0))
         args = ("chats", "--rubric", "comm_errors", *model, "--out")
         whole, done = annotate_cli(*args, "whole"), annotate_cli(*args, "out", *ENGINE)
     assert (done.code, done.out) == (whole.code, whole.out), done.err
@@ -165,7 +165,7 @@ def test_where_a_task_fails_the_run_is_stopped(
         return Reply(refusal=f"no {request.n}") if fails else NOTHING
 
     with OpenAIServer(responder) as server:
-        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
     assert done.code == 1, done.err
     assert ("of the last 20 judgements" in done.err) == stops
@@ -184,7 +184,7 @@ def test_a_worker_that_does_not_see_the_folder_asks_nothing(
         lambda self, do, task: submit(self, do, replace(task, folder=Path("elsewhere"))),
     )
     with OpenAIServer() as server:
-        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         done = annotate_cli("logs", "--rubric", "symptoms", *model, *ENGINE, "--out", "out")
     assert done.code == 2
     assert "not on the machine of a worker" in done.err
@@ -197,7 +197,7 @@ def test_calls_in_flight_are_of_all_tasks(
     runs(4)
     monkeypatch.setattr("annotator.runs.distribute.TASK", 1)
     with OpenAIServer(lambda request: Reply(answer=NOTHING.answer, wait=0.2)) as server:
-        model = ("--model", "m", "--base-url", server.url, "--mode", "strict")
+        model = ("--model", "m", "--base-url", server.url, *set_model(mode="strict"))
         args = ("logs", "--rubric", "symptoms", *model, *ENGINE, "--out", "out")
         assert annotate_cli(*args, "--concurrency", "1").code == 0
         assert server.most_in_flight == 1
@@ -356,7 +356,7 @@ def test_money_is_leased(annotate_cli: Cli, runs: Runs, threads: object, tmp_pat
     with OpenAIServer(
         lambda request: Reply(answer=NOTHING.answer, more={"usage": usage})
     ) as server:
-        prices = ("--price-in", "1", "--price-out", "1", "--mode", "strict")
+        prices = ("--price-in", "1", "--price-out", "1", *set_model(mode="strict"))
         model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out")
         done = annotate_cli(*args, "--max-cost", "0.255", *ENGINE)
@@ -379,7 +379,7 @@ def test_what_a_killed_worker_has_spent_is_spent(
     usage = {"prompt_tokens": 10_000, "completion_tokens": 0, "total_tokens": 10_000}
     answer = Reply(answer=NOTHING.answer, more={"usage": usage})
     with OpenAIServer(lambda request: answer) as server:
-        prices = ("--price-in", "1", "--price-out", "1", "--mode", "strict")
+        prices = ("--price-in", "1", "--price-out", "1", *set_model(mode="strict"))
         model = ("--model", "m", "--base-url", server.url, *prices, "--concurrency", "2")
         args = ("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
         with monkeypatch.context() as patch:
@@ -400,7 +400,15 @@ def test_a_small_task_is_not_out_of_money(annotate_cli: Cli, runs: Runs, threads
     usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
     answer = Reply(answer=NOTHING.answer, more={"usage": usage})
     with OpenAIServer(lambda request: answer) as server:
-        prices = ("--price-in", ".1", "--price-out", "4", "--max-cost", "100", "--mode", "strict")
+        prices = (
+            "--price-in",
+            ".1",
+            "--price-out",
+            "4",
+            "--max-cost",
+            "100",
+            *set_model(mode="strict"),
+        )
         model = ("--model", "m", "--base-url", server.url, *prices)
         done = annotate_cli("logs", "--rubric", "symptoms", *model, "--out", "out", *ENGINE)
     assert done.code == 0, done.err

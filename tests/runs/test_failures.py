@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from annotator.annotations import Annotation
-from tests.conftest import Done
+from tests.conftest import Done, set_model
 from tests.judges.test_llm import RIGHT
 from tests.openai_server import OpenAIServer, Reply, Request, Responder, finding
 from tests.runs.test_run import annotations, llm, statuses
@@ -17,7 +17,7 @@ from tests.runs.test_run import annotations, llm, statuses
 Cli = Callable[..., Done]
 Runs = Callable[..., Path]
 ARGS = ("logs", "--rubric", "comm_errors")
-ONE_CALL = ("--concurrency", "1", "--mode", "tools", "--reasks", "0")
+ONE_CALL = ("--concurrency", "1", *set_model(mode="tools", reasks=0))
 
 
 def word(request: Request) -> str:
@@ -92,7 +92,7 @@ def test_answers_in_flight_are_awaited_and_recorded_before_a_run_stops(
         return Reply(refusal=word(one)) if refused else replace(RIGHT, wait=1.5)
 
     with OpenAIServer(answer) as server:
-        args = ("--concurrency", str(flight), "--mode", "tools")
+        args = ("--concurrency", str(flight), *set_model(mode="tools"))
         annotate_cli(*ARGS, *llm(server, *args), "--out", "out")
         seen = len(server.seen)
     found = statuses(tmp_path / "out")
@@ -138,7 +138,7 @@ def test_where_everything_fails_no_call_begins_after_the_stop_and_no_table_is_pr
     """Of 60 traces 20 are judged, and at most the 7 that were in flight with the last of them."""
     runs(60)
     with OpenAIServer(KINDS[kind]) as server:
-        quick = ("--attempts", "1", "--mode", "tools", "--reasks", "1")
+        quick = set_model(attempts=1, mode="tools", reasks=1)
         done = annotate_cli(*ARGS, *llm(server), *quick, *more, "--out", "out")
         calls = len(server.seen)
         assert calls <= (20 + 8) * 2 * (2 if more else 1)
@@ -209,7 +209,7 @@ def test_when_one_task_of_an_engine_stops_the_others_end_and_every_call_counts(
     with OpenAIServer() as server:
         good = replace(RIGHT, wait=0.1)
         server.responder = lambda one: good if place_of(one, 100) < 50 else Reply(refusal=word(one))
-        args = (*ARGS, *llm(server, "--mode", "tools"), *ODD[1], "--out", "out")
+        args = (*ARGS, *llm(server, *set_model(mode="tools")), *ODD[1], "--out", "out")
         assert (annotate_cli(*args).code, status(tmp_path / "out")) == (1, "stopped")
         found, calls = statuses(tmp_path / "out"), len(server.seen)
         assert (found["labelled"], sum(found.values())) == (50, calls)

@@ -25,7 +25,16 @@ from annotator.rubrics import load_rubric
 from annotator.runs.manifest import new_manifest
 from annotator.runs.store import RunDirectory
 from annotator.traces import Trace, read_traces
-from tests.conftest import ROOT, TALK, Done, annotations, run_name, write_run
+from tests.conftest import (
+    ROOT,
+    TALK,
+    Done,
+    annotations,
+    run_name,
+    set_model,
+    write_judge_file,
+    write_run,
+)
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, Responder, finding
 
 Cli = Callable[..., Done]
@@ -39,7 +48,7 @@ def statuses(folder: Path) -> Counter[str]:
 
 
 def llm(server: OpenAIServer, *more: str) -> tuple[str, ...]:
-    return ("--model", "m", "--base-url", server.url, "--attempts", "2", *more)
+    return ("--model", "m", "--base-url", server.url, *set_model(attempts=2), *more)
 
 
 def test_the_default_command_and_the_manifest(
@@ -126,13 +135,13 @@ def test_an_unknown_outcome_is_judged_and_said(annotate_cli: Cli, tmp_path: Path
 
 
 class TestResume:
-    @pytest.mark.parametrize("name", ["canaries.jsonl", "failed-before.jsonl"])
     def test_what_an_earlier_run_has_left_is_not_counted(
-        self, annotate_cli: Cli, runs: Runs, tmp_path: Path, name: str
+        self, annotate_cli: Cli, runs: Runs, tmp_path: Path
     ) -> None:
+        name = "failed-before.jsonl"
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / name).write_text("of an earlier run")
-        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out", "--canary", "1")
+        done = annotate_cli(runs(1), "--rubric", "symptoms", "--out", "out")
         assert (done.code, f"out/{name} is of an earlier run; move it" in done.err) == (2, True)
         assert [file.name for file in (tmp_path / "out").iterdir()] == [name]
 
@@ -167,7 +176,7 @@ class TestResume:
 
         args = (runs(4), "--rubric", "comm_errors", "--out", "out")
         with OpenAIServer(responder) as server:
-            more = llm(server, "--concurrency", "1", "--mode", "tools", "--price-in", "1")
+            more = llm(server, "--concurrency", "1", *set_model(mode="tools"), "--price-in", "1")
             more += ("--price-out", "1")
             first = annotate_cli(*args, *more)
             assert (first.code, statuses(tmp_path / "out")["failed"]) == (1, 2)
@@ -187,7 +196,7 @@ class TestResume:
         ("change", "said"),
         [
             (("--model", "other"), 'id was "llm:m", is now "llm:m+other"'),
-            (("--reasks", "1"), "reasks was 3, is now 1"),
+            (set_model(reasks=1), "reasks was 3, is now 1"),
             (("--temperature", "0.5"), "temperature was 0.0, is now 0.5"),
             (("--all",), 'only: was "rubric", is now "all"'),
             (("--judge", "rules"), "judge"),
@@ -299,10 +308,10 @@ def without_time_of(data: bytes) -> list[str]:
     return lines
 
 
-def start(*arguments: str, cwd: Path, **more: object) -> subprocess.Popen[str]:
+def start(*arguments: object, cwd: Path, **more: object) -> subprocess.Popen[str]:
     # No module cut short for all time, where files may not grow.
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "annotator", *arguments]
+    command = [sys.executable, "-m", "annotator", *map(str, write_judge_file(arguments, cwd))]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=cwd, env=env, **pipes, **more)
 
@@ -674,7 +683,7 @@ class TestWhatReviewersFound:
 
         args = (runs(3), "--rubric", "comm_errors", "--out", "out")
         with OpenAIServer(responder) as server:
-            more = llm(server, "--concurrency", "1", "--mode", "tools", "--attempts", "1")
+            more = llm(server, "--concurrency", "1", *set_model(mode="tools", attempts=1))
             assert annotate_cli(*args, *more).code == 1
             assert statuses(tmp_path / "out") == {"failed": 3}
             answers["now"] = Reply(status=401)

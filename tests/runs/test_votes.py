@@ -18,7 +18,7 @@ from annotator.reports.tables.frequency import tabulate
 from annotator.rubrics import load_rubric
 from annotator.runs.run import open_run
 from annotator.runs.votes import elect
-from tests.conftest import TALK, Done, annotations
+from tests.conftest import TALK, Done, annotations, set_model
 from tests.openai_server import NOTHING, OpenAIServer, Reply, Request, finding
 from tests.reports.test_reports import annotation, write
 
@@ -293,9 +293,7 @@ def test_models_at_two_servers_by_a_judge_file(
         first = f"{{model: a, base_url: '{one.url}', temperature: 0.5, price_in: 1, price_out: 3}}"
         second = f"{{model: b, base_url: '{two.url}', price_in: 2, price_out: 2}}"
         file.write_text(f"reasks: 1\nmodels:\n- {first}\n- {second}\n")
-        done = annotate_cli(
-            runs(2), "--rubric", "comm_errors", "--judge-file", file, "--out", "out"
-        )
+        done = annotate_cli(runs(2), "--rubric", "comm_errors", "--judge", file, "--out", "out")
         assert done.code == 0, done.err
         as_billed(tmp_path / "out", one, two)
         billed = one.tokens_in + 3 * one.tokens_out + 2 * (two.tokens_in + two.tokens_out)
@@ -362,9 +360,7 @@ def test_three_who_each_find_another_error_are_never_none(
         models = ", ".join(f"{{model: {name}}}" for name in THREE)
         words = f"require: {require}\n" if require else ""
         file.write_text(f"base_url: '{server.url}'\nmodels: [{models}]\n{words}")
-        done = annotate_cli(
-            runs(2), "--rubric", "comm_errors", "--judge-file", file, "--out", "out"
-        )
+        done = annotate_cli(runs(2), "--rubric", "comm_errors", "--judge", file, "--out", "out")
         [value] = json.loads(annotate_cli("report", "out", "--format", "json").out)
     assert done.code == 0, done.err
     for one in annotations(tmp_path / "out").values():
@@ -393,7 +389,7 @@ def test_the_first_sample_goes_alone_where_a_provider_may_cache(
     with OpenAIServer(responder) as server:
         file = tmp_path / "judge.yaml"
         file.write_text("model: m\nwarm: true\nseed: 7\nsamples: 3\nmode: tools\n")
-        args = (runs(3), "--rubric", "comm_errors", "--base-url", server.url, "--judge-file", file)
+        args = (runs(3), "--rubric", "comm_errors", "--base-url", server.url, "--judge", file)
         done = annotate_cli(*args, "--no-cache", "--out", "out")
         assert done.code == 0, done.err
         asked = server.calls
@@ -407,8 +403,8 @@ def test_the_first_sample_goes_alone_where_a_provider_may_cache(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--require", "any"), "--require any is about votes, and there is one"),
-        (("--require", "most", "--samples", "2"), "'most'"),
+        (set_model(require="any"), "require: any is about votes, and there is one"),
+        ((*set_model(require="most"), "--samples", "2"), "'most'"),
     ],
 )
 def test_what_cannot_be_required(

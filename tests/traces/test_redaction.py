@@ -10,7 +10,7 @@ from annotator.api import open_run
 from annotator.traces import AgentEnd, Message, Outcome, Step, Trace, load_traces
 from annotator.traces.redaction import redact, redact_text
 from annotator.web.reading import Reading, Shown
-from tests.conftest import Done, annotations, write_run
+from tests.conftest import Done, annotations, set_model, write_run
 from tests.judges.test_llm import scripted
 from tests.openai_server import OpenAIServer, finding
 
@@ -88,7 +88,7 @@ def test_a_redacted_run_sends_and_reports_none_of_them_and_its_quotes_stand(
     )
     with OpenAIServer(scripted(quoted)) as server:
         args = ("logs", "--rubric", "comm_errors", "--model", "m", "--base-url", server.url)
-        done = annotate_cli(*args, "--mode", "tools", "--redact", "--out", "out")
+        done = annotate_cli(*args, *set_model(mode="tools"), "--redact", "--out", "out")
         sent = json.dumps([request.body for request in server.seen])
     assert done.code == 0, done.err
     [annotation] = annotations(tmp_path / "out").values()

@@ -452,8 +452,8 @@ def _fail(error: UnreadableTrace | CallFailed | TooLong, where: str = "") -> Ver
 def _cut_off(cap: int | None) -> str:
     """Return why an answer that was cut off is no judgement."""
     if cap is None:
-        return "the answer was cut off at the server's token limit; --max-output-tokens sets one"
+        return "the answer was cut off at the server's token limit; max_output_tokens sets one"
     return (
         f"the answer was cut off at {cap} tokens, and at {2 * cap} when it was asked once more:"
-        " a larger --max-output-tokens, or none"
+        " a larger max_output_tokens, or none"
     )

@@ -317,7 +317,7 @@ class BatchOutbox:
                 await self._exchange(client)
         except TimeoutError as error:
             raise JudgeStopped(
-                f"the batches have not ended in {self._hours:g} h (--batch-wait){self._there}"
+                f"the batches have not ended in {self._hours:g} h (batch_wait){self._there}"
             ) from error
         except APIStatusError as error:
             reason = describe_redirect(error) or self._clean(error.message, 300)
@@ -463,7 +463,7 @@ class BatchOutbox:
             elif time.monotonic() - unknown_since > self._options.max_wait:
                 raise JudgeStopped(
                     f"batch {job.batch_id} is {status!r}, which says neither that it goes on nor"
-                    f" that it has ended, for {self._options.max_wait:g} s (--max-wait)"
+                    f" that it has ended, for {self._options.max_wait:g} s (max_wait)"
                     f"{self._there}"
                 )
             await asyncio.sleep(min(pause, self._options.max_wait or pause))

@@ -163,7 +163,7 @@ class Endpoint:
         except Transient as error:
             words = f"{error} (the last of {attempts} attempts)"
             if error.after and error.after > options.max_wait:
-                words += f"; it asks to wait {error.after:.0f} s, longer than --max-wait"
+                words += f"; it asks to wait {error.after:.0f} s, longer than max_wait"
             if error.status in (500, 501):
                 raise ModeRefused(words, error.status) from error
             raise Unavailable(words) from error

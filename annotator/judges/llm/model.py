@@ -333,7 +333,7 @@ class Model:
             return ""
         here = is_local(self.options.base_url)
         ours = sent.get("temperature") == 0 == self.options.spoken.temperature(sent_to, here)
-        why = "; 0 is sent to servers on this machine without --temperature, and not with --dialect"
+        why = "; 0 is sent to servers on this machine without --temperature, and not with dialect"
         return f"; the request sets {one_line(shown, 300)}{why + ' openai' if ours else ''}"
 
     @property

@@ -219,9 +219,9 @@ def own_headers(options: Options) -> dict[str, str]:
     for name, env in options.headers.items():
         value = os.environ.get(env, "").strip()
         if not value:
-            raise AnnotatorError(f"--header {name}={env}: the environment variable is not set")
+            raise AnnotatorError(f"headers: {name}: {env}: the environment variable is not set")
         if not (value.isascii() and value.isprintable()):
-            raise AnnotatorError(f"--header {name}={env}: its value holds what no header can")
+            raise AnnotatorError(f"headers: {name}: {env}: its value holds what no header can")
         values[name] = value
     return values
 
@@ -230,12 +230,12 @@ _HEADERS = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 CUSTOM_HEADERS = (*_HEADERS, "ANTHROPIC_CUSTOM_HEADERS")
 """The environment variables with headers that the libraries send of themselves."""
 _NAMES = tuple(field.name for field in fields(Options))
-_FILE_ONLY = ("models", "samples", "require")
+_FILE_ONLY = ("models", "samples", "require", "batch_wait")
 
 
 def read_judge_file(path: Path) -> dict[str, Any]:
-    """Return the settings in a YAML file: names of :class:`Options`, ``samples``, ``require``, and
-    ``models``, a list of settings that each differ from the common ones.
+    """Return the settings in a YAML file: names of :class:`Options`, ``samples``, ``require``,
+    ``batch_wait``, and ``models``, a list of settings that each differ from the common ones.
 
     Raises:
         AnnotatorError: the file cannot be read, or has a field that is not known.

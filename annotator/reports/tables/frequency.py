@@ -201,7 +201,7 @@ def cells(row: Row, table: FrequencyTable) -> Line:
 
 _ADVICE: Mapping[str, str] = {
     **{str(kind): advice for kind, advice in ADVICE.items()},
-    "tie": "The votes disagree. Take more --samples, or another --require.",
+    "tie": "The votes disagree. Take more --samples, or another `require`.",
     "part": "Too little of them was read. Give a larger --context, or a smaller --least-read.",
     "lost": "Too few votes count. annotate view RUN shows them.",
     "open": "The judge left them open. Ask a model (--model), or label some: annotate sample.",
