@@ -38,13 +38,13 @@ from bench.joint import measure_joint
 from bench.judge_errors import measure_corpus, measure_undecided, measure_unequal
 from bench.simulation import JUDGE, SHARES, draw_codes, draw_labels, draw_shares, draw_sizes
 from validation import (
+    SideTotals,
     cell,
     clustered_difference,
     permute_clusters,
     poststratified_influences,
     poststratify,
     share_of_totals,
-    side_totals,
 )
 
 RUNS, SEED = 1000, 0
@@ -114,7 +114,7 @@ def reject(
         padding = np.zeros((tasks, 4), dtype=int)
         if kind == "groups":
             counts = [np.vstack([counts[0], padding]), np.vstack([padding, counts[1]])]
-        sides = [side_totals(count[:, :3].T, count.sum(axis=1)) for count in counts]
+        sides = [SideTotals(count[:, :3].T, count.sum(axis=1)) for count in counts]
         for code, test in enumerate(permute_clusters(*sides, seed=run)):
             rejected[code] += test.p is not None and test.p < 0.05
             gap = clustered_difference(sides[0].of(code), sides[1].of(code))

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from validation.agreement import (
         Agreement,
-        ImpliedAgreement,
         RaterAgreement,
         agreement_of,
         cohen_kappa,
         confusion,
-        implied_by_shares,
         kappa_ase,
     )
     from validation.cluster_comparison import (
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
         SideTotals,
         clustered_difference,
         permute_clusters,
-        side_totals,
     )
     from validation.clusters import clustered_share, share_of_totals
     from validation.codes import Averages, CodeReport, CodeScore, code_report, confusion_matrix
@@ -38,60 +35,31 @@ if TYPE_CHECKING:
     )
     from validation.estimate import Estimate
     from validation.influence import Influences, cluster_variance, poststratified_influences
-    from validation.intervals import Interval, goodman, sison_glaz, wilson, wilson_effective
+    from validation.intervals import Interval, wilson, wilson_effective
     from validation.joint import joint_shares
     from validation.misclassification import lang_reiczigel, rogan_gladen
-    from validation.planning import (
-        SampleSize,
-        ZeroCount,
-        expected_half_widths,
-        probability_at_least,
-        sample_size,
-        sample_size_at_least,
-        zero_count_upper,
-    )
+    from validation.planning import expected_half_widths, sample_size
     from validation.prevalence import Cell, cell, poststratify, ppi_mean, recall_estimate
-    from validation.published import (
-        auc,
-        matches_printed,
-        percent_difference,
-        possible_counts,
-        retention,
-        round_half_up,
-        row_means,
-    )
-    from validation.reliability import (
-        Flips,
-        Retest,
-        gwet_ac1_raters,
-        kappa_difference,
-        krippendorff_alpha,
-        retest,
-    )
+    from validation.reliability import Flips, Retest, kappa_difference, krippendorff_alpha, retest
     from validation.resampling import BootstrapInterval, cluster_bootstrap, cluster_mean
-    from validation.sets import PrimaryAgreement, SetAgreement, primary_agreement, set_agreement
+    from validation.sets import SetAgreement, set_agreement
 
 _MODULES = {
-    "agreement": "Agreement ImpliedAgreement RaterAgreement agreement_of cohen_kappa"
-    " confusion implied_by_shares kappa_ase",
-    "cluster_comparison": "LEAST_CLUSTERS SideTotals clustered_difference"
-    " permute_clusters side_totals",
+    "agreement": "Agreement RaterAgreement agreement_of cohen_kappa confusion kappa_ase",
+    "cluster_comparison": "LEAST_CLUSTERS SideTotals clustered_difference permute_clusters",
     "clusters": "clustered_share share_of_totals",
     "codes": "Averages CodeReport CodeScore code_report confusion_matrix",
     "comparison": "Test adjust difference fisher mcnemar mover paired_difference",
     "estimate": "Estimate",
     "influence": "Influences cluster_variance poststratified_influences",
-    "intervals": "Interval goodman sison_glaz wilson wilson_effective",
+    "intervals": "Interval wilson wilson_effective",
     "joint": "joint_shares",
     "misclassification": "lang_reiczigel rogan_gladen",
-    "planning": "SampleSize ZeroCount expected_half_widths probability_at_least"
-    " sample_size sample_size_at_least zero_count_upper",
+    "planning": "expected_half_widths sample_size",
     "prevalence": "Cell cell poststratify ppi_mean recall_estimate",
-    "published": "auc matches_printed percent_difference possible_counts"
-    " retention round_half_up row_means",
-    "reliability": "Flips Retest gwet_ac1_raters kappa_difference krippendorff_alpha retest",
+    "reliability": "Flips Retest kappa_difference krippendorff_alpha retest",
     "resampling": "BootstrapInterval cluster_bootstrap cluster_mean",
-    "sets": "PrimaryAgreement SetAgreement primary_agreement set_agreement",
+    "sets": "SetAgreement set_agreement",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -105,20 +73,15 @@ __all__ = [
     "CodeScore",
     "Estimate",
     "Flips",
-    "ImpliedAgreement",
     "Influences",
     "Interval",
-    "PrimaryAgreement",
     "RaterAgreement",
     "Retest",
-    "SampleSize",
     "SetAgreement",
     "SideTotals",
     "Test",
-    "ZeroCount",
     "adjust",
     "agreement_of",
-    "auc",
     "cell",
     "cluster_bootstrap",
     "cluster_mean",
@@ -132,41 +95,26 @@ __all__ = [
     "difference",
     "expected_half_widths",
     "fisher",
-    "goodman",
-    "gwet_ac1_raters",
-    "implied_by_shares",
     "joint_shares",
     "kappa_ase",
     "kappa_difference",
     "krippendorff_alpha",
     "lang_reiczigel",
-    "matches_printed",
     "mcnemar",
     "mover",
     "paired_difference",
-    "percent_difference",
     "permute_clusters",
-    "possible_counts",
     "poststratified_influences",
     "poststratify",
     "ppi_mean",
-    "primary_agreement",
-    "probability_at_least",
     "recall_estimate",
-    "retention",
     "retest",
     "rogan_gladen",
-    "round_half_up",
-    "row_means",
     "sample_size",
-    "sample_size_at_least",
     "set_agreement",
     "share_of_totals",
-    "side_totals",
-    "sison_glaz",
     "wilson",
     "wilson_effective",
-    "zero_count_upper",
 ]
 
 

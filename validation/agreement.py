@@ -64,26 +64,6 @@ class RaterAgreement:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ImpliedAgreement:
-    """What an observed agreement means if both raters use the labels equally often.
-
-    ``expected`` and ``ac1_expected`` are the agreement by chance behind ``kappa`` and ``ac1``.
-    Undefined ones are None, and ``reason`` says why.
-    """
-
-    observed: float
-    expected: float
-    kappa: float | None
-    ac1_expected: float | None
-    ac1: float | None
-    reason: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
-
 def confusion(first: Sequence[str], second: Sequence[str]) -> Counter[Pair]:
     """Count the pairs of labels that two raters gave the same items, in the same order.
 
@@ -313,45 +293,6 @@ def _check_positives(kappa: Estimate, first: Sequence[str], second: Sequence[str
         f" {LEAST_POSITIVES}"
     )
     return replace(kappa, low=None, high=None, reason=reason)
-
-
-def implied_by_shares(observed: float, shares: Sequence[float]) -> ImpliedAgreement:
-    """Return kappa and AC1 of an observed agreement, if both raters have these label shares.
-
-    For publications that print an agreement and a frequency table, but no table of pairs.
-
-    Args:
-        observed: share of items with the same label, 0 to 1.
-        shares: of every possible label, 0 or more, in any unit (percents for example): they are
-            divided by their sum.
-
-    Returns:
-        kappa is undefined if one label has all, AC1 if there is one label only.
-
-    Raises:
-        ValueError: ``observed`` is not in [0, 1], or shares are negative, not finite or all 0.
-    """
-    if not 0 <= observed <= 1:
-        raise ValueError(f"observed agreement must be between 0 and 1, not {observed!r}")
-    for share in shares:
-        if not 0 <= share < math.inf:
-            raise ValueError(f"a share must be 0 or more, not {share!r}")
-    if not sum(shares):
-        raise ValueError("at least one share must be above 0")
-    cells = {(str(i), str(i)): Fraction(share) for i, share in enumerate(shares) if share}
-    total = sum(cells.values())
-    exact = Fraction(observed)
-    expected = sum((share / total) ** 2 for share in cells.values())
-    by_chance, ac1_reason = _ac1_chance(cells, len(shares))
-    reason = "one label has the whole share: chance agrees as often" if expected == 1 else None
-    return ImpliedAgreement(
-        observed,
-        float(expected),
-        float((exact - expected) / (1 - expected)) if expected < 1 else None,
-        _number(by_chance),
-        None if by_chance is None else float((exact - by_chance) / (1 - by_chance)),
-        reason or ac1_reason,
-    )
 
 
 def _check_pair(pair: Any) -> None:

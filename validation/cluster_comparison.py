@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from validation.clusters import share_of_totals
 from validation.comparison import Test, combine_limits
@@ -41,11 +40,6 @@ class SideTotals:
     def clusters(self) -> int:
         """How many clusters the side has items of."""
         return int((self.n > 0).sum())
-
-
-def side_totals(k: ArrayLike, n: ArrayLike) -> SideTotals:
-    """Return the totals of a side; see there."""
-    return SideTotals(np.asarray(k, dtype=float), np.asarray(n, dtype=float))
 
 
 def clustered_difference(

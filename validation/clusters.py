@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from validation.estimate import Estimate
 from validation.intervals import Interval, check_confidence, quantile, wilson, wilson_effective
-
-Floats = NDArray[np.float64]
+from validation.resampling import Floats, cluster_numbers, item_weights
 
 # Below this a design effect is rounding of 0: all clusters have exactly the same share.
 _NOTHING = 1e-9
@@ -33,7 +32,7 @@ def kish(weights: Sequence[float] | Floats) -> float:
 
     Source: L. Kish, Survey Sampling (1965), section 11.7. Own code: one line.
     """
-    checked = _weights(weights, len(weights))
+    checked = item_weights(weights, len(weights))
     if not len(checked):
         return 0.0
     scaled = checked / checked.max()
@@ -85,8 +84,8 @@ def clustered_share(
         raise ValueError(f"least_design_effect must be at least 0, not {least_design_effect!r}")
     y = _zeros_and_ones(values)
     n, k = len(y), int(y.sum())
-    w = np.ones(n) if weights is None else _weights(weights, n)
-    groups = None if clusters is None else _groups(clusters, n)
+    w = item_weights(weights, n)
+    groups = None if clusters is None else np.asarray(cluster_numbers(clusters, n), dtype=np.intp)
     method = "wilson" if weights is None and clusters is None else "wilson_effective"
     if not n:
         empty = {"k": 0, "n": 0, "clusters": None if clusters is None else 0}
@@ -244,30 +243,3 @@ def _zeros_and_ones(values: Sequence[int] | Sequence[bool]) -> Floats:
         if value not in (0, 1):
             raise ValueError(f"a value must be 0 or 1, not {value!r}")
     return np.asarray(values, dtype=float)
-
-
-def _weights(weights: Sequence[float] | Floats, n: int) -> Floats:
-    if len(weights) != n:
-        raise ValueError(f"each item needs a weight: {n} items, {len(weights)} weights")
-    try:
-        checked = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"weights must be numbers, not {weights!r}") from None
-    wrong = ~(np.isfinite(checked) & (checked > 0))
-    if wrong.any():
-        raise ValueError(
-            f"a weight must be above 0 and finite, not {weights[int(wrong.argmax())]!r}"
-        )
-    return checked
-
-
-def _groups(clusters: Sequence[Hashable], n: int) -> NDArray[np.intp]:
-    """Return each item's cluster as a number from 0."""
-    if len(clusters) != n:
-        raise ValueError(f"each item needs a cluster: {n} items, {len(clusters)} clusters")
-    numbers: dict[Hashable, int] = {}
-    for place, cluster in enumerate(clusters):
-        if cluster is None or cluster != cluster:
-            raise ValueError(f"item {place} has no cluster, but {cluster!r}")
-        numbers.setdefault(cluster, len(numbers))
-    return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.intp)

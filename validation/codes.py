@@ -4,7 +4,7 @@ A trace can have any number of codes. Counts are kept per code; everything is on
 labels and costs O(labels + codes).
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,9 +12,7 @@ import numpy as np
 
 from validation.agreement import LEAST_POSITIVES, confusion
 from validation.clusters import clustered_share
-from validation.distances import jaccard_distance
 from validation.estimate import Estimate
-from validation.intervals import wilson
 from validation.resampling import Floats, Resamples, cluster_totals, item_weights
 from validation.sets import code_sets
 
@@ -24,21 +22,16 @@ class CodeScore:
     """Counts and rates of one code.
 
     ``tp``: traces to which both gave the code, ``fp``: only the judge, ``fn``: only the human,
-    ``tn``: neither. ``weighted_*`` are the sums of these traces' sampling weights.
+    ``tn``: neither.
     """
 
     tp: int
     fp: int
     fn: int
     tn: int
-    weighted_tp: float
-    weighted_fp: float
-    weighted_fn: float
-    weighted_tn: float
     precision: Estimate
     recall: Estimate
     f1: Estimate
-    specificity: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +50,6 @@ class CodeReport:
     per_code: Mapping[str, CodeScore]
     micro: Averages
     macro: Averages
-    exact_match: Estimate
-    mean_jaccard: Estimate
-    hamming_loss: Estimate
     n: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,7 +96,7 @@ def code_report(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> CodeReport:
-    """Return precision, recall, F1 and specificity of a judge, by code and over all codes.
+    """Return precision, recall and F1 of a judge, by code and over all codes.
 
     Args:
         codes: all possible codes, each once.
@@ -122,15 +112,13 @@ def code_report(
         Precision among the traces that the judge flagged has Wilson's interval (with an effective
         number of traces for weights and clusters); it stays right in a sample drawn by the judge's
         flags. Recall has Wilson's interval among the traces with the code; with weights it has a
-        value only, because its interval depends on how the sample was drawn. Specificity has
-        Wilson's interval, with weights or clusters the one of resampled clusters, as have F1, the
-        averages over codes, mean Jaccard similarity and Hamming loss. F1 has a value without limits
-        where human or judge gave the code to fewer than 10 traces: they would turn on the seed.
+        value only, because its interval depends on how the sample was drawn. F1 and the averages
+        over codes have the interval of resampled clusters. F1 has a value without limits where
+        human or judge gave the code to fewer than 10 traces: they would turn on the seed.
 
         What has an empty denominator is undefined with a reason: precision without flags, recall
-        without human codes, F1 without either, specificity if every trace has the code. The macro
-        averages are over the codes where the rate is defined, in each resample anew;
-        ``inputs["n_codes"]`` says how many.
+        without human codes, F1 without either. The macro averages are over the codes where the rate
+        is defined, in each resample anew; ``inputs["n_codes"]`` says how many.
 
     Raises:
         ValueError: lengths differ, a code is listed twice, a trace has a code that is not listed,
@@ -148,28 +136,17 @@ def code_report(
     drawn = Resamples.draw(tables, resamples=resamples, seed=seed)
     sample = _Sample(human, judge, weights, clusters, confidence, drawn)
     counts = rows.sum(axis=0).astype(int).tolist()
-    k, n = len(codes), len(human)
-    exact = clustered_share(
-        [label == other for label, other in zip(human, judge, strict=True)],
-        *(clusters, weights, confidence),
-        least_design_effect=1.0,
-    )
+    k = len(codes)
     members = (_members(codes, judge), _members(codes, human))
     return CodeReport(
         per_code={code: sample.score(code, i, counts, members) for i, code in enumerate(codes)},
         micro=sample.averages("micro", k),
         macro=sample.averages("macro", k),
-        exact_match=replace(exact, measure="exact_match"),
-        mean_jaccard=sample.ratio("mean_jaccard_similarity", lambda t: (t[:, -1], t[:, -2])),
-        hamming_loss=sample.ratio(
-            "hamming_loss", lambda t: (t[:, k : 3 * k].sum(axis=1), k * t[:, -2])
-        ),
-        n=n,
+        n=len(human),
     )
 
 
-# A row of totals: tp of every code, fp of every code, fn of every code, items, Jaccard similarity.
-# tn is what is left of the items.
+# A row of totals: tp of every code, fp of every code, fn of every code.
 
 
 def _rows(
@@ -178,13 +155,11 @@ def _rows(
     """Return the totals of every item."""
     k = len(codes)
     place = {code: number for number, code in enumerate(codes)}
-    rows = np.zeros((len(human), 3 * k + 2))
+    rows = np.zeros((len(human), 3 * k))
     for row, truth, flags in zip(rows, human, judge, strict=True):
         for code in truth | flags:
             outcome = 0 if code in truth & flags else 1 if code in flags else 2
             row[outcome * k + place[code]] = 1
-        row[-2] = 1
-        row[-1] = 1 - jaccard_distance(truth, flags)
     return rows
 
 
@@ -228,46 +203,29 @@ class _Sample:
         k, n = len(members[0]), len(self.human)
         parts = [place, k + place, 2 * k + place]
         tp, fp, fn = (int(counts[part]) for part in parts)
-        weighted = [float(self.drawn.observed[0, part]) for part in parts]
-        total = float(self.drawn.observed[0, -2])
         flagged, true = (side[code] for side in members)
         hits = [code in self.human[item] for item in flagged]
-        tn = n - tp - fp - fn
         return CodeScore(
             tp=tp,
             fp=fp,
             fn=fn,
-            tn=tn,
-            weighted_tp=weighted[0],
-            weighted_fp=weighted[1],
-            weighted_fn=weighted[2],
-            weighted_tn=total - sum(weighted) if tn else 0.0,
+            tn=n - tp - fp - fn,
             precision=self._share("precision", hits, flagged, "the judge never gave it"),
             recall=self._recall(code, true),
             f1=self._f1(parts, tp + fn, tp + fp),
-            specificity=self._specificity(tn, fp, parts),
         )
 
-    def ratio(
-        self,
-        measure: str,
-        parts: Callable[[Floats], tuple[Floats, Floats]],
-        undefined_because: str = "no items",
-    ) -> Estimate:
-        """Return the ratio of two sums with the interval of resampled clusters."""
-
+    def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
         def statistic(totals: Floats) -> Floats:
-            above, below = parts(totals)
+            above, below = _parts("f1", *(totals[:, part] for part in parts))
             return np.where(below > 0, above / below, np.nan)
 
-        interval = self.drawn.interval(statistic, self.confidence)
-        above, below = (float(part[0]) for part in parts(self.drawn.observed))
-        inputs = {"numerator": above, "denominator": below}
-        return interval.estimate(measure, len(self.human), inputs, undefined_because)
-
-    def _f1(self, parts: list[int], human: int, judge: int) -> Estimate:
-        f1 = self.ratio(
-            "f1", lambda t: _parts("f1", *(t[:, part] for part in parts)), "neither gave it"
+        above, below = _parts("f1", *(self.drawn.observed[0, part] for part in parts))
+        f1 = self.drawn.interval(statistic, self.confidence).estimate(
+            "f1",
+            len(self.human),
+            {"numerator": float(above), "denominator": float(below)},
+            "neither gave it",
         )
         if f1.value is None or min(human, judge) >= LEAST_POSITIVES:
             return f1
@@ -316,26 +274,6 @@ class _Sample:
             return share
         reason = share.reason if share.value is None else "a weighted sample: no interval by counts"
         return replace(share, low=None, high=None, method="none", reason=reason)
-
-    def _specificity(self, tn: int, fp: int, parts: list[int]) -> Estimate:
-        empty = "the human gave it every time"
-        if self.weights is None and self.clusters is None:
-            share = wilson(tn, tn + fp, self.confidence)
-            return Estimate(
-                "specificity",
-                *(share.value, share.low, share.high, share.n, share.confidence, share.method),
-                None if share.n else empty,
-                {"k": tn, "n": tn + fp},
-            )
-
-        def true_negatives(totals: Floats) -> tuple[Floats, Floats]:
-            both, judge_only, human_only = (totals[:, part] for part in parts)
-            negatives = totals[:, -2] - both - human_only
-            # Nothing left must be 0, not the rounding of weights.
-            negatives = np.where(negatives > 1e-9 * totals[:, -2], negatives, 0)
-            return negatives - judge_only, negatives
-
-        return replace(self.ratio("specificity", true_negatives, empty), n=tn + fp)
 
 
 def _check(

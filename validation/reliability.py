@@ -6,7 +6,7 @@ codes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from validation.checks import whole
 from validation.clusters import clustered_share
 from validation.distances import jaccard_distance, masi_distance
 from validation.estimate import Estimate
@@ -74,7 +73,6 @@ def krippendorff_alpha(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
-    interval: bool = True,
 ) -> Estimate:
     """Return Krippendorff's alpha, 1 - observed / expected disagreement, with its interval.
 
@@ -88,7 +86,6 @@ def krippendorff_alpha(
         confidence: between 0 and 1, both excluded.
         resamples: at least 1.
         seed: the same seed gives the same limits.
-        interval: False saves the resampling.
 
     Returns:
         ``n`` is the number of units used, ``inputs`` holds both disagreements. Undefined, with a
@@ -108,7 +105,7 @@ def krippendorff_alpha(
         distance=distance,
         clusters=clusters,
         confidence=confidence,
-        resamples=resamples if interval else 0,
+        resamples=resamples,
         seed=seed,
     )
 
@@ -196,57 +193,6 @@ def kappa_difference(
     return interval.estimate("kappa_difference", items)
 
 
-def gwet_ac1_raters(
-    ratings: Sequence[Sequence[Any]],
-    categories: int | Collection[Hashable],
-    confidence: float = 0.95,
-) -> Estimate:
-    """Return Gwet's AC1 of any number of raters, without an interval.
-
-    The observed agreement is the mean over units with at least two ratings, the shares of the
-    labels behind the expected one are means over all units with a rating.
-
-    Args:
-        ratings: see the module.
-        categories: all labels that could have been given, or their number; AC1 depends on it.
-        confidence: only passed on.
-
-    Returns:
-        Undefined, with a reason, if no unit has two ratings, or there is one category only.
-
-    Raises:
-        ValueError: a label is outside the categories, there are more labels than categories, or
-            the ratings are as for ``krippendorff_alpha``.
-
-    Source: K. L. Gwet, Br. J. Math. Stat. Psychol. 61 (2008) 29-48. Own code: irrCAC has it, but
-    pins an old scipy and rounds to 5 digits.
-    """
-    units = [unit for unit in _units(ratings, "nominal") if unit]
-    used = {label for unit in units for label in unit}
-    number = _number_of_categories(used, categories)
-    shares: Counter[Hashable] = Counter()
-    for unit in units:
-        for label, count in unit.items():
-            shares[label] += Fraction(count, unit.total() * len(units))  # type: ignore[assignment]
-    agreements = [_agreement(unit) for unit in units if unit.total() > 1]
-    observed = sum(agreements) / len(agreements) if agreements else None
-    expected = (
-        sum(share * (1 - share) for share in shares.values()) / (number - 1)
-        if number > 1 and units
-        else None
-    )
-    reason = None
-    if observed is None:
-        reason = _NO_PAIRS
-    elif expected is None:
-        reason = "one category only: raters cannot but agree"
-    return _correct(
-        "gwet_ac1",
-        *(observed, expected, reason, len(agreements), confidence),
-        {"n_categories": number},
-    )
-
-
 def retest(
     runs_per_trace: Sequence[Sequence[str | None]],
     *,
@@ -312,7 +258,7 @@ def _alpha(
     seed: int,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Return alpha from every unit's label counts; without resamples it has no interval."""
+    """Return alpha from every unit's label counts."""
     check_confidence(confidence)
     owners = cluster_numbers(clusters, len(units))
     pairable = [i for i, unit in enumerate(units) if unit.total() > 1]
@@ -324,7 +270,6 @@ def _alpha(
     tables = cluster_totals(rows, [owners[i] for i in pairable])
     total = tables.sum(axis=0, keepdims=True)
     observed, expected = (float(sums[0]) for sums in _disagreements(total, distances))
-    defined = expected > 0
     inputs: dict[str, Any] = {
         "distance": distance,
         "n_units_used": len(pairable),
@@ -334,12 +279,9 @@ def _alpha(
     }
     measure = f"krippendorff_alpha_{distance}"
     reason = "all ratings are the same: chance agrees as often" if pairable else _NO_PAIRS
-    if not (defined and resamples):
-        value = 1 - observed / expected if defined else None
-        reason_left = None if defined else reason
-        return Estimate(
-            measure, value, None, None, len(pairable), confidence, "none", reason_left, inputs
-        )
+    if not expected > 0:
+        n = len(pairable)
+        return Estimate(measure, None, None, None, n, confidence, "none", reason, inputs)
 
     def alpha(totals: Floats) -> Floats:
         seen, by_chance = _disagreements(totals, distances)
@@ -461,7 +403,9 @@ def _mean_agreement(
 
 def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
     sizes = sorted({unit.total() for unit in units})
-    observed = expected = reason = None
+    observed: Fraction | None = None
+    expected: Fraction | None = None
+    reason = None
     total: Counter[Hashable] = Counter()
     for unit in units:
         total.update(unit)
@@ -470,46 +414,18 @@ def _fleiss(units: Sequence[Unit], confidence: float) -> Estimate:
     elif len(sizes) > 1:
         reason = f"units have {sizes[0]} to {sizes[-1]} ratings: Fleiss' kappa needs equally many"
     else:
-        observed = sum(map(_agreement, units)) / len(units)
+        observed = sum(map(_agreement, units), Fraction()) / len(units)
         square = sum(count * count for count in total.values())
         expected = Fraction(square, total.total() ** 2)
         if expected == 1:
             reason = "all ratings are the same: chance agrees as often"
-    return _correct(
-        "fleiss_kappa",
-        *(observed, expected, reason, len(units), confidence),
-        {"ratings_per_unit": sizes[0] if len(sizes) == 1 else None},
-    )
-
-
-def _correct(
-    measure: str,
-    observed: Any,
-    expected: Any,
-    reason: str | None,
-    n: int,
-    confidence: float,
-    inputs: Mapping[str, Any],
-) -> Estimate:
-    """Return (observed - expected) / (1 - expected) without an interval."""
-    check_confidence(confidence)
-    value = float((observed - expected) / (1 - expected)) if reason is None else None
-    shares = {
+    value = None
+    if observed is not None and expected is not None and reason is None:
+        value = float((observed - expected) / (1 - expected))
+    inputs = {
         "observed": None if observed is None else float(observed),
         "expected": None if expected is None else float(expected),
+        "ratings_per_unit": sizes[0] if len(sizes) == 1 else None,
     }
-    return Estimate(
-        measure, value, None, None, n, confidence, "none", reason, shares | dict(inputs)
-    )
-
-
-def _number_of_categories(used: set[Hashable], categories: int | Collection[Hashable]) -> int:
-    if isinstance(categories, Collection):
-        outside = sorted(map(repr, used.difference(categories)))
-        if outside:
-            raise ValueError(f"labels outside the categories: {', '.join(outside)}")
-        return len(set(categories))
-    number = whole("the number of categories", categories)
-    if number < max(1, len(used)):
-        raise ValueError(f"there are {len(used)} labels, more than {number} categories")
-    return number
+    n = len(units)
+    return Estimate("fleiss_kappa", value, None, None, n, confidence, "none", reason, inputs)

@@ -209,7 +209,7 @@ def cluster_mean(
     return bootstrap.estimate(measure, len(values), {"sum_of_weights": float(weight.sum())})
 
 
-def item_weights(weights: Sequence[float] | None, n: int) -> Floats:
+def item_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     """Return n positive weights, all 1 by default.
 
     Raises:
@@ -219,17 +219,20 @@ def item_weights(weights: Sequence[float] | None, n: int) -> Floats:
         return np.ones(n)
     if len(weights) != n:
         raise ValueError(f"there must be one weight per item, not {len(weights)} for {n}")
-    for weight in weights:
-        if isinstance(weight, str | bool) or not 0 < weight < float("inf"):
-            raise ValueError(f"a weight must be a positive number, not {weight!r}")
-    return np.asarray(weights, dtype=np.float64)
+    checked = np.asarray(weights, dtype=np.float64)
+    wrong = ~(np.isfinite(checked) & (checked > 0))
+    if wrong.any():
+        raise ValueError(
+            f"a weight must be a positive number, not {weights[int(wrong.argmax())]!r}"
+        )
+    return checked
 
 
 def cluster_numbers(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
     """Return the number of every item's cluster, 0 for the first one; by default its own.
 
     Raises:
-        ValueError: there are not n of them, or one is None.
+        ValueError: there are not n of them, or one is None or NaN.
     """
     if clusters is None:
         return list(range(n))
@@ -237,7 +240,7 @@ def cluster_numbers(clusters: Sequence[Hashable] | None, n: int) -> list[int]:
         raise ValueError(f"there must be one cluster per item, not {len(clusters)} for {n}")
     numbers: dict[Hashable, int] = {}
     for item, cluster in enumerate(clusters):
-        if cluster is None:
+        if cluster is None or cluster != cluster:
             raise ValueError(f"item {item} has no cluster")
         numbers.setdefault(cluster, len(numbers))
     return [numbers[cluster] for cluster in clusters]

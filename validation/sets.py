@@ -4,15 +4,11 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from validation.agreement import agreement_of
 from validation.clusters import clustered_share
 from validation.distances import jaccard_distance, masi_distance
 from validation.estimate import Estimate
 from validation.reliability import alpha_of_sets
 from validation.resampling import cluster_mean
-
-Answer = tuple[str | None, Collection[str]]
-"""A primary code (None: no code) and the secondary ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +19,6 @@ class SetAgreement:
     exact: Estimate
     mean_masi_similarity: Estimate
     alpha_masi: Estimate
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-serialisable values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class PrimaryAgreement:
-    """What "the judge agrees" can mean with primary and secondary codes; see the function."""
-
-    primary_exact: Estimate
-    primary_kappa: Estimate
-    judge_primary_in_human_set: Estimate
-    set_exact: Estimate
-    mean_jaccard: Estimate
-    mean_masi_similarity: Estimate
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-serialisable values."""
@@ -94,60 +74,6 @@ def set_agreement(
     )
 
 
-def primary_agreement(
-    human: Sequence[Answer],
-    judge: Sequence[Answer],
-    *,
-    weights: Sequence[float] | None = None,
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> PrimaryAgreement:
-    """Return the agreement of answers that are a primary code and secondary ones.
-
-    An answer's set is its primary code with its secondary ones. No primary code (None) is a code
-    of its own, called "none" in the table of kappa. The judge's primary code counts as being in
-    the human's set also if the judge gave none and that set is empty.
-
-    Args:
-        human: (primary or None, secondary codes) per item.
-        judge: the same of the judge, in the same order.
-        weights: positive sampling weights; default: all the same.
-        clusters: what items must be drawn together, their tasks; default: every item alone.
-        confidence: between 0 and 1, both excluded.
-        resamples: at least 1.
-        seed: the same seed gives the same limits.
-
-    Raises:
-        ValueError: lengths differ, an answer is no such pair, answers hold both None and "none"
-            as a primary code, or another argument is out of its range.
-    """
-    _check_lengths(human, judge)
-    primaries = [[_answer(answer)[0] for answer in side] for side in (human, judge)]
-    sets = [[_answer(answer)[1] for answer in side] for side in (human, judge)]
-    if {None, "none"} <= {primary for side in primaries for primary in side}:
-        raise ValueError('a primary code is None in one answer and "none" in another: which is it?')
-    named = [["none" if primary is None else primary for primary in side] for side in primaries]
-    sample: dict[str, Any] = {"weights": weights, "clusters": clusters}
-    primary = agreement_of(*named, confidence=confidence, **sample)
-    within = [
-        code in codes if code is not None else not codes
-        for code, codes in zip(primaries[1], sets[0], strict=True)
-    ]
-    alike = set_agreement(*sets, **sample, confidence=confidence, resamples=resamples, seed=seed)
-    return PrimaryAgreement(
-        primary_exact=replace(primary.observed, measure="primary_exact"),
-        primary_kappa=primary.kappa,
-        judge_primary_in_human_set=_share(
-            "judge_primary_in_human_set", within, confidence, **sample
-        ),
-        set_exact=replace(alike.exact, measure="set_exact"),
-        mean_jaccard=alike.mean_jaccard,
-        mean_masi_similarity=alike.mean_masi_similarity,
-    )
-
-
 def code_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
     """Return collections of codes as sets.
 
@@ -159,17 +85,6 @@ def code_sets(sets: Sequence[Collection[str]]) -> list[frozenset[str]]:
         if not (is_set and all(isinstance(code, str) for code in codes)):
             raise ValueError(f"item {item}: codes must be a set of strings, not {codes!r}")
     return [frozenset(codes) for codes in sets]
-
-
-def _answer(answer: Answer) -> tuple[str | None, frozenset[str]]:
-    """Return an answer's primary code and all of its codes."""
-    if not (isinstance(answer, tuple | list) and len(answer) == 2):
-        raise ValueError(f"an answer must be (primary, secondary codes), not {answer!r}")
-    primary, secondary = answer
-    if primary is not None and not isinstance(primary, str):
-        raise ValueError(f"a primary code must be a string or None, not {primary!r}")
-    (others,) = code_sets([secondary])
-    return primary, others if primary is None else others | {primary}
 
 
 def _share(

@@ -291,7 +291,7 @@ def describe_open(statuses: Mapping[str, int], total: int, open: Mapping[str, in
         if status == "undecided":
             # So many points of all traces, whatever the labels say.
             half = min(0.99, _WIDTH * (total + size) / size)
-            needed = min(size, max(THIN, sample_size(0.5, half).n))
+            needed = min(size, max(THIN, sample_size(0.5, half)))
             line += (
                 f" About {needed} labels of undecided traces (annotate sample draws them) would"
                 f" bring them in, and widen an interval by {100 * _WIDTH:g} points a side at most."

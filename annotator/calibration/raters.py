@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations
 from operator import itemgetter
 
@@ -23,7 +24,6 @@ from validation import (
     kappa_difference,
     krippendorff_alpha,
     retest,
-    round_half_up,
     wilson,
 )
 
@@ -255,7 +255,11 @@ def suspect_fit(
     between, names, gap, value = max(pairs, key=itemgetter(0))
     if gap.low is None or gap.low <= 0:
         return None
-    best, judged = (f"{round_half_up(round(kappa, 10), 2):.2f}" for kappa in (between, value))
+    best, judged = (
+        # Halves away from 0, as in tables; adding 0 makes 0 of -0.
+        Decimal(repr(round(float(kappa), 10))).quantize(Decimal("0.01"), ROUND_HALF_UP) + 0
+        for kappa in (between, value)
+    )
     return (
         f"On {gap.n} traces the judge agrees better with {GOLD} (kappa {judged}) than {names} with"
         f" each other ({best}), by more than chance. Was {GOLD} made with the judge's answers in"

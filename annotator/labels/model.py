@@ -81,12 +81,11 @@ class Labels:
     """The labels of one rubric in some files, in the order of the files.
 
     ``unlabelled``: the ids of traces that somebody was asked about and has not labelled yet, each
-    once. ``other_rubrics``: how many rows there are of each other rubric; they were not checked.
+    once.
     """
 
     labels: tuple[Label, ...]
     unlabelled: tuple[str, ...]
-    other_rubrics: Mapping[str, int]
 
     @property
     def annotators(self) -> tuple[str, ...]:

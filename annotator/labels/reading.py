@@ -167,7 +167,7 @@ class _RubricReading:
         )
         if not labels:
             raise AnnotatorError(self._nothing(files, len(unlabelled)))
-        return Labels(labels, tuple(unlabelled), dict(self._others))
+        return Labels(labels, tuple(unlabelled))
 
     def _nothing(self, files: Sequence[Path], unlabelled: int) -> str:
         where = ", ".join(_file_name(path) for path in files[:3]) + (" ..." if files[3:] else "")

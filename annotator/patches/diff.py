@@ -52,16 +52,13 @@ class Edit(NamedTuple):
 class Hunk:
     """One hunk. ``start`` to before ``end`` is its ``@@`` line in the text of the patch.
 
-    The four numbers are those of the header; ``section`` is what git writes after it, often the
-    definition around the hunk. ``whole``: the lines are as many as the header says.
+    ``section`` is what git writes after the numbers of the header, often the definition around the
+    hunk. ``whole``: the lines are as many as the header says.
     """
 
     start: int
     end: int
     old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
     section: str
     lines: tuple[Line, ...]
     whole: bool = True
@@ -259,7 +256,7 @@ class _LineReader:
         firsts = (old + (old_count == 0), new + (new_count == 0))
         lines, whole = self._body(firsts, (old_count, new_count))
         section = match.group(5).removesuffix("\r")
-        hunk = Hunk(start, end, old, old_count, new, new_count, section, tuple(lines), whole)
+        hunk = Hunk(start, end, old, section, tuple(lines), whole)
         self.drafts[-1].hunks.append(hunk)
         return True
 

@@ -1,8 +1,8 @@
 """Shares, intervals and differences as every format prints them."""
 
-import math
+from decimal import ROUND_HALF_UP, Decimal
 
-from validation import Estimate, Interval, round_half_up
+from validation import Estimate, Interval
 
 UNDEFINED = "-"
 
@@ -14,8 +14,8 @@ def to_digits(value: float, decimals: int, sign: str = "") -> str:
     share in binary is short of it.
     """
     value = round(value, 10) + 0.0  # a difference of 1e-17 below 0 is none
-    rounded = math.copysign(round_half_up(value, decimals), value)
-    return f"{rounded:{sign}.{decimals}f}"
+    unit = Decimal(1).scaleb(-decimals)
+    return f"{Decimal(repr(float(value))).quantize(unit, ROUND_HALF_UP):{sign}f}"
 
 
 def percent(share: Share | None) -> str:

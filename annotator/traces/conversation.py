@@ -278,9 +278,9 @@ def read_steps(items: list[Any], where: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def read_time(fields: Mapping[str, Any], keys: Sequence[str] = _TIME) -> float | None:
-    """Return the first of these keys that is a time, in seconds since 1970."""
-    for key in keys:
+def read_time(fields: Mapping[str, Any]) -> float | None:
+    """Return the first of the usual keys that is a time, in seconds since 1970."""
+    for key in _TIME:
         if (time := time_of(fields.get(key))) is not None:
             return time
     return None

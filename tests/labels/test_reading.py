@@ -143,7 +143,7 @@ def test_what_is_labelled_elsewhere_is_not_open(tmp_path):
     assert read_labels([lines(tmp_path / "l.jsonl", row(), *own)], PRIMARY).unlabelled == ("t1",)
 
 
-def test_annotators_and_other_rubrics(tmp_path):
+def test_annotators_and_rubrics(tmp_path):
     file = lines(
         tmp_path / "l.jsonl",
         row(annotator="zoe"),
@@ -153,7 +153,6 @@ def test_annotators_and_other_rubrics(tmp_path):
     )
     labels = read_labels([file], PRIMARY)
     assert labels.annotators == ("ann", "zoe")
-    assert labels.other_rubrics == {"causes": 2}
     assert set(labels.of("ann")) == {"t2"}
     assert labels.of("nobody") == {}
     assert LabelFiles([file]).count_rubrics() == {"symptoms": 2, "causes": 2}
@@ -598,7 +597,6 @@ def test_label_studio_cancelled_and_empty_are_not_labelled(tmp_path):
 def test_label_studio_data_may_name_another_rubric_and_must_name_the_trace(tmp_path):
     other = task(by(1, choice("primary", "x")), rubric="causes")
     file = saved(tmp_path / "e.json", [other, task(by(1, choice("primary", "none")))])
-    assert read_labels([file], PRIMARY).other_rubrics == {"causes": 1}
     assert LabelFiles([file]).count_rubrics() == {"causes": 1}
     text = problem(saved(tmp_path / "e.json", [task(by(1, choice("p", "none")), trace_id=None)]))
     assert "trace_id: missing" in text
@@ -856,12 +854,11 @@ def test_the_labels_of_real_runs(shared_data):
     if not file.is_file():
         pytest.skip(f"no labels in {shared_data}")
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    for name, other in (("symptoms", "comm_errors"), ("comm_errors", "symptoms")):
+    for name in ("symptoms", "comm_errors"):
         rubric = load_rubric(name)
         ids = tuple(code.id for code in rubric.codes)
         labels = read_labels([file], make_scheme(name, ids, rubric.choice, rubric.sha256))
         assert labels.annotators == ("A", "B", "gold")
-        assert labels.other_rubrics == {other: 120}
         assert labels.unlabelled == ()
         assert [len(labels.of(one)) for one in labels.annotators] == [40, 40, 40]
         assert set(labels.of("A")) == set(labels.of("B")) == set(labels.of("gold"))

@@ -250,7 +250,6 @@ def test_two_annotators_and_rubrics_share_a_file(tmp_path, file, rubric):
             store.decide(Decision("t1", code))
     labels = read_labels([file], rubric.scheme())
     assert {one.annotator: one.primary for one in labels.labels} == {"ann": "alpha", "bob": "beta"}
-    assert labels.other_rubrics == {"causes": 1}
 
 
 def test_long_and_odd_texts(file, rubric):

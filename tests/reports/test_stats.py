@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from annotator.api import summarize
 from annotator.errors import AnnotatorError
@@ -18,7 +19,7 @@ from annotator.reports.stats.difficulty import bucket_of, curve_areas
 from annotator.reports.tables.stats import tabulate
 from annotator.traces import Ignored, Message, Outcome, Trace, Unreadable, read_traces
 from tests.conftest import PATCHES, write_run
-from validation import auc, paired_difference, wilson
+from validation import paired_difference, wilson
 
 PLAN = ("agent1", "I will add the parser in shop/parser.py, lines 10-20.")
 QUESTION = ("agent2", "Which field holds the unit?")
@@ -846,12 +847,11 @@ def test_areas_of_resamples_are_those_of_validation():
     totals[:, :, 3] = np.where(totals[:, :, 1] == 0, 0, totals[:, :, 2] + 2)
     totals[:, :, [0, 2]] *= totals[:, :, [1]] > 0
     solo, coop = curve_areas(totals.reshape(200, 40))
-    midpoints = [0.05 + n / 10 for n in range(10)]
     for row, one, other in zip(totals, solo, coop, strict=True):
         for k, n, found in ((0, 1, one), (2, 3, other)):
-            rates = [float(cell[k] / cell[n]) if cell[n] else None for cell in row]
-            expected = auc(midpoints, rates).value
-            assert np.isnan(found) if expected is None else found == pytest.approx(expected)
+            points = [(m / 10, cell[k] / cell[n]) for m, cell in enumerate(row) if cell[n]]
+            expected = trapezoid([y for _, y in points], [x for x, _ in points])
+            assert np.isnan(found) if len(points) < 2 else found == pytest.approx(expected)
 
 
 def test_by_gives_the_statistics_of_each_value(talks, annotate_cli):

@@ -16,7 +16,6 @@ from validation import (
     agreement_of,
     cohen_kappa,
     confusion,
-    implied_by_shares,
     kappa_ase,
     wilson_effective,
 )
@@ -449,30 +448,3 @@ def test_agreement_of_undefined(labels, categories, kappa, ac1):
             assert one.reason.startswith(reason)
         else:
             assert (one.value, one.reason) == (1.0, None)
-
-
-def test_implied_by_shares():
-    # By hand: pe = .5, kappa = (.9 - .5) / .5; AC1's pe = .5 as well with two equal labels.
-    found = implied_by_shares(0.9, [50, 50])
-    assert (found.expected, found.ac1_expected) == (0.5, 0.5)
-    assert (found.kappa, found.ac1) == pytest.approx((0.8, 0.8))
-    assert implied_by_shares(0.9, [0.2, 0.2]).kappa == found.kappa
-    one = implied_by_shares(0.9, [100, 0])
-    assert (one.kappa, one.ac1_expected, one.ac1) == (None, 0.0, pytest.approx(0.9))
-    assert one.reason
-    assert implied_by_shares(0.9, [100]).ac1 is None
-    json.dumps(one.as_dict(), allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    ("observed", "shares", "message"),
-    [
-        (1.1, [1, 1], "between 0 and 1, not 1.1"),
-        (0.5, [1, -1], "0 or more, not -1"),
-        (0.5, [], "at least one share"),
-        (0.5, [0, 0], "at least one share"),
-    ],
-)
-def test_implied_by_shares_refuses(observed, shares, message):
-    with pytest.raises(ValueError, match=message):
-        implied_by_shares(observed, shares)

@@ -8,16 +8,20 @@ import pytest
 from scipy import stats
 
 from validation import (
+    SideTotals,
     cluster_variance,
     clustered_difference,
     permute_clusters,
     poststratified_influences,
-    side_totals,
 )
 
 # Seven tasks that both sides have.
 K1, N1 = [3, 1, 2, 4, 0, 2, 3], [4, 3, 5, 4, 2, 3, 6]
 K2, N2 = [1, 1, 0, 2, 0, 1, 1], [3, 3, 4, 5, 2, 2, 6]
+
+
+def side_totals(k, n):
+    return SideTotals(np.asarray(k, dtype=float), np.asarray(n, dtype=float))
 
 
 def influences(k, n):

@@ -1,18 +1,19 @@
 """Every case of the shared golden file through the public functions.
 
-``CASES`` maps the file's name of a statistic to what gives its expected keys. A statistic without
-an entry fails: it is not covered.
+``CASES`` maps the file's name of a statistic to what gives its expected keys. A statistic that is
+neither there nor in ``LEFT_OUT`` fails: it is not covered.
 """
 
 import json
 import os
 from collections import Counter
-from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import validation as v
+from annotator.reports.stats.difficulty import curve_areas
 from tests.conftest import ROOT
 from validation import cell
 from validation.clusters import kish
@@ -76,21 +77,53 @@ def weighted_rates(given):
     human, judge, weights = [], [], []
     for stratum in given["strata"]:
         n, positive = stratum["n_labelled"], stratum["human_positive"]
-        human += [{"x"}] * positive + [set()] * (n - positive)
-        judge += [{"x"} if stratum["judge"] else set()] * n
+        human += [True] * positive + [False] * (n - positive)
+        judge += [bool(stratum["judge"])] * n
         weights += [stratum["N"] / n] * n
-    score = v.code_report(["x"], human, judge, weights=weights, resamples=1).per_code["x"]
-    plain = v.code_report(["x"], human, judge, resamples=1).per_code["x"]
-    answers = [["yes" if codes else "no" for codes in side] for side in (human, judge)]
+
+    def rate(values, among, weights):
+        kept = [place for place, it in enumerate(among) if it]
+        return v.clustered_share(
+            [values[place] for place in kept],
+            weights=weights and [weights[place] for place in kept],
+        ).value
+
+    def negate(values):
+        return [not value for value in values]
+
+    answers = [["yes" if found else "no" for found in side] for side in (human, judge)]
     return {
-        "prevalence": v.clustered_share([bool(codes) for codes in human], weights=weights).value,
-        "sensitivity": score.recall.value,
-        "specificity": score.specificity.value,
-        "precision": score.precision.value,
+        "prevalence": v.clustered_share(human, weights=weights).value,
+        "sensitivity": rate(judge, human, weights),
+        "specificity": rate(negate(judge), negate(human), weights),
+        "precision": rate(human, judge, weights),
         "kappa": v.agreement_of(*answers, weights=weights).kappa.value,
-        "naive_sensitivity": plain.recall.value,
-        "naive_specificity": plain.specificity.value,
+        "naive_sensitivity": rate(judge, human, None),
+        "naive_specificity": rate(negate(judge), negate(human), None),
     }
+
+
+def primary_and_secondary(given):
+    primaries, sets = [], []
+    for side in (given["human"], given["judge"]):
+        primaries.append([answer["primary"] or "none" for answer in side])
+        sets.append([{answer["primary"], *answer["secondary"]} - {None} for answer in side])
+    primary, alike = v.agreement_of(*primaries), v.set_agreement(*sets, resamples=1)
+    return {
+        "primary_exact": primary.observed.value,
+        "primary_kappa": primary.kappa.value,
+        "set_exact": alike.exact.value,
+        "mean_jaccard": alike.mean_jaccard.value,
+        "mean_masi_similarity": alike.mean_masi_similarity.value,
+    }
+
+
+def auc_retention(given):
+    cells = np.zeros((10, 4))
+    cells[:, ::2] = np.transpose([given["solo_rates"], given["coop_rates"]])
+    cells[:, 1::2] = 1
+    [solo], [coop] = curve_areas(cells.reshape(1, 40))
+    return {"auc_solo": solo, "auc_coop": coop, "retention": coop / solo}
 
 
 def ac1_table(given):
@@ -112,26 +145,16 @@ def multirater(given):
     return {
         "fleiss_kappa": found.fleiss_kappa.value,
         "krippendorff_alpha": found.krippendorff_alpha.value,
-        "gwet_ac1": v.gwet_ac1_raters(list(zip_longest(*units)), len(given["counts"][0])).value,
         "observed_agreement": found.mean_pairwise_agreement.value,
     }
 
 
 def alpha_nominal(given):
-    found = v.krippendorff_alpha(given["ratings"], interval=False)
+    found = v.krippendorff_alpha(given["ratings"], resamples=1)
     return {
         "alpha": found.value,
         "n_units_used": found.n,
         "n_pairable_values": found.inputs["n_pairable_values"],
-    }
-
-
-def ac1_raw(given):
-    found = v.gwet_ac1_raters(given["ratings"], given["n_categories"])
-    return {
-        "ac1": found.value,
-        "observed_agreement": found.inputs["observed"],
-        "expected_agreement": found.inputs["expected"],
     }
 
 
@@ -146,6 +169,7 @@ def rates(averages):
 
 def multilabel(given):
     found = v.code_report(given["codes"], given["human"], given["judge"], resamples=1)
+    alike = v.set_agreement(given["human"], given["judge"], resamples=1)
     return {
         "per_code": {
             code: {name: getattr(one, name) for name in ("tp", "fp", "fn", "tn")} | rates(one)
@@ -153,9 +177,8 @@ def multilabel(given):
         },
         "micro": rates(found.micro),
         "macro_over_defined": rates(found.macro),
-        "exact_match": found.exact_match.value,
-        "mean_jaccard": found.mean_jaccard.value,
-        "hamming_loss": found.hamming_loss.value,
+        "exact_match": alike.exact.value,
+        "mean_jaccard": alike.mean_jaccard.value,
     }
 
 
@@ -253,10 +276,6 @@ def pairs_of(intervals):
     return [[one.low, one.high] for one in intervals]
 
 
-def simultaneous(given):
-    return {name: pairs_of(getattr(v, name)(**given)) for name in ("goodman", "sison_glaz")}
-
-
 def point(given):
     human, judge = given["human"], given["judge_labelled"]
     answers = list(zip(human, judge, strict=True))
@@ -287,7 +306,7 @@ def clustered(given):
 
 
 def sample_size(given):
-    return v.sample_size(given["p"], given["half_width"], given["confidence"]).as_dict()
+    return {"n": v.sample_size(given["p"], given["half_width"], given["confidence"])}
 
 
 def retest(given):
@@ -299,52 +318,6 @@ def retest(given):
         "krippendorff_alpha",
     )
     return {name: getattr(found, name).value for name in measures} | {"majority": found.majority}
-
-
-def retention(given):
-    found = v.retention(given["auc_solo"], given["auc_coop"])
-    delta = found.inputs["delta"]
-    matches = (
-        abs(delta - given["printed_delta"]) <= 5e-4
-        and abs(found.value - given["printed_retention"]) <= 5e-3
-    )
-    return {"delta": delta, "retention": found.value, "matches_printed": matches}
-
-
-def mean_of_rows(given):
-    if "rows" not in given:
-        means = v.row_means(list(zip(given["auc_solo"], given["auc_coop"], strict=True)))
-        return {"mean_solo": means[0], "mean_coop": means[1]}
-    means = v.row_means(given["rows"])
-    delta = v.percent_difference(means[5], means[2])
-    printed = zip(means, given["printed"], strict=True)
-    matches = all(v.matches_printed(one, other, 2) for one, other in printed)
-    return {
-        "means": means,
-        "delta": delta,
-        "matches_printed": matches and v.matches_printed(delta, given["printed_delta"], 1),
-    }
-
-
-def percent_difference(given):
-    delta = v.percent_difference(given["with_comm_final"], given["no_comm_final"])
-    return {
-        "delta": delta,
-        "delta_1dp": v.round_half_up(delta, 1),
-        "matches_printed": v.matches_printed(delta, given["printed"], 1),
-    }
-
-
-def grim(given):
-    counts = v.possible_counts(**given)
-    return {"possible_counts": counts, "consistent": bool(counts)}
-
-
-def auc_retention(given):
-    solo, coop = (
-        v.auc(given["midpoints"], given[f"{name}_rates"]).value for name in ("solo", "coop")
-    )
-    return {"auc_solo": solo, "auc_coop": coop, "retention": v.retention(solo, coop).value}
 
 
 def rogan_gladen_with_interval(given):
@@ -361,14 +334,6 @@ def rogan_gladen_with_interval(given):
         "sensitivity_ci": sensitivity,
         "specificity_ci": specificity,
     }
-
-
-def primary_and_secondary(given):
-    sides = [
-        [(one["primary"], one["secondary"]) for one in given[name]] for name in ("human", "judge")
-    ]
-    found = v.primary_agreement(*sides, resamples=1)
-    return {name: one["value"] for name, one in found.as_dict().items()}
 
 
 CASES = {
@@ -404,24 +369,26 @@ CASES = {
     "fisher_exact": lambda given: v.fisher(given["table"]).as_dict(),
     "mcnemar": lambda given: v.mcnemar(**given).as_dict(),
     "adjust_p": adjust,
-    "multinomial_simultaneous": simultaneous,
     "wilson_bonferroni": bonferroni,
     "clustered_proportion": clustered,
     "judge_retest": retest,
-    "retention": retention,
     "auc_retention": auc_retention,
-    "gwet_ac1_raw": ac1_raw,
     "samplesize_wilson_half_width": sample_size,
-    "probability_at_least": lambda given: {"probability": v.probability_at_least(**given)},
-    "samplesize_at_least": lambda given: {"n": v.sample_size_at_least(**given)},
-    "zero_count_upper_bound": lambda given: v.zero_count_upper(**given).as_dict(),
-    "mean_of_rows": mean_of_rows,
-    "percent_difference": percent_difference,
-    "grim_check": grim,
-    "implied_chance_corrected": lambda given: (
-        lambda found: found | {"expected_agreement": found["expected"]}
-    )(v.implied_by_shares(given["observed_agreement"], given["shares_percent"]).as_dict()),
     "primary_secondary_agreement": primary_and_secondary,
+}
+
+
+# What the file has beside the statistics that the program prints: statistics, and numbers of one.
+LEFT_OUT = {
+    *("grim_check", "gwet_ac1_raw", "implied_chance_corrected", "mean_of_rows"),
+    *("multinomial_simultaneous", "percent_difference", "probability_at_least", "retention"),
+    *("samplesize_at_least", "zero_count_upper_bound"),
+}
+LEFT_OUT_OF = {
+    "multilabel_report": {"hamming_loss"},
+    "multirater_counts": {"gwet_ac1"},
+    "primary_secondary_agreement": {"judge_primary_in_human_set"},
+    "samplesize_wilson_half_width": {"n_normal_approximation"},
 }
 
 
@@ -432,7 +399,9 @@ def golden_cases():
         reason = f"no golden values at {path}: set ANNOTATOR_TEST_DATA to their folder"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    return [pytest.param(case, id=case["id"]) for case in cases]
+    return [
+        pytest.param(case, id=case["id"]) for case in cases if case["statistic"] not in LEFT_OUT
+    ]
 
 
 def check(given, expected, tolerance, place):
@@ -455,4 +424,6 @@ def check(given, expected, tolerance, place):
 def test_golden_case(case):
     assert case["statistic"] in CASES, f"nothing computes {case['statistic']}"
     found = CASES[case["statistic"]](case["input"])
-    check(found, case["expected"], case["tolerance"], case["id"])
+    missing = LEFT_OUT_OF.get(case["statistic"], set())
+    expected = {key: value for key, value in case["expected"].items() if key not in missing}
+    check(found, expected, case["tolerance"], case["id"])

@@ -4,16 +4,14 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, poisson
+from scipy.stats import binomtest
 
 import validation
 from tests.conftest import ROOT
-from validation import sison_glaz
-from validation.intervals import goodman, wilson, wilson_effective
+from validation.intervals import wilson, wilson_effective
 
 
 @pytest.mark.parametrize(
@@ -118,38 +116,6 @@ def test_bad_effective_number_raises(arguments, message):
         wilson_effective(*arguments)
 
 
-def limits(intervals):
-    return [(one.low, one.high) for one in intervals]
-
-
-def test_goodman_is_wilson_at_a_shared_level():
-    found = goodman([23, 12, 44], 0.9)
-    each = [wilson(k, 79, 1 - 0.1 / 3) for k in (23, 12, 44)]
-    assert limits(found) == limits(each)
-    assert {(one.confidence, one.method) for one in found} == {(0.9, "goodman")}
-
-
-def test_simultaneous_limits_at_the_edges():
-    assert goodman([]) == []
-    nothing = goodman([0, 0])
-    assert [(share.value, share.low, share.high) for share in nothing] == [(None, 0.0, 1.0)] * 2
-    # A width also where all have one code.
-    assert limits(goodman([10, 0]))[0][0] < 0.7
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: goodman([1, -1]), "a count must not be negative, but is -1"),
-        (lambda: goodman([1, 1.5]), "a count must be a whole number"),
-        (lambda: goodman([1, 2], 1.0), "confidence must be between 0 and 1"),
-    ],
-)
-def test_bad_counts_raise(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_importing_the_package_is_light():
     """A frequency table and a help text wait for neither numpy nor scipy."""
     code = (
@@ -197,30 +163,3 @@ def test_more_confidence_is_never_narrower(counts, one, other):
     narrow, wide = wilson(*counts, min(one, other)), wilson(*counts, max(one, other))
     assert wide.low <= narrow.low + 1e-12
     assert wide.high >= narrow.high - 1e-12
-
-
-def exact_sison_glaz(counts, confidence=0.95):
-    """Return c by exact convolution of the truncated Poisson numbers."""
-    n = sum(counts)
-
-    def within(c):
-        total = np.array([1.0])
-        for k in counts:
-            part = np.zeros(n + 1)
-            inside = np.arange(max(k - c, 0), min(k + c, n) + 1)
-            part[inside] = poisson.pmf(inside, k)
-            total = np.convolve(total, part)[: n + 1]
-        return total[n] / poisson.pmf(n, n)
-
-    c = 0
-    while within(c + 1) <= confidence:
-        c += 1
-    return c
-
-
-def test_sison_glaz_has_the_exact_lower_distance():
-    # The sum of the truncated Poisson numbers is convolved here, not approximated.
-    counts = [56, 72, 73, 59, 62, 87, 58]
-    for one, k in zip(sison_glaz(counts), counts, strict=True):
-        assert k - one.low * 467 == pytest.approx(exact_sison_glaz(counts), abs=0)
-        assert one.low < one.value < one.high

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import FACTOR, LIMIT, growth
-from validation import agreement_of, gwet_ac1_raters
 from validation.distances import jaccard_distance, masi_distance
 from validation.reliability import krippendorff_alpha, retest
 
@@ -69,10 +68,9 @@ def test_alpha_known_values(ratings, alpha, units, values, digits):
     ],
 )
 def test_alpha_undefined(ratings, reason):
-    for interval in (True, False):
-        found = krippendorff_alpha(ratings, interval=interval, resamples=50)
-        assert (found.value, found.low, found.high, found.method) == (None, None, None, "none")
-        assert found.reason.startswith(reason)
+    found = krippendorff_alpha(ratings, resamples=50)
+    assert (found.value, found.low, found.high, found.method) == (None, None, None, "none")
+    assert found.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_alpha_undefined(ratings, reason):
         ([["ab"], ["a"]], {"distance": "masi"}, "must be a set of codes, not 'ab'"),
         ([["a"], ["a"]], {"distance": "interval"}, "no such distance: 'interval'"),
         ([["a"], ["a"]], {"clusters": []}, "one cluster per item"),
-        ([["a"], ["a"]], {"confidence": 0, "interval": False}, "confidence"),
+        ([["a"], ["a"]], {"confidence": 0}, "confidence"),
     ],
 )
 def test_alpha_refuses(ratings, more, message):
@@ -119,7 +117,7 @@ DISTANCES = {
 )
 def test_alpha_is_the_one_of_all_pairs(units, distance):
     ratings = [list(rater) for rater in zip(*units, strict=True)]
-    found = krippendorff_alpha(ratings, distance=distance, interval=False)
+    found = krippendorff_alpha(ratings, distance=distance, resamples=1)
     wanted = alpha_by_pairs(ratings, DISTANCES[distance])
     assert found.value == (wanted if wanted is None else pytest.approx(wanted, abs=1e-9))
 
@@ -136,20 +134,20 @@ def test_interval_is_the_one_of_resampled_units(distance):
     for _ in range(1000):
         drawn = [3 * g + i for g in random.integers(0, 20, 20) for i in range(3)]
         ratings = [[side[i] for i in drawn] for side in (first, second)]
-        by_hand.append(krippendorff_alpha(ratings, distance=distance, interval=False).value)
+        by_hand.append(krippendorff_alpha(ratings, distance=distance, resamples=1).value)
     limits = np.quantile(by_hand, [0.025, 0.975])
     assert (found.low, found.high) == pytest.approx(tuple(limits), abs=0.04)
     assert found.inputs["clusters"] == 20
 
 
 def test_neither_pairs_of_units_nor_every_draw_take_time():
-    def alpha(units, draws=0):
+    def alpha(units, draws=1):
         ratings = [rater[:units] for rater in many]
-        return krippendorff_alpha(ratings, resamples=draws or 1, interval=bool(draws))
+        return krippendorff_alpha(ratings, resamples=draws)
 
     many = np.random.default_rng(0).integers(0, 11, (2, 300 * FACTOR)).tolist()
     assert growth(alpha, 300, 300 * FACTOR) < LIMIT
-    assert growth(lambda draws: alpha(300, draws), 0, 10_000) < 1_000  # values' worth of time
+    assert growth(lambda draws: alpha(300, draws), 1, 10_000) < 1_000  # values' worth of time
 
 
 def test_perfect_agreement_and_one_cluster_have_no_interval():
@@ -219,43 +217,3 @@ def test_retest_of_a_steady_judge():
 def test_retest_refuses():
     with pytest.raises(ValueError, match="trace 1: a label must be a string, not 3"):
         retest([["a"], ["a", 3]])
-
-
-def test_ac1_of_raters():
-    # irrCAC's data set raw4raters: .77544.
-    found = gwet_ac1_raters(FOUR_OBSERVERS, 5)
-    assert found.value == pytest.approx(0.77544, abs=5e-6)
-    assert found == gwet_ac1_raters(FOUR_OBSERVERS, [1, 2, 3, 4, 5])
-    assert found.n == 11
-    assert gwet_ac1_raters(FOUR_OBSERVERS, 6).value > found.value
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
-def test_ac1_of_two_raters(pairs):
-    ratings = [list(rater) for rater in zip(*pairs, strict=True)]
-    of_two = agreement_of(*ratings, categories="abc").ac1.value
-    assert gwet_ac1_raters(ratings, 3).value == pytest.approx(of_two)
-
-
-@pytest.mark.parametrize(
-    ("ratings", "categories", "reason"),
-    [
-        ([], 2, "no unit"),
-        ([["a"], [None]], 2, "no unit"),
-        ([["a"], ["a"]], 1, "one category only"),
-        ([["a"], ["a"]], ["a"], "one category only"),
-    ],
-)
-def test_ac1_of_raters_undefined(ratings, categories, reason):
-    found = gwet_ac1_raters(ratings, categories)
-    assert found.value is None
-    assert found.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
-    ("categories", "message"),
-    [(1, "2 labels, more than 1 cat"), (["a"], "outside the categories: 'b'"), (0, "more than 0")],
-)
-def test_ac1_of_raters_refuses(categories, message):
-    with pytest.raises(ValueError, match=message):
-        gwet_ac1_raters([["a"], ["b"]], categories)

@@ -20,7 +20,7 @@ from annotator.reports.stats.communication import list_openings
 from annotator.reports.stats.model import Bucket, ConflictBucket, Curve, Difficulty
 from annotator.reports.stats.outcomes import COOP, SOLO
 from annotator.reports.stats.pairs import Counts, RunPair, Runs
-from validation import Estimate, Interval, auc, retention, share_of_totals
+from validation import Estimate, Interval, share_of_totals
 from validation.resampling import Floats, Resamples
 
 BUCKETS = 10
@@ -29,6 +29,7 @@ _SOLO_K, _SOLO_N, _COOP_K, _COOP_N = range(4)
 _MIDPOINTS = [(2 * place + 1) / (2 * BUCKETS) for place in range(BUCKETS)]
 _NO_PAIRS = "no task has both solo and coop runs with a known outcome"
 _NO_SOLO = "no task has solo runs with a known outcome, so no difficulty"
+_NOTHING_SOLO = "nothing was solved solo, so nothing can be kept"
 _ONE_LEVEL = "all tasks are equally difficult: there is no range to rescale"
 
 
@@ -190,38 +191,32 @@ def _areas(
     In a resample the difficulty of a pair stays what it is. ``why`` says why there is no curve.
     """
     resamples = Resamples.draw(table, resamples=10_000, seed=0)
-    solo, coop = (
-        _point_area(resamples.observed[0], k, n)
-        for k, n in ((_SOLO_K, _SOLO_N), (_COOP_K, _COOP_N))
-    )
-    why = why or solo.reason
-    undefined = None if why else retention(solo.value or 0.0, coop.value or 0.0).reason
+    totals = resamples.observed.reshape(BUCKETS, len(_COLUMNS))
+    buckets = int((totals[:, _SOLO_N] > 0).sum())
+    inputs = {"rule": "trapezoid over the given points only", "buckets": buckets}
+    if buckets < 2:
+        why = why or "fewer than two points"
+    nothing = "undefined" if totals[:, _SOLO_K].any() else _NOTHING_SOLO
 
     def estimate(
         name: str, value: Callable[[Floats, Floats], Floats], reason: str | None
     ) -> Estimate:
         interval = resamples.interval(lambda totals: value(*curve_areas(totals)))
-        inputs = {"rule": solo.inputs["rule"], "buckets": solo.n}
         return interval.estimate(name, pairs, inputs, reason or "undefined")
 
     return (
         estimate("auc_solo", lambda solo, _: solo, why),
         estimate("auc_coop", lambda _, coop: coop, why),
         estimate("gap", lambda solo, coop: solo - coop, why),
-        estimate("retention", lambda solo, coop: coop / solo, why or undefined),
+        estimate("retention", lambda solo, coop: coop / solo, why or nothing),
     )
-
-
-def _point_area(totals: Floats, k: int, n: int) -> Estimate:
-    rows = totals.reshape(BUCKETS, len(_COLUMNS))
-    return auc(_MIDPOINTS, [float(row[k] / row[n]) if row[n] else None for row in rows])
 
 
 def curve_areas(totals: Floats) -> tuple[Floats, Floats]:
     """Return the areas under the solo and the coop curve, one each per row of totals.
 
-    As :func:`validation.auc` does, over buckets that have runs of both settings: NaN where fewer
-    than two have.
+    By trapezoids over the midpoints of the buckets that have runs of both settings: nothing is
+    added before the first or after the last one. NaN where fewer than two have.
     """
     cube = totals.reshape(len(totals), BUCKETS, len(_COLUMNS))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -59,9 +59,6 @@ def _table(compared: GroupComparison) -> Table:
     )
 
 
-_FIELDS = ("attribute", "kind", "confidence", "pooled", "runs")
-
-
 def _record(row: Difference, compared: GroupComparison) -> dict[str, Any]:
     return {
         "judges": [f"{judge} {sha256}" for judge, sha256 in compared.judges],

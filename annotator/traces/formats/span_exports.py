@@ -96,7 +96,6 @@ _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("tool", "function", "retriever"), "tool"),
     "agent": "agent",
 }
-_NO_SPAN = {"trace"}  # openai-agents: what the trace itself is called
 
 
 def matches(document: Any) -> bool:
