@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from annotator.reports import figures
-from annotator.reports.figures import style
 from annotator.reports.figures.style import settings
 from tests.calibration.build import (
     label,
@@ -588,14 +586,3 @@ def test_settings_that_matplotlib_refuses_are_named(tmp_path, run):
 
 def test_nothing_is_imported_without_a_figure(run):
     assert not imported("report", str(run)) & {"matplotlib", "PIL"}
-
-
-def test_a_figure_that_no_format_holds_is_refused(tmp_path):
-    class Tall:
-        width, height = 3.4, 300.0
-
-        def draw(self, part):
-            raise AssertionError("it is refused before it is drawn")
-
-    with pytest.raises(figures.AnnotatorError, match="at most 200 are possible"):
-        style.stack([Tall()])

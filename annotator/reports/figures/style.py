@@ -15,11 +15,9 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import get_font
 from matplotlib.lines import Line2D
 
-from annotator.errors import AnnotatorError
 from annotator.text import one_line
 
 COLUMN, PAGE = 3.4, 7.0  # the widths of one column and of both, in a paper of two columns
-_LARGEST = 200  # inches, the limit of PDF
 LINE = 0.13  # the height of a line of text, in inches
 CHARACTERS = 66  # in a line across a column; a page has twice as many
 NAME = 24  # characters in a line of a code's name
@@ -104,19 +102,10 @@ class Plate(Protocol):
 
 
 def stack(panels: Sequence[Plate]) -> Figure:
-    """Return a figure as wide as the widest of its panels, one below the other.
-
-    Raises:
-        AnnotatorError: it would be larger than the formats allow.
-    """
+    """Return a figure as wide as the widest of its panels, one below the other."""
     heights = [panel.height for panel in panels]
-    width, height = max(panel.width for panel in panels), sum(heights)
-    if max(width, height) > _LARGEST:
-        raise AnnotatorError(
-            f"figure: {width:.0f} by {height:.0f} inches would be needed, at most {_LARGEST} are"
-            " possible: take fewer runs, or an attribute with fewer values"
-        )
-    figure = Figure(figsize=(width, height), layout="constrained")
+    width = max(panel.width for panel in panels)
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)
     for panel, part in zip(panels, parts.flat, strict=True):
         panel.draw(part)
